@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.indexer.nearest.faiss_calls import nearest
+from refaug.indexer.search.candidates.local import LocalCandidates
 from refaug.indexer.search.candidates.pool import collect
 from refaug.indexer.search.ranking import NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
@@ -78,7 +79,7 @@ def measure(
         segments,
         likeness,
         query_numbers,
-        collect(segments, likeness, query_numbers, CANDIDATES + 1, efforts).rows,
+        collect(LocalCandidates(segments, likeness), query_numbers, CANDIDATES + 1, efforts).rows,
         truth,
         at,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
-from refaug.indexer.bm25.index import Bm25Queries, bm25_row_score, brute_force, select_queries
+from refaug.indexer.bm25.index import Bm25Index, Bm25Queries, bm25_row_score, brute_force, select_queries
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
@@ -34,9 +33,8 @@ class Bm25Likeness:
     margin: int = 100  # float32 sums, of scores up to some dozens; more for long queries
 
     @classmethod
-    def of(cls, main: Segment, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
-        """Weigh the words of the test pairs by the main segment's statistics."""
-        index = main.bm25
+    def of(cls, index: Bm25Index | None, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
+        """Weigh the words of the test pairs by the statistics of the index of the main segments."""
         if index is None:
             raise Usage("the index was built without BM25", remedy="build it again with BM25, or use another mode")
         utterances, responses = queries.utterances, queries.golds
@@ -57,7 +55,7 @@ class Bm25Likeness:
             margin=max(100, 3 * int(np.diff(words.start).max(initial=0))),
         )
 
-    def code_depth(self, _segments: Sequence[Segment], count: int) -> int:
+    def code_depth(self, _most_depth: int, count: int) -> int:
         """Return the same: postings give scores that are fine enough."""
         return count
 

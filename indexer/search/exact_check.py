@@ -19,10 +19,11 @@ from refaug.core.records import Reference, TestPair
 from refaug.indexer.bm25.index import brute_force
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
+from refaug.indexer.search.candidates.searched_segments import pair_levels
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.queries import prepare, rules_of
 from refaug.indexer.search.ranking import MILLION, events_of_pairs
-from refaug.indexer.search.search import RankedPairs, merge, pair_levels
+from refaug.indexer.search.search import RankedPairs, merge
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment, common_order

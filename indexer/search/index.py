@@ -23,7 +23,8 @@ from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
 from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
-from refaug.indexer.search.queries import Queries, prepare
+from refaug.indexer.search.candidates.searched_segments import LocalSegments, SearchTerms
+from refaug.indexer.search.queries import Queries, prepare, rules_of
 from refaug.indexer.search.search import RetrievalResult, excluded_of, exclusion_counts, find, references_of
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.indexer.search.segment_checks import require_sound
@@ -189,8 +190,10 @@ class ReferenceIndex:
             return []
         queries = prepare(pairs, self.vocabulary)
         likeness = self.likeness(pairs, queries, settings, threads)
-        ranked = find(self.segments, likeness, queries, settings, self.logs)
-        sources = (self.segments, ranked, self.logs, f"{self.name}@{self.version}")
+        terms = SearchTerms(likeness, queries.tables, rules_of(settings, self.logs), settings)
+        segments = LocalSegments(self.segments, terms)
+        ranked = find(segments, likeness, len(queries), settings)
+        sources = (segments, ranked, self.logs, f"{self.name}@{self.version}")
         references = references_of(*sources)
         excluded = excluded_of(*sources, most_excluded) if most_excluded else [()] * len(pairs)
         return [
@@ -231,7 +234,7 @@ class ReferenceIndex:
     ) -> Likeness:
         """Return the way of comparing that a mode stands for, for these test pairs."""
         if settings.is_bm25:
-            return Bm25Likeness.of(self.segments[0], queries, dialog=settings.is_dialog, threads=threads)
+            return Bm25Likeness.of(self.segments[0].bm25, queries, dialog=settings.is_dialog, threads=threads)
         if self.sources.weights is not None:
             return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=threads)
         assert self.sources.encoder is not None

@@ -205,6 +205,40 @@ def events_of_utterances(
 
 
 @compiled
+def all_events(
+    segment: SegmentTables,
+    queries: QueryTables,
+    rules: Rules,
+    query_numbers: Rows,
+    candidates: Rows,
+    levels: Rows,
+    k: int,
+) -> Events:
+    """Return the pairs of all candidate utterances (queries, depth), of each until k of them are not excluded.
+
+    Beyond these no pair of the utterance can be among k references, whatever other candidates there are.
+    """
+    events, used = _no_events(len(query_numbers)), 0
+    for row in range(len(query_numbers)):
+        for place in range(candidates.shape[1]):
+            utterance, level = candidates[row, place], levels[row, place]
+            if level == NO_LEVEL or (len(segment.superseded) and segment.superseded[utterance]):
+                continue
+            fresh = 0
+            for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
+                reason, occurrence = exclusion_of(segment, queries, rules, query_numbers[row], utterance, pair)
+                if used == len(events.level):
+                    events = _grow(events, used)
+                _store_event(events, used, segment, level, utterance, pair, occurrence, reason)
+                used += 1
+                fresh += reason == 0
+                if fresh == k:
+                    break
+        events.start[row + 1] = used
+    return events
+
+
+@compiled
 def events_of_pairs(
     segment: SegmentTables,
     queries: QueryTables,

@@ -12,20 +12,11 @@ from numpy.typing import NDArray
 
 from refaug.core.records import Origin, Reference
 from refaug.indexer.search.candidates.pool import collect
+from refaug.indexer.search.candidates.searched_segments import PairRows, PairTexts, RankedRows, SearchedSegments
 from refaug.indexer.search.exclusion import ExclusionReason
-from refaug.indexer.search.queries import Queries, rules_of
-from refaug.indexer.search.ranking import (
-    MILLION,
-    NO_LEVEL,
-    Events,
-    events_of_pairs,
-    events_of_utterances,
-    first_k,
-    pairs_of,
-)
+from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
-from refaug.indexer.search.segments import Segment, is_exact
+from refaug.indexer.search.search_tables import NO_TIME, Rows
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
 
 _REFERENCES: Final = 15  # that CANDIDATES is meant for
@@ -67,32 +58,23 @@ def first_depth(settings: SearchSettings) -> int:
     return max(CANDIDATES, -(-CANDIDATES * settings.k // _REFERENCES))
 
 
-def find(
-    segments: Sequence[Segment],
-    likeness: Likeness,
-    queries: Queries,
-    settings: SearchSettings,
-    logs: Sequence[str],
-) -> RankedPairs:
+def find(segments: SearchedSegments, likeness: Likeness, query_count: int, settings: SearchSettings) -> RankedPairs:
     """Return the best k pairs for each query over all segments."""
-    search = _Search(segments, likeness, queries, settings, rules_of(settings, logs))
+    search = _Search(segments, likeness.margin, settings)
     query_numbers = np.flatnonzero(likeness.able)
-    parts = [list[tuple[Rows, Events]]() for _ in segments]
+    parts = [list[tuple[Rows, Events]]() for _ in segments.facts]
     for first in range(0, len(query_numbers), _AT_ONCE):
         for number, further in enumerate(search.events(query_numbers[first : first + _AT_ONCE])):
             parts[number] += further
-    return merge(parts, len(queries), settings.k)
+    return merge(parts, query_count, settings.k)
 
 
 class _Search:
     """One search through some segments, whose candidates are merged to one depth before they are compared exactly."""
 
-    def __init__(
-        self, segments: Sequence[Segment], likeness: Likeness, queries: Queries, settings: SearchSettings, rules: Rules
-    ) -> None:
-        self._segments, self._likeness, self._queries, self._settings = segments, likeness, queries, settings
-        self._rules = rules
-        self._is_complete = [settings.is_bm25 or is_exact(segment) for segment in segments]
+    def __init__(self, segments: SearchedSegments, margin: int, settings: SearchSettings) -> None:
+        self._segments, self._margin, self._settings = segments, margin, settings
+        self._is_complete = [settings.is_bm25 or facts.is_exact for facts in segments.facts]
 
     def events(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
         """Return for each segment parts with events of some queries; every query is in one part of each segment."""
@@ -102,18 +84,15 @@ class _Search:
 
     def _events_by_utterances(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
         """Search deeper until the k-th reference of every query is certain, or there is nothing more to find."""
-        parts = [list[tuple[Rows, Events]]() for _ in self._segments]
-        complete, total = all(self._is_complete), sum(segment.utterance_count for segment in self._segments)
+        parts = [list[tuple[Rows, Events]]() for _ in self._is_complete]
+        complete, total = all(self._is_complete), sum(facts.utterance_count for facts in self._segments.facts)
         limit = total if complete else min(_DEEPEST, total)
         depth, efforts, most_efforts = first_depth(self._settings), self._first_efforts(), self._most_efforts()
         while len(query_numbers):
             depth = max(1, min(depth, limit))
-            pool = collect(self._segments, self._likeness, query_numbers, depth, efforts, resolves_ties=not complete)
-            ranked = [
-                self._rank(segment, query_numbers, rows)
-                for segment, rows in zip(self._segments, pool.rows, strict=True)
-            ]
-            settled = _are_settled(ranked, query_numbers, self._likeness.margin, self._settings.k)
+            pool = collect(self._segments, query_numbers, depth, efforts, resolves_ties=not complete)
+            ranked = self._segments.rank(query_numbers, pool.rows)
+            settled = _are_settled(ranked, query_numbers, self._margin, self._settings.k)
             done = settled | np.where(pool.is_short, complete or efforts == most_efforts, depth >= limit)
             events = [_select_rows(of_segment, done) for of_segment, _ in ranked]
             further = self._completed(query_numbers[done & ~settled & ~pool.is_short]) if not complete else {}
@@ -127,13 +106,13 @@ class _Search:
         return parts
 
     def _first_efforts(self) -> list[int]:
-        return [segment.info.effort for segment in self._segments]
+        return [facts.info.effort for facts in self._segments.facts]
 
     def _most_efforts(self) -> list[int]:
         """Return the efforts that find as much as an approximate index can find."""
         return [
-            segment.info.effort if complete or segment.ann is None else max(segment.ann.efforts(), default=1)
-            for segment, complete in zip(self._segments, self._is_complete, strict=True)
+            facts.info.effort if complete else facts.most_effort
+            for facts, complete in zip(self._segments.facts, self._is_complete, strict=True)
         ]
 
     def _completed(self, query_numbers: Rows) -> Mapping[int, list[tuple[Rows, Events]]]:
@@ -141,42 +120,21 @@ class _Search:
         numbers = [number for number, complete in enumerate(self._is_complete) if complete]
         if not len(query_numbers) or not numbers:
             return {}
-        exact = _Search(
-            [self._segments[number] for number in numbers], self._likeness, self._queries, self._settings, self._rules
-        )
+        exact = _Search(self._segments.subset(numbers), self._margin, self._settings)
         return dict(zip(numbers, exact.events(query_numbers), strict=True))
-
-    def _rank(self, segment: Segment, query_numbers: Rows, rows: Rows) -> tuple[Events, Rows]:
-        """Return the events of a segment's candidates, and the level of the least similar candidate of each query."""
-        levels = self._likeness.utterance_levels(segment, query_numbers, rows)
-        tables = (segment.tables, self._queries.tables, self._rules)
-        events = events_of_utterances(*tables, query_numbers, rows, levels, self._settings.k)
-        return events, np.where(levels == NO_LEVEL, -NO_LEVEL, levels).min(axis=1, initial=-NO_LEVEL)
 
     def _events_by_pairs(self, query_numbers: Rows) -> list[list[tuple[Rows, Events]]]:
         """Compare all responses of the candidates with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
         first = first_depth(self._settings)
         count = first + first // 8 + _SPARE  # somewhat more, to include utterances equal to the last one
-        pool = collect(self._segments, self._likeness, query_numbers, count, self._first_efforts())
-        levels = [
-            self._likeness.utterance_levels(segment, query_numbers, rows)
-            for segment, rows in zip(self._segments, pool.rows, strict=True)
-        ]
+        pool = collect(self._segments, query_numbers, count, self._first_efforts())
+        levels = self._segments.levels(query_numbers, pool.rows)
         least = _least_of_the_best(levels, first)
-        return [
-            [(query_numbers, self._pair_events(segment, query_numbers, rows, np.where(of >= least, of, NO_LEVEL)))]
-            for segment, rows, of in zip(self._segments, pool.rows, levels, strict=True)
-        ]
-
-    def _pair_events(self, segment: Segment, query_numbers: Rows, rows: Rows, levels: Rows) -> Events:
-        start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
-        of_response = self._likeness.list_levels(segment, query_numbers, start, pairs, golds=True)
-        both = pair_levels(of_utterance, of_response, self._settings)
-        tables = (segment.tables, self._queries.tables, self._rules, query_numbers)
-        return events_of_pairs(*tables, start, utterances, pairs, both, self._settings.k)
+        best = [np.where(of >= least, of, NO_LEVEL) for of in levels]
+        return [[(query_numbers, events)] for events in self._segments.pair_events(query_numbers, pool.rows, best)]
 
 
-def _are_settled(ranked: Sequence[tuple[Events, Rows]], query_numbers: Rows, margin: int, k: int) -> NDArray[np.bool_]:
+def _are_settled(ranked: Sequence[RankedRows], query_numbers: Rows, margin: int, k: int) -> NDArray[np.bool_]:
     """Return for each query whether no utterance beyond the candidates could come before the k-th reference.
 
     It could not if the least similar candidate of all segments is less similar by more than the margin.
@@ -204,13 +162,6 @@ def _least_of_the_best(tables: Sequence[Rows], depth: int) -> Rows:
     if levels.shape[1] <= depth:
         return np.full((len(levels), 1), NO_LEVEL)
     return -np.partition(-levels, depth - 1, axis=1)[:, depth - 1 : depth]
-
-
-def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings) -> Rows:
-    """Compute sim(utterances) · (α · sim(responses) + (1 − α) · ε), the two clipped at 0 first."""
-    rest = (1 - settings.alpha) * settings.epsilon
-    inner = settings.alpha * (np.maximum(of_response, 0) / MILLION) + rest
-    return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
 
 
 def _concatenate(parts: Sequence[Events]) -> Events:
@@ -274,7 +225,7 @@ _EMPTY: Final = Events(
 
 
 def references_of(
-    segments: Sequence[Segment], ranked: RankedPairs, logs: Sequence[str], index: str
+    segments: SearchedSegments, ranked: RankedPairs, logs: Sequence[str], index: str
 ) -> list[tuple[Reference, ...]]:
     """Return the references of each query as records, with their origin."""
     queries, k = ranked.chosen.shape
@@ -287,7 +238,7 @@ def references_of(
 
 
 def excluded_of(
-    segments: Sequence[Segment], ranked: RankedPairs, logs: Sequence[str], index: str, most: int
+    segments: SearchedSegments, ranked: RankedPairs, logs: Sequence[str], index: str, most: int
 ) -> list[tuple[Reference, ...]]:
     """Return at most so many excluded pairs of each query as records, with the reason in place of the rank."""
     listed = [_excluded_events(ranked, query, most) for query in range(len(ranked.chosen))]
@@ -326,38 +277,35 @@ def _with_reason(record: Reference | None, reason: int) -> Reference:
 
 
 def _records_of(
-    segments: Sequence[Segment], ranked: RankedPairs, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
+    segments: SearchedSegments, ranked: RankedPairs, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
 ) -> list[Reference | None]:
     """Return the records of events in their order; None in the place of a negative number."""
-    places = np.flatnonzero(chosen >= 0)
+    places, events = np.flatnonzero(chosen >= 0), ranked.events
+    segment = ranked.segment[chosen[places]]
+    of_segments = [places[segment == number] for number in range(len(segments.facts))]
+    rows = [
+        PairRows(events.utterance[chosen[of]], events.pair[chosen[of]], events.occurrence[chosen[of]])
+        for of in of_segments
+    ]
     records: list[Reference | None] = [None] * len(chosen)
-    for number, segment in enumerate(segments):
-        of_segment = places[ranked.segment[chosen[places]] == number]
-        for place, reference in zip(
-            of_segment.tolist(),
-            _records(segment, ranked.events, chosen[of_segment], ranks[of_segment], logs, index),
-            strict=True,
-        ):
+    for of_segment, texts in zip(of_segments, segments.texts(rows) if len(places) else (), strict=False):
+        shown = _records(texts, events.level[chosen[of_segment]], ranks[of_segment], logs, index)
+        for place, reference in zip(of_segment.tolist(), shown, strict=True):
             records[place] = reference
     return records
 
 
-def _records(
-    segment: Segment, events: Events, chosen: Rows, ranks: Rows, logs: Sequence[str], index: str
-) -> list[Reference]:
-    pair, occurrence = events.pair[chosen], events.occurrence[chosen]
-    tables = segment.tables
-    counts = tables.occurrence_start[pair + 1] - tables.occurrence_start[pair]
+def _records(texts: PairTexts, levels: Rows, ranks: Rows, logs: Sequence[str], index: str) -> list[Reference]:
     columns: list[Sequence[Any]] = [
-        segment.responses.take(pair),
-        segment.utterances.take(events.utterance[chosen]),
-        segment.dialogues.take(occurrence),
-        segment.positions.take(occurrence),
-        tables.occurrence_log[occurrence].tolist(),
-        [None] * len(pair) if segment.speakers is None else segment.speakers.take(occurrence),
-        _times_of(tables.occurrence_time[occurrence]),
-        counts.tolist(),
-        (events.level[chosen] / MILLION).tolist(),
+        texts.responses,
+        texts.utterances,
+        texts.dialogues,
+        texts.positions,
+        texts.logs.tolist(),
+        texts.speakers,
+        _times_of(texts.times),
+        texts.counts.tolist(),
+        (levels / MILLION).tolist(),
         (ranks + 1).tolist(),
     ]
     return [

@@ -48,8 +48,8 @@ class Likeness(Protocol):
         """Which queries have something to compare."""
         ...
 
-    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
-        """Return how many candidates by codes include the best `count`."""
+    def code_depth(self, most_depth: int, count: int) -> int:
+        """Return how many candidates by codes include the best `count`; `most_depth` is that of the segments."""
         ...
 
     def code_candidates(
@@ -95,9 +95,9 @@ class WordVectorLikeness:
             able = able & gold_able
         return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
 
-    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+    def code_depth(self, most_depth: int, count: int) -> int:
         """Return how many of FAISS's candidates include the best `count`."""
-        return _faiss_depth(segments, count)
+        return _faiss_depth(most_depth, count)
 
     def code_candidates(
         self, segment: Segment, query_numbers: Rows, width: int, effort: int
@@ -138,9 +138,9 @@ class EncoderLikeness:
         able = np.asarray(np.isfinite(vectors).all(axis=1))
         return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
 
-    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+    def code_depth(self, most_depth: int, count: int) -> int:
         """Return how many of FAISS's candidates include the best `count`."""
-        return _faiss_depth(segments, count)
+        return _faiss_depth(most_depth, count)
 
     def code_candidates(
         self, segment: Segment, query_numbers: Rows, width: int, effort: int
@@ -176,10 +176,9 @@ class EncoderLikeness:
         return self.utterance_levels(segment, query_numbers, table)[places]
 
 
-def _faiss_depth(segments: Sequence[Segment], count: int) -> int:
+def _faiss_depth(most_depth: int, count: int) -> int:
     """Return how many utterances FAISS must name to include the best `count` of all segments."""
-    depth = max((segment.info.depth for segment in segments), default=1)
-    return max(depth, count * (_ROWS_A_CANDIDATE if depth > COARSE else 1))
+    return max(most_depth, count * (_ROWS_A_CANDIDATE if most_depth > COARSE else 1))
 
 
 def _search_faiss(

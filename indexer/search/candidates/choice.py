@@ -7,20 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.kernels import compiled
-from refaug.indexer.search.search_tables import Rows
-from refaug.indexer.search.segments import Segment
+from refaug.indexer.search.search_tables import Keys, Rows
 
 Similarities = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 
+class UtteranceHashes(Protocol):
+    """What knows the hashes of utterances, by which ties are broken."""
+
+    def hashes(self, rows: Sequence[Rows]) -> Sequence[tuple[Keys, Keys]]:
+        """Return the hashes and the keys of these utterances of each segment."""
+        ...
+
+
 def choose_best(
-    segments: Sequence[Segment], tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
+    segments: UtteranceHashes, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
 ) -> list[Marks]:
     """Mark the `count` most similar candidates of each query over all segments; fewer where there are fewer."""
     joined = np.concatenate(similarities, axis=1)
@@ -32,16 +40,19 @@ def choose_best(
 
 
 def _fill_with_tied(
-    segments: Sequence[Segment], tables: Sequence[Rows], is_best: Marks, is_tied: Marks, places: Rows
+    segments: UtteranceHashes, tables: Sequence[Rows], is_best: Marks, is_tied: Marks, places: Rows
 ) -> None:
     """Give the last places to those of the tied candidates whose utterances have the smallest hashes."""
     query, column = np.nonzero(is_tied)
     borders = np.cumsum([0, *(table.shape[1] for table in tables)])
     sha, key = np.empty(len(query), np.uint64), np.empty(len(query), np.uint64)
-    for number, (segment, table) in enumerate(zip(segments, tables, strict=True)):
-        inside = (column >= borders[number]) & (column < borders[number + 1])
-        rows = table[query[inside], column[inside] - borders[number]]
-        sha[inside], key[inside] = segment.tables.utterance_sha[rows], segment.tables.utterance_key[rows]
+    inside = [(column >= first) & (column < last) for first, last in pairwise(borders)]
+    rows = [
+        table[query[here], column[here] - first]
+        for table, here, first in zip(tables, inside, borders[:-1], strict=True)
+    ]
+    for here, (of_sha, of_key) in zip(inside, segments.hashes(rows), strict=True):
+        sha[here], key[here] = of_sha, of_key
     order = np.lexsort((key, sha, query))
     query, column = query[order], column[order]
     rank = np.arange(len(query)) - np.searchsorted(query, query)

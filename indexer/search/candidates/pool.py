@@ -14,30 +14,60 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.indexer.search.candidates.choice import Marks, Similarities, choose_best, least_of_best, pack
+from refaug.indexer.manifest import SegmentInfo
+from refaug.indexer.search.candidates.choice import (
+    Marks,
+    Similarities,
+    UtteranceHashes,
+    choose_best,
+    least_of_best,
+    pack,
+)
 from refaug.indexer.search.search_tables import Rows
-from refaug.indexer.search.segments import Segment
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
 _GROWTH: Final = 2
 
 
-class CandidateSource(Protocol):
-    """What finds candidates in a segment; see `refaug.indexer.search.similarity.Likeness`."""
+class CandidateSegments(UtteranceHashes, Protocol):
+    """The segments of an index, wherever they lie, as one search asks them for candidates."""
 
-    def code_depth(self, segments: Sequence[Segment], count: int) -> int:
+    @property
+    def facts(self) -> Sequence[SegmentFacts]:
+        """What is known of each segment without a search."""
+        ...
+
+    def code_depth(self, count: int) -> int:
         """Return how many candidates by codes include the best `count`."""
         ...
 
-    def code_candidates(
-        self, segment: Segment, query_numbers: Rows, width: int, effort: int
-    ) -> tuple[Rows, Similarities]:
-        """Return the best utterances of a segment by its codes, best first; −1 and −∞ fill the rest."""
+    def ask(self, calls: Sequence[AskCall]) -> Sequence[Asked]:
+        """Ask some segments for their best utterances."""
         ...
 
-    def finer(self, segment: Segment, query_numbers: Rows, rows: Rows) -> Similarities | None:
-        """Return finer similarities of candidates; None where those by codes are fine enough."""
+    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[Similarities | None]:
+        """Return finer similarities of each segment's candidates; None where those by codes are fine enough."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentFacts:
+    """What a search needs to know of a segment before it asks it."""
+
+    info: SegmentInfo
+    utterance_count: int
+    is_exact: bool
+    most_effort: int  # that is of any use
+    has_superseded: bool
+
+
+class AskCall(NamedTuple):
+    """A question to one segment: which, for which queries, for how many utterances, with how much effort."""
+
+    number: int
+    query_numbers: Rows
+    width: int
+    effort: int
 
 
 class CandidatePool(NamedTuple):
@@ -48,7 +78,7 @@ class CandidatePool(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class Asked:
     """What one segment has named: live utterances, and how similar the last one was where there may be more."""
 
     rows: Rows
@@ -57,8 +87,7 @@ class _Asked:
 
 
 def collect(
-    segments: Sequence[Segment],
-    source: CandidateSource,
+    segments: CandidateSegments,
     query_numbers: Rows,
     count: int,
     efforts: Sequence[int],
@@ -69,18 +98,15 @@ def collect(
 
     Without `resolves_ties`, any of several equally similar ones may be left out at the end, which costs less.
     """
-    if not segments:
+    if not segments.facts:
         return CandidatePool([], np.ones(len(query_numbers), np.bool_))
-    total = sum(segment.utterance_count for segment in segments)
-    width = max(1, min(source.code_depth(segments, count), max(count, total)))
-    named = _name(segments, source, query_numbers, width, efforts, resolves_ties=resolves_ties)
+    total = sum(facts.utterance_count for facts in segments.facts)
+    width = max(1, min(segments.code_depth(count), max(count, total)))
+    named = _name(segments, query_numbers, width, efforts, resolves_ties=resolves_ties)
     tables, similarities = [asked.rows for asked in named], [asked.similarities for asked in named]
     if sum(table.shape[1] for table in tables) > width:
         tables, similarities = _best(segments, tables, similarities, width)
-    finer = [
-        source.finer(segment, query_numbers, rows) if rows.shape[1] else None
-        for segment, rows in zip(segments, tables, strict=True)
-    ]
+    finer = segments.finer(query_numbers, tables)
     if any(table is not None for table in finer):
         width = count
         merged = [rough if fine is None else fine for rough, fine in zip(similarities, finer, strict=True)]
@@ -90,7 +116,7 @@ def collect(
 
 
 def _best(
-    segments: Sequence[Segment], tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
+    segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
 ) -> tuple[list[Rows], list[Similarities]]:
     marks = choose_best(segments, tables, similarities, count)
     packed = [pack(*table) for table in zip(tables, similarities, marks, strict=True)]
@@ -98,49 +124,40 @@ def _best(
 
 
 def _name(
-    segments: Sequence[Segment],
-    source: CandidateSource,
+    segments: CandidateSegments,
     query_numbers: Rows,
     width: int,
     efforts: Sequence[int],
     *,
     resolves_ties: bool,
-) -> list[_Asked]:
+) -> list[Asked]:
     """Ask every segment for its best, and again until nothing that belongs to the best of all is left out."""
     spare = width // 8 + _SPARE
-    asked_for = [width + spare * (resolves_ties or len(segment.tables.superseded) > 0) for segment in segments]
-    named = [
-        _ask(segment, source, query_numbers, asked, effort)
-        for segment, asked, effort in zip(segments, asked_for, efforts, strict=True)
+    asked_for = [width + spare * (resolves_ties or facts.has_superseded) for facts in segments.facts]
+    calls = [
+        AskCall(number, query_numbers, asked, effort)
+        for number, (asked, effort) in enumerate(zip(asked_for, efforts, strict=True))
     ]
+    named = list(segments.ask(calls))
     while True:
         least = least_of_best(np.concatenate([asked.similarities for asked in named], axis=1), width)
         lacking = [
             np.isfinite(asked.last) & ((asked.last > least) | ((asked.last == least) & resolves_ties))
             for asked in named
         ]
-        if not any(queries.any() for queries in lacking):
+        numbers = [number for number, queries in enumerate(lacking) if queries.any()]
+        if not numbers:
             return named
-        for number, queries in enumerate(lacking):
-            if not queries.any():
-                continue
+        for number in numbers:
             asked_for[number] *= _GROWTH
-            more = _ask(segments[number], source, query_numbers[queries], asked_for[number], efforts[number])
-            named[number] = _replace_queries(named[number], more, queries)
+        calls = [
+            AskCall(number, query_numbers[lacking[number]], asked_for[number], efforts[number]) for number in numbers
+        ]
+        for number, more in zip(numbers, segments.ask(calls), strict=True):
+            named[number] = _replace_queries(named[number], more, lacking[number])
 
 
-def _ask(segment: Segment, source: CandidateSource, query_numbers: Rows, width: int, effort: int) -> _Asked:
-    """Return the best of one segment without outdated ones."""
-    width = min(width, segment.utterance_count + 1)  # one more than there are shows that nothing is left
-    rows, similarities = source.code_candidates(segment, query_numbers, width, effort)
-    last = np.where(rows[:, -1] >= 0, similarities[:, -1], -np.inf)
-    if len(segment.tables.superseded):
-        is_outdated = segment.tables.superseded[np.maximum(rows, 0)] & (rows >= 0)
-        rows, similarities = np.where(is_outdated, -1, rows), np.where(is_outdated, -np.inf, similarities)
-    return _Asked(rows=rows, similarities=similarities, last=last)
-
-
-def _replace_queries(asked: _Asked, more: _Asked, queries: Marks) -> _Asked:
+def _replace_queries(asked: Asked, more: Asked, queries: Marks) -> Asked:
     """Return what a segment has named, wider, with the new answers of some queries."""
     shape = len(asked.rows), max(asked.rows.shape[1], more.rows.shape[1])
     rows, similarities = np.full(shape, -1, np.int64), np.full(shape, -np.inf)
@@ -150,4 +167,4 @@ def _replace_queries(asked: _Asked, more: _Asked, queries: Marks) -> _Asked:
     rows[places], similarities[places] = more.rows, more.similarities
     last = asked.last.copy()
     last[queries] = more.last
-    return _Asked(rows=rows, similarities=similarities, last=last)
+    return Asked(rows=rows, similarities=similarities, last=last)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.indexer.search.candidates.choice import choose_best, least_of_best, pack
+from refaug.indexer.search.candidates.local import LocalCandidates
 from refaug.indexer.search.candidates.pool import collect
 
 QUERIES = 3
@@ -21,7 +22,7 @@ class Scores:
         self.similarities, self.finer_similarities, self.depth = similarities, finer, depth
         self.widest = 0
 
-    def code_depth(self, _segments, count):
+    def code_depth(self, _most_depth, count):
         return max(count, self.depth)
 
     def code_candidates(self, segment, query_numbers, width, _effort):
@@ -54,7 +55,12 @@ def cut(rng, count, segments, *, with_outdated):
         )
         parts.append(
             SimpleNamespace(
-                owned=owned, tables=tables, utterance_count=len(owned), shuffled=rng.permutation(len(owned))
+                owned=owned,
+                tables=tables,
+                utterance_count=len(owned),
+                shuffled=rng.permutation(len(owned)),
+                info=SimpleNamespace(depth=1, effort=1),
+                ann=None,
             )
         )
     return parts
@@ -93,8 +99,8 @@ def test_candidates_are_those_of_one_list(seed, utterances, segments, count, lev
     parts = [part for part in parts if part.utterance_count]
     outdated, numbers = outdated_of(parts, utterances), np.arange(QUERIES)
     for source in (Scores(similarities), Scores(similarities, finer, 2 * count)):
-        pool = collect(parts, source, numbers, count, [1] * len(parts))
-        width = min(source.code_depth(parts, count), max(count, utterances))
+        pool = collect(LocalCandidates(parts, source), numbers, count, [1] * len(parts))
+        width = min(source.code_depth(1, count), max(count, utterances))
         for query in range(QUERIES):
             found = sorted(
                 int(part.owned[row])
@@ -115,7 +121,7 @@ def test_without_resolving_ties_a_segment_is_asked_once_for_no_more_than_needed(
     rng = np.random.default_rng(3)
     source = Scores(rng.integers(0, 3, (QUERIES, 400)).astype(np.float64))
     parts = cut(rng, 400, 3, with_outdated=False)
-    pool = collect(parts, source, np.arange(QUERIES), 40, [1, 1, 1], resolves_ties=False)
+    pool = collect(LocalCandidates(parts, source), np.arange(QUERIES), 40, [1, 1, 1], resolves_ties=False)
     assert source.widest == 40
     for query in range(QUERIES):
         levels = [
@@ -128,7 +134,7 @@ def test_without_resolving_ties_a_segment_is_asked_once_for_no_more_than_needed(
 
 
 def test_no_segments_have_no_candidates():
-    pool = collect([], Scores(np.zeros((QUERIES, 0))), np.arange(QUERIES), 5, [])
+    pool = collect(LocalCandidates([], Scores(np.zeros((QUERIES, 0)))), np.arange(QUERIES), 5, [])
     assert (pool.rows, pool.is_short.tolist()) == ([], [True] * QUERIES)
 
 
@@ -141,7 +147,13 @@ def test_chosen_candidates_move_together_in_their_order():
     assert their_levels.tolist() == [[0.5, 0.1, -np.inf], [0.8, 0.7, 0.6]]
     assert least_of_best(levels, 3).tolist() == [0.1, 0.7]
     assert least_of_best(levels, 5).tolist() == [-np.inf, -np.inf]
-    part = SimpleNamespace(tables=SimpleNamespace(utterance_sha=np.zeros(10, np.uint64), utterance_key=np.arange(10)))
-    assert [marks.tolist() for marks in choose_best([part], [rows], [levels], 2)] == [
+    part = SimpleNamespace(
+        tables=SimpleNamespace(utterance_sha=np.zeros(10, np.uint64), utterance_key=np.arange(10), superseded=()),
+        info=SimpleNamespace(depth=1, effort=1),
+        utterance_count=10,
+        ann=None,
+    )
+    segments = LocalCandidates([part], Scores(levels))
+    assert [marks.tolist() for marks in choose_best(segments, [rows], [levels], 2)] == [
         [[True, True, False, False], [True, True, False, False]]
     ]

@@ -1,0 +1,174 @@
+"""The segments of an index as one search goes through them, wherever they lie: in this process or in others.
+
+A search finds candidates (`refaug.indexer.search.candidates`), ranks them, and at the end asks for the texts of those
+that are shown. All of it is asked of all segments at once, so that segments in other processes work side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.indexer.search.candidates.local import LocalCandidates
+from refaug.indexer.search.candidates.pool import CandidateSegments
+from refaug.indexer.search.ranking import (
+    MILLION,
+    NO_LEVEL,
+    Events,
+    all_events,
+    events_of_pairs,
+    events_of_utterances,
+    pairs_of,
+)
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import QueryTables, Rows, Rules
+from refaug.indexer.search.segments import Segment
+from refaug.indexer.search.similarity import Levels, Likeness
+
+
+class SearchTerms(NamedTuple):
+    """What one search asks of every segment: its queries, in the form of its mode, and what is excluded."""
+
+    likeness: Likeness
+    tables: QueryTables
+    rules: Rules
+    settings: SearchSettings
+
+
+class RankedRows(NamedTuple):
+    """The events of a segment's candidates, and the level of the least similar candidate of each query."""
+
+    events: Events
+    least: Rows
+
+
+class PairRows(NamedTuple):
+    """Pairs of one segment by their rows, each with the occurrence that is shown as its origin."""
+
+    utterance: Rows
+    pair: Rows
+    occurrence: Rows
+
+
+class PairTexts(NamedTuple):
+    """What is shown of some pairs, a column for each field."""
+
+    responses: Sequence[Any]
+    utterances: Sequence[Any]
+    dialogues: Sequence[Any]
+    positions: Sequence[Any]
+    speakers: Sequence[Any]
+    logs: NDArray[np.uint16]
+    times: Rows
+    counts: Rows
+
+
+class SearchedSegments(CandidateSegments, Protocol):
+    """The segments of an index for one search."""
+
+    def subset(self, numbers: Sequence[int]) -> Self:
+        """Return some of the segments, for the same search."""
+        ...
+
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[RankedRows]:
+        """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
+        ...
+
+    def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[Levels]:
+        """Return the exact similarities of candidates."""
+        ...
+
+    def pair_events(self, query_numbers: Rows, tables: Sequence[Rows], levels: Sequence[Levels]) -> Sequence[Events]:
+        """Compare the responses of candidates with the gold, and return pairs up to the k-th reference."""
+        ...
+
+    def texts(self, rows: Sequence[PairRows]) -> Sequence[PairTexts]:
+        """Return what is shown of some pairs of each segment."""
+        ...
+
+
+class LocalSegments(LocalCandidates):
+    """The segments of an index in this process."""
+
+    def __init__(self, segments: Sequence[Segment], terms: SearchTerms) -> None:
+        super().__init__(segments, terms.likeness)
+        self._terms = terms
+
+    def subset(self, numbers: Sequence[int]) -> LocalSegments:
+        """Return some of the segments, for the same search."""
+        return LocalSegments([self.segments[number] for number in numbers], self._terms)
+
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[RankedRows]:
+        """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
+        return [self._rank(*of_segment, query_numbers) for of_segment in zip(self.segments, tables, strict=True)]
+
+    def _rank(self, segment: Segment, rows: Rows, query_numbers: Rows) -> RankedRows:
+        levels = self._terms.likeness.utterance_levels(segment, query_numbers, rows)
+        tables = (segment.tables, self._terms.tables, self._terms.rules)
+        events = events_of_utterances(*tables, query_numbers, rows, levels, self._terms.settings.k)
+        return RankedRows(events, least_of(levels))
+
+    def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
+        """Return the exact similarities of candidates."""
+        return [
+            self._terms.likeness.utterance_levels(segment, query_numbers, rows)
+            for segment, rows in zip(self.segments, tables, strict=True)
+        ]
+
+    def pair_events(self, query_numbers: Rows, tables: Sequence[Rows], levels: Sequence[Levels]) -> list[Events]:
+        """Compare the responses of candidates with the gold, and return pairs up to the k-th reference."""
+        return [
+            self._pair_events(*of_segment, query_numbers)
+            for of_segment in zip(self.segments, tables, levels, strict=True)
+        ]
+
+    def _pair_events(self, segment: Segment, rows: Rows, levels: Levels, query_numbers: Rows) -> Events:
+        start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
+        of_response = self._terms.likeness.list_levels(segment, query_numbers, start, pairs, golds=True)
+        both = pair_levels(of_utterance, of_response, self._terms.settings)
+        tables = (segment.tables, self._terms.tables, self._terms.rules, query_numbers)
+        return events_of_pairs(*tables, start, utterances, pairs, both, self._terms.settings.k)
+
+    @property
+    def k(self) -> int:
+        """How many references are searched for."""
+        return self._terms.settings.k
+
+    def all_events(self, query_numbers: Rows, rows: Rows, levels: Levels) -> Events:
+        """Return the pairs of candidates of the first segment, as many as may be among k references."""
+        tables = (self.segments[0].tables, self._terms.tables, self._terms.rules)
+        return all_events(*tables, query_numbers, rows, levels, self.k)
+
+    def texts(self, rows: Sequence[PairRows]) -> list[PairTexts]:
+        """Return what is shown of some pairs of each segment."""
+        return [texts_of(*of_segment) for of_segment in zip(self.segments, rows, strict=True)]
+
+
+def least_of(levels: Levels) -> Rows:
+    """Return the level of the least similar candidate of each query; the highest number where there is none."""
+    return np.asarray(np.where(levels == NO_LEVEL, -NO_LEVEL, levels).min(axis=1, initial=-NO_LEVEL))
+
+
+def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings) -> Rows:
+    """Compute sim(utterances) · (α · sim(responses) + (1 − α) · ε), the two clipped at 0 first."""
+    rest = (1 - settings.alpha) * settings.epsilon
+    inner = settings.alpha * (np.maximum(of_response, 0) / MILLION) + rest
+    return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
+
+
+def texts_of(segment: Segment, rows: PairRows) -> PairTexts:
+    """Return what is shown of some pairs of a segment."""
+    tables = segment.tables
+    return PairTexts(
+        responses=segment.responses.take(rows.pair),
+        utterances=segment.utterances.take(rows.utterance),
+        dialogues=segment.dialogues.take(rows.occurrence),
+        positions=segment.positions.take(rows.occurrence),
+        speakers=[None] * len(rows.pair) if segment.speakers is None else segment.speakers.take(rows.occurrence),
+        logs=tables.occurrence_log[rows.occurrence],
+        times=tables.occurrence_time[rows.occurrence],
+        counts=tables.occurrence_start[rows.pair + 1] - tables.occurrence_start[rows.pair],
+    )
