@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as cached
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -37,6 +37,9 @@ _MAX_REASONS: Final = 64  # distinct reasons; labels must not grow with the inpu
 # from a request answered from memory to a large batch at the usual time limit
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _ITEMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0)
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.on_cluster.fleet import ShardState
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +72,15 @@ HITS: Final = CountedFigure("refaug_cache_hits", "What was kept ready and could 
 MISSES: Final = CountedFigure("refaug_cache_misses", "What had to be read or made.", ("cache",))
 UNSCORED: Final = CountedFigure("refaug_unscored", "Replies that got no score, by the code of the reason.", ("reason",))
 
-_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED)
-_HISTOGRAMS: Final = (LATENCY, STAGE, BATCH)
+SHARD_CALLS: Final = CountedFigure(
+    "refaug_shard_calls", "Questions to a shard on a cluster: answered, hedged or failed.", ("shard", "outcome")
+)
+SHARD_SECONDS: Final = CountedFigure(
+    "refaug_shard_seconds", "Seconds until a shard on a cluster answered.", ("shard",), _SECONDS
+)
+
+_COUNTERS: Final = (REQUESTS, HITS, MISSES, UNSCORED, SHARD_CALLS)
+_HISTOGRAMS: Final = (LATENCY, STAGE, BATCH, SHARD_SECONDS)
 _GAUGES: Final = (QUEUE,)
 _GAUGE_NAMES: Final = tuple(gauge.name for gauge in _GAUGES)
 
@@ -91,6 +101,14 @@ def stage(name: str, seconds: float, items: int) -> None:
     """Count items that went through a stage (`queue`, `search`, `rate`, `score`) together."""
     STAGE.observe(name, measured=seconds)
     BATCH.observe(name, measured=items)
+
+
+def shard(name: str, outcome: str, seconds: float) -> None:
+    """Count a question to a shard; the version is left out, so that labels do not grow with each."""
+    label = name.partition("@")[0]
+    SHARD_CALLS.increase(label, outcome)
+    if outcome != "failed":
+        SHARD_SECONDS.observe(label, measured=seconds)
 
 
 def queue(items: int) -> None:
@@ -166,6 +184,7 @@ class ServiceSnapshot:
     troubles: Mapping[str, str] = field(default_factory=dict)  # {"index chat": "why it could not be opened"}
     processes: int = 0  # web processes that live
     jobs: Mapping[str, int] | None = None  # how many are in which state
+    shards: Sequence[ShardState] = ()  # of the process that is asked
     failing: Mapping[str, str] | None = None  # {"nightly": "why its last job published nothing"}
 
 
@@ -236,6 +255,17 @@ class _SnapshotCollector(Collector):
             ("artefact",),
             (((what,), 1) for what in self.snapshot.troubles),
         )
+        if self.snapshot.shards:
+            yield _gauge(
+                "refaug_shard_replicas",
+                "Processes on the cluster that have a shard open, and those of them that answer.",
+                ("index", "shard", "state"),
+                (
+                    ((one.index, one.shard, state), count)
+                    for one in self.snapshot.shards
+                    for state, count in (("started", one.replicas), ("answering", one.alive))
+                ),
+            )
         has_database = self.snapshot.jobs is not None and self.snapshot.failing is not None
         yield _gauge("refaug_database_up", "1 if the database answers.", (), [((), int(has_database))])
         if self.snapshot.jobs is not None:

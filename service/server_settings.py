@@ -79,6 +79,17 @@ class ServeSettings:
     sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
     database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
 
+    # Where indexes are searched
+    shards: str = _setting(
+        "",
+        "cluster of Ray whose machines search the shards of indexes: HOST:PORT, auto, or local; without it this "
+        "machine does",
+    )
+    replicas: int = _setting(1, "processes on the cluster that have each shard open", least=1, most=16)
+    shard_timeout_s: float = _setting(
+        10.0, "seconds until a shard without an answer counts as missing", least=0.1, most=3_600
+    )
+
     # How much it takes
     items: int = _setting(1_000, "items in one request", least=1, most=100_000)
     replies: int = _setting(10_000, "replies in one request", least=1, most=1_000_000)
@@ -188,6 +199,10 @@ class ServeSettings:
                 f"a batch of {self.batch_items:,} items does not fit into a queue of {self.queue_items:,}",
                 remedy="a larger REFAUG_QUEUE_ITEMS, or a smaller REFAUG_BATCH_ITEMS",
             )
+        if self.shards:
+            require_address(self.shards)
+        elif self.replicas > 1:
+            raise Usage(f"{self.replicas} replicas, and no shards on a cluster", remedy="--shards with its address")
         _require_path(self.root_path)
         _require_metric(self.default_metric)
         for address in self.proxies.split(",") if self.proxies not in ("", "*") else ():

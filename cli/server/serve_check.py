@@ -10,6 +10,7 @@ from pathlib import Path
 
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.cluster.addresses import require_reachable
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.processes.live_file import LiveFile
@@ -18,6 +19,7 @@ from refaug.service.database.database import Database
 from refaug.service.process.listening_socket import bound_socket
 from refaug.service.process.start_conditions import has_keys, raise_file_limit, require_keys_if_public
 from refaug.service.server_settings import ServeSettings, is_local, variable_of
+from refaug.service.serving.versions.shard_cluster import require_ray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,8 @@ def _run_checks(home: Settings, settings: ServeSettings, *, any_port: bool) -> I
     yield _run_check("keys", lambda: _keys(home, settings))
     for kind, default in (("index", settings.default_index), ("rater", settings.default_rater)):
         yield _run_check(kind, lambda kind=kind, default=default: _published(home, kind, default))  # type: ignore[misc]
+    if settings.shards:
+        yield _run_check("shards", lambda: _shards(settings))
     yield _run_check("sources", lambda: _sources(settings))
     yield _run_check("variables", _variables)
 
@@ -164,6 +168,12 @@ def _published(home: Settings, kind: str, default: str) -> str:
     if len(published) > 1:
         return f"{listed}; requests must name one, or --default-{kind}"
     return listed
+
+
+def _shards(settings: ServeSettings) -> str:
+    require_ray()
+    require_reachable(settings.shards)
+    return f"{settings.shards}, {count_of(settings.replicas, 'replica')} of each shard"
 
 
 def _sources(settings: ServeSettings) -> str:

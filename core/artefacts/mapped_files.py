@@ -107,12 +107,19 @@ class MappedFiles:
         self._lock = threading.Lock()
 
     @classmethod
-    def of_folders(cls, folders: Sequence[Path]) -> Self:
-        """Hold the files that the manifests of these versions name, which are mapped or about to be."""
+    def of_folders(
+        cls, folders: Sequence[Path], is_mapped: Callable[[Path, str], bool] = lambda _folder, _name: True
+    ) -> Self:
+        """Hold the files that the manifests of these versions name, which are mapped or about to be.
+
+        `is_mapped` says of which files that is so, by the folder and the name.
+        """
         files = list[_MappedFile]()
         try:
             for folder in folders:
                 for named in named_files(read_json(folder / MANIFEST), folder / MANIFEST):
+                    if not is_mapped(folder, named.name):
+                        continue
                     handle = os.open(folder / named.name, os.O_RDONLY | os.O_CLOEXEC)
                     shown = f"{folder.parent.name}@{folder.name} {named.name}"
                     files.append(_MappedFile(shown, folder / named.name, named.sha256, handle))

@@ -5,7 +5,7 @@ The module does no HTTP and prints nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -35,6 +35,7 @@ class Augmented:
     excluded: Mapping[str, int]  # numbers by reason
     note: str = ""
     excluded_references: tuple[Reference, ...] = ()  # the first of them, where they were asked for
+    missing: tuple[str, ...] = ()  # shards that did not answer, where that was allowed
 
     def as_json(self, provenance: str) -> dict[str, Any]:
         """Return the item as a line of a test file, with the provenance of its references; golds show their weight."""
@@ -47,6 +48,7 @@ class Augmented:
                 if self.excluded_references
                 else {}
             ),
+            **({"missing_shards": list(self.missing)} if self.missing else {}),
         }
 
 
@@ -147,6 +149,7 @@ class UnratedItem:
             excluded=self.retrieved.excluded,
             note=note,
             excluded_references=self.retrieved.excluded_references,
+            missing=self.retrieved.missing,
         )
 
 
@@ -259,6 +262,14 @@ def _shortest_digits(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
+def without_shards(provenance: Provenance, index: ReferenceIndex, missing: Collection[str]) -> Provenance:
+    """Return the provenance of references that some shards had no part in: it names them, and how many there are."""
+    if not missing:
+        return provenance
+    named = f"{','.join(sorted(missing, key=int))}/{len(index.manifest.main_segments)}"
+    return Provenance(settings={**provenance.settings, "missing": named}, details=provenance.details)
+
+
 def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
     """Return the settings of retrieval that only the full form of a signature has."""
     manifest, search = index.manifest, settings.search
@@ -283,9 +294,15 @@ def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict
 def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
     """Return the settings that a provenance has; the inverse of `references_provenance`.
 
-    ValueError or Usage where a setting has no meaning here. What a short signature lacks is as by default.
+    What some shards lacked cannot be had again, so a provenance that names them is refused. ValueError or
+    Usage where a setting has no meaning here. What a short signature lacks is as by default.
     """
     fields = {**provenance.details, **provenance.settings}
+    if "missing" in fields:
+        raise Usage(
+            f"the references were found without the shards {fields['missing']}",
+            remedy="find them again, with all shards",
+        )
     return AugmentSettings(
         search=SearchSettings(
             k=int(fields["k"]),

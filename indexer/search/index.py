@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path, PurePath
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -20,19 +21,36 @@ from refaug.core.files import read_json
 from refaug.core.records import Reference, TestPair
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
+from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
-from refaug.indexer.search.candidates.searched_segments import LocalSegments, SearchTerms
+from refaug.indexer.search.candidates.searched_segments import (
+    LocalSegments,
+    SearchedSegments,
+    SearchTerms,
+    ShardsMissing,
+    first_pair_of,
+)
 from refaug.indexer.search.queries import Queries, prepare, rules_of
-from refaug.indexer.search.search import RetrievalResult, excluded_of, exclusion_counts, find, references_of
+from refaug.indexer.search.search import (
+    RankedPairs,
+    RetrievalResult,
+    excluded_of,
+    exclusion_counts,
+    find,
+    references_of,
+)
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.indexer.search.segment_checks import require_sound
-from refaug.indexer.search.segments import VECTORS, Segment, open_segment, word_hashes
+from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, word_hashes
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
 from refaug.indexer.tokens.vocabulary import Vocabulary
 from refaug.indexer.vectors.sentence_vectors import WordWeights
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.on_cluster.fleet import ShardFleet, ShardHosts
 
 _LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
 _LEAST_TO_SPLIT: Final = 128  # test pairs; with fewer, threads cost twice the CPU time and save no time
@@ -53,6 +71,16 @@ def _split_points(pairs: int, threads: int) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FoundPairs:
+    """What a search has found for each query, and without which shards."""
+
+    ranked: RankedPairs
+    references: list[tuple[Reference, ...]]
+    excluded: list[tuple[Reference, ...]]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Sources:
     """The source of texts' vectors: word vectors or an encoder."""
 
@@ -68,11 +96,13 @@ class ReferenceIndex:
     name: str
     version: str
     manifest: IndexManifest
-    segments: tuple[Segment, ...]
+    segments: tuple[Segment, ...]  # none where they are open on a cluster
+    bm25: Bm25Index | None  # of the main segment, with the statistics of all
     vocabulary: Vocabulary
     sources: Sources
     held: HeldVersion | None
     threads: int = 1
+    fleet: ShardFleet | None = None  # the segments, where they are open on a cluster
 
     @classmethod
     def open(cls, places: Places, spec: str, *, threads: int = 1, hashed: bool = False) -> Self:
@@ -94,6 +124,56 @@ class ReferenceIndex:
             held.close()
             raise
         return replace(opened, held=held)
+
+    @classmethod
+    def open_on(cls, places: Places, spec: str, hosts: ShardHosts, *, threads: int = 1) -> Self:
+        """Open a version whose segments are searched on a cluster; this process embeds, and merges what is found.
+
+        It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.
+        """
+        from refaug.indexer.search.on_cluster.fleet import ShardSource  # noqa: PLC0415  only for a cluster
+
+        held = places.indexes.open(spec)
+        with ExitStack() as failing:
+            failing.callback(held.close)
+            content = read_json(held.folder / MANIFEST)
+            require_files(held.folder, content)
+            manifest = IndexManifest.read(held.folder)
+            own = {
+                file.name for file in named_files(content, held.folder / MANIFEST) if _is_read_here(file.name, manifest)
+            }
+            verified_files.require(held.folder, content, own)
+            tokenizer = tokenizer_of(manifest, held.folder)
+            sources, words = open_sources(places, manifest, threads, hashed=True)
+            if sources.held is not None:
+                failing.callback(sources.held.close)
+            vocabulary = Vocabulary(words, tokenizer)
+            for hashes in word_hashes(held.folder, manifest):
+                vocabulary.extend(hashes)
+            bm25 = held.folder / manifest.segments[0].folder / BM25
+            fleet = hosts.open(
+                ShardSource(
+                    spec=f"{held.name}@{held.version}",
+                    folder=held.folder,
+                    manifest=manifest,
+                    vectors=None if sources.held is None else sources.held.folder,
+                    weights=sources.weights,
+                    words=len(vocabulary),
+                )
+            )
+            failing.pop_all()
+        return cls(
+            name=held.name,
+            version=held.version,
+            manifest=manifest,
+            segments=(),
+            bm25=Bm25Index.open(bm25) if bm25.exists() else None,
+            vocabulary=vocabulary,
+            sources=sources,
+            held=held,
+            threads=threads,
+            fleet=fleet,
+        )
 
     @classmethod
     def of_folder(
@@ -135,6 +215,7 @@ class ReferenceIndex:
             version=version,
             manifest=manifest,
             segments=segments,
+            bm25=segments[0].bm25,
             vocabulary=vocabulary,
             sources=sources,
             held=None,
@@ -150,10 +231,21 @@ class ReferenceIndex:
         self.close()
 
     def close(self) -> None:
-        """Release the version and its vectors."""
+        """Release the version and its vectors, and end its processes on a cluster."""
+        if self.fleet is not None:
+            self.fleet.close()
         for held in (self.held, self.sources.held):
             if held is not None:
                 held.close()
+
+    def is_read_here(self, folder: Path, name: str) -> bool:
+        """Return whether this process reads a file of the index or of its vectors."""
+        is_own = self.held is not None and folder == self.held.folder
+        return self.fleet is None or not is_own or _is_read_here(name, self.manifest)
+
+    def first_pair(self) -> TestPair:
+        """Return the first pair of the index, by which a search warms up."""
+        return first_pair_of(self.segments[0]) if self.fleet is None else self.fleet.first_pair()
 
     @property
     def spec(self) -> str:
@@ -191,25 +283,48 @@ class ReferenceIndex:
         queries = prepare(pairs, self.vocabulary)
         likeness = self.likeness(pairs, queries, settings, threads)
         terms = SearchTerms(likeness, queries.tables, rules_of(settings, self.logs), settings)
-        segments = LocalSegments(self.segments, terms)
-        ranked = find(segments, likeness, len(queries), settings)
-        sources = (segments, ranked, self.logs, f"{self.name}@{self.version}")
-        references = references_of(*sources)
-        excluded = excluded_of(*sources, most_excluded) if most_excluded else [()] * len(pairs)
+        found = self._find(terms, len(queries), most_excluded)
         return [
             RetrievalResult(
-                references=references[query],
-                excluded=exclusion_counts(ranked, query) if able else {},
+                references=found.references[query],
+                excluded=exclusion_counts(found.ranked, query) if able else {},
                 note="" if able else _reason_for_none(queries, query, settings),
-                excluded_references=excluded[query] if able else (),
+                excluded_references=found.excluded[query] if able else (),
+                missing=found.missing,
             )
             for query, able in enumerate(likeness.able.tolist())
         ]
 
+    def _find(self, terms: SearchTerms, query_count: int, most_excluded: int) -> FoundPairs:
+        """Search through all segments; on a cluster and if allowed, without shards that do not answer."""
+        missing: tuple[str, ...] = ()
+        while True:
+            segments = self._searched(terms, missing)
+            try:
+                ranked = find(segments, terms.likeness, query_count, terms.settings)
+                sources = (segments, ranked, self.logs, f"{self.name}@{self.version}")
+                return FoundPairs(
+                    ranked=ranked,
+                    references=references_of(*sources),
+                    excluded=excluded_of(*sources, most_excluded) if most_excluded else [()] * query_count,
+                    missing=missing,
+                )
+            except ShardsMissing as error:
+                if terms.settings.partial == "refuse":
+                    raise
+                missing = tuple(sorted({*missing, *error.shards}))
+
+    def _searched(self, terms: SearchTerms, without: Sequence[str]) -> SearchedSegments:
+        if self.fleet is None:
+            return LocalSegments(self.segments, terms)
+        return self.fleet.segments(terms, without)
+
     def draw_utterance(self, number: int) -> str:
         """Return one of the utterances; the same number draws the same one."""
         places = np.random.default_rng(number)
-        place = int(places.integers(sum(segment.utterance_count for segment in self.segments)))
+        place = int(places.integers(sum(info.utterances for info in self.manifest.segments)))
+        if self.fleet is not None:
+            return self.fleet.utterance(place)
         for segment in self.segments:
             if place < segment.utterance_count:
                 return segment.utterances.take(np.array([place], np.int64))[0] or ""
@@ -234,11 +349,18 @@ class ReferenceIndex:
     ) -> Likeness:
         """Return the way of comparing that a mode stands for, for these test pairs."""
         if settings.is_bm25:
-            return Bm25Likeness.of(self.segments[0].bm25, queries, dialog=settings.is_dialog, threads=threads)
+            return Bm25Likeness.of(self.bm25, queries, dialog=settings.is_dialog, threads=threads)
         if self.sources.weights is not None:
             return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=threads)
         assert self.sources.encoder is not None
         return EncoderLikeness.of(self.sources.encoder, [pair.utterance or "" for pair in pairs], threads)
+
+
+def _is_read_here(name: str, manifest: IndexManifest) -> bool:
+    """Return whether the process that embeds reads a file of an index whose segments lie on a cluster."""
+    bm25 = f"{manifest.segments[0].folder}/{BM25}/"
+    is_statistic = name.startswith(bm25) and PurePath(name).name.startswith(("texts.", "responses.", "params."))
+    return is_statistic or PurePath(name).name == EXTRA_WORDS or "/" not in name or name.startswith("tokenizer/")
 
 
 def _reason_for_none(queries: Queries, query: int, settings: SearchSettings) -> str:

@@ -6,7 +6,7 @@ utterance, so that neither a pair's age nor its segment matters. A *level* is a 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,15 @@ class Events(NamedTuple):
     pair: Rows
     occurrence: Rows  # the first that is not excluded, shown as the pair's origin
     reason: NDArray[np.int8]
+
+
+EVENT_COLUMNS: Final = tuple(name for name in Events._fields if name != "start")
+
+
+def chosen_events(events: Events, start: Rows, places: Rows | slice) -> Events:
+    """Return some events, of which those of each query begin at `start`."""
+    columns: dict[str, Any] = {name: getattr(events, name)[places] for name in EVENT_COLUMNS}
+    return Events(start=start, **columns)
 
 
 @compiled

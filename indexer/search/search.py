@@ -14,7 +14,7 @@ from refaug.core.records import Origin, Reference
 from refaug.indexer.search.candidates.pool import collect
 from refaug.indexer.search.candidates.searched_segments import PairRows, PairTexts, RankedRows, SearchedSegments
 from refaug.indexer.search.exclusion import ExclusionReason
-from refaug.indexer.search.ranking import MILLION, NO_LEVEL, Events, first_k
+from refaug.indexer.search.ranking import EVENT_COLUMNS, MILLION, NO_LEVEL, Events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Rows
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
@@ -25,7 +25,6 @@ _DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a 
 _DIALOG_DEPTH: Final = 1_000
 _SPARE: Final = 16  # utterances beyond an eighth more, to include those equal to the last one
 _AT_ONCE: Final = 1_000  # queries; more need more memory and are not quicker
-_EVENT_COLUMNS: Final = tuple(name for name in Events._fields if name != "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +35,7 @@ class RetrievalResult:
     excluded: Mapping[str, int]
     note: str = ""
     excluded_references: tuple[Reference, ...] = ()  # the first of the excluded, as many as were asked for
+    missing: tuple[str, ...] = ()  # the shards that did not answer, where that was allowed
 
 
 class RankedPairs(NamedTuple):
@@ -173,7 +173,7 @@ def _concatenate(parts: Sequence[Events]) -> Events:
         [parts[0].start, *(part.start[1:] + end for part, end in zip(parts[1:], ends[:-1], strict=True))]
     )
     columns = {
-        name: np.concatenate([getattr(part, name)[: part.start[-1]] for part in parts]) for name in _EVENT_COLUMNS
+        name: np.concatenate([getattr(part, name)[: part.start[-1]] for part in parts]) for name in EVENT_COLUMNS
     }
     return Events(start=start, **columns)
 
@@ -186,7 +186,7 @@ def _select_rows(events: Events, rows: NDArray[np.bool_]) -> Events:
     is_selected = np.repeat(rows, lengths)
     start = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
     return Events(
-        start=start, **{name: getattr(events, name)[: events.start[-1]][is_selected] for name in _EVENT_COLUMNS}
+        start=start, **{name: getattr(events, name)[: events.start[-1]][is_selected] for name in EVENT_COLUMNS}
     )
 
 

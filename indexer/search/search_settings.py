@@ -10,6 +10,7 @@ from refaug.core.errors import Usage
 
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+Partial = Literal["refuse", "allow"]
 MAX_REFERENCES: Final = 1_000  # a test pair; for more, use the neighbours
 MAX_DEPTH: Final = 1_000_000
 
@@ -17,6 +18,8 @@ MAX_DEPTH: Final = 1_000_000
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
     """Settings of a search; all of them can change the references, so all go into signatures.
+
+    Of `partial`, the shards that were missing go into them.
 
     `depth` is how many candidate utterances are compared exactly at first: it grows until the k-th reference is
     certain. In the `dialog` modes it is how many utterances have all their responses compared, and does not grow.
@@ -32,11 +35,14 @@ class SearchSettings:
     exclude_logs: tuple[str, ...] = field(default=())
     near: float = 0.9
     near_tokens: int = 5
+    partial: Partial = "refuse"  # of an index on a cluster: whether shards may be missing, which the answer then names
 
     def __post_init__(self) -> None:
         """Refuse settings without meaning."""
         if self.mode not in MODES:
             raise Usage(f"no mode is called {self.mode!r}", remedy=f"one of: {', '.join(MODES)}")
+        if self.partial not in get_args(Partial):
+            raise Usage(f"partial={self.partial!r} is not known", remedy="one of: refuse, allow")
         if not 1 <= self.k <= MAX_REFERENCES:
             raise Usage(f"k={self.k} references cannot be given", remedy=f"1 to {MAX_REFERENCES}")
         if self.depth is not None and not self.k <= self.depth <= MAX_DEPTH:

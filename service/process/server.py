@@ -33,6 +33,7 @@ from refaug.service.process.start_conditions import (
 )
 from refaug.service.process.supervisor import Supervisor
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions.shard_cluster import require_ray
 
 APP: Final = "refaug.service.web.app:from_env"
 KEEP_ALIVE_S: Final = (
@@ -58,6 +59,8 @@ def serve(
     `tell` is called with the address as soon as it accepts connections; with `any_port` a free port is used where the
     requested one is in use.
     """
+    if settings.shards:
+        require_ray()
     json_logging.configure_logging(home.home, level=level)
     with ExitStack() as stack:
         stack.enter_context(lock_home(home, settings))

@@ -222,6 +222,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.rubers = HeldRubers(home, threads=state.threads)
         state.adems = HeldAdems(home, threads=state.threads)
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
+        if state.open_versions.shards is not None:
+            stack.push_async_callback(run_in_threadpool, state.open_versions.shards.close)
         stack.callback(state.open_versions.close)
         state.warming.append("metrics")
         state.processes = LiveProcesses(home, warming=state.warming)

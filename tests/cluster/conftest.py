@@ -32,9 +32,18 @@ def token():
 
 
 @pytest.fixture(scope="session")
-def machines(token):
+def node_cache(tmp_path_factory):
+    """The folder of the machines' copies of shards, which every process of the cluster knows from its start."""
+    folder = tmp_path_factory.mktemp("node-cache")
+    os.environ["REFAUG_NODE_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def machines(token, node_cache):
     """The processes of a cluster, which end with the tests."""
     assert token
+    assert node_cache
     cluster = start_head()
     for _ in range(2):
         add_machine(cluster)

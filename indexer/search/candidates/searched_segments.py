@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.core.errors import Unavailable
+from refaug.core.records import Reference, TestPair
 from refaug.indexer.search.candidates.local import LocalCandidates
 from refaug.indexer.search.candidates.pool import CandidateSegments
 from refaug.indexer.search.ranking import (
@@ -27,6 +29,23 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables, Rows, Rules
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import Levels, Likeness
+
+
+class ShardsMissing(Unavailable):
+    """Some shards of an index do not answer now; `shards` are their names."""
+
+    code = "shards_missing"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        remedy: str = "",
+        retry_after_s: float = 1.0,
+        shards: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, remedy=remedy, retry_after_s=retry_after_s)
+        self.shards = tuple(shards)
 
 
 class SearchTerms(NamedTuple):
@@ -157,6 +176,14 @@ def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings)
     rest = (1 - settings.alpha) * settings.epsilon
     inner = settings.alpha * (np.maximum(of_response, 0) / MILLION) + rest
     return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
+
+
+def first_pair_of(segment: Segment) -> TestPair:
+    """Return the first pair of a segment; a greeting where it has none."""
+    first = np.zeros(1, np.int64)
+    utterance = segment.utterances.take(first)[0] if len(segment.utterances) else None
+    response = segment.responses.take(first)[0] if len(segment.responses) else None
+    return TestPair(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
 
 
 def texts_of(segment: Segment, rows: PairRows) -> PairTexts:

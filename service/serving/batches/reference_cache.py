@@ -33,6 +33,7 @@ class CachedReferences:
     excluded_references: tuple[Reference, ...]
     coverage: Coverage  # how the rater's pieces cover the item's own texts
     size: int  # bytes, approximately
+    missing: tuple[str, ...] = ()  # shards without a part in them; such references are not stored
 
     @classmethod
     def of(cls, augmented: Augmented, coverage: Coverage) -> CachedReferences:
@@ -44,6 +45,7 @@ class CachedReferences:
             note=augmented.note,
             excluded_references=augmented.excluded_references,
             coverage=coverage,
+            missing=augmented.missing,
             size=_ITEM_BYTES + sum(map(_size_of, (*references, *augmented.excluded_references))),
         )
 
@@ -55,6 +57,7 @@ class CachedReferences:
             excluded=self.excluded,
             note=self.note,
             excluded_references=self.excluded_references,
+            missing=self.missing,
         )
 
 

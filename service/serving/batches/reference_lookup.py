@@ -20,6 +20,11 @@ class AugmentedItems:
     items: list[Augmented]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def missing(self) -> list[str]:
+        """The shards that had no part in the references of some item."""
+        return sorted({shard for item in self.items for shard in item.missing}, key=int)
+
 
 class ReferenceLookup:
     """The items of a request, with the references that are known so far."""
@@ -39,7 +44,8 @@ class ReferenceLookup:
         """Add the references of the missing items, and store them in the cache."""
         for place, augmented, coverage in zip(self.missing, augmented_items, coverages, strict=True):
             self._references[place] = references = CachedReferences.of(augmented, coverage)
-            self._cache.put(self._keys[place], references)
+            if not references.missing:  # the shards may answer the next time
+                self._cache.put(self._keys[place], references)
 
     def augmented_items(self) -> AugmentedItems:
         """Return the items with their references, and a warning where the rater does not know their language."""

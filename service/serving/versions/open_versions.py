@@ -33,6 +33,7 @@ from refaug.service.serving.versions.leases import (
 )
 from refaug.service.serving.versions.published_versions import PublishedVersions
 from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.shard_cluster import ShardCluster
 from refaug.service.serving.versions.version_names import VersionNames
 from refaug.service.serving.versions.version_opener import VersionOpener, explain_failure
 from refaug.service.serving.versions.version_switch import PublishedName, VersionSwitch
@@ -53,13 +54,14 @@ class OpenVersions:
     def __init__(
         self, home: Settings, serve: ServeSettings, *, threads: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self.shards = ShardCluster(serve) if serve.shards else None
         self.served = ServedVersions()
         self._home, self._serve = home, serve
         self._defaults: dict[Kind, str] = {"index": serve.default_index, "rater": serve.default_rater}
         stored = {kind: artefact_stores(home)[kind] for kind in KINDS}
         self._names = VersionNames(stored, self._defaults)
         self._published = PublishedVersions(stored, self._defaults, home.home)
-        self._opener = VersionOpener(home, stored, threads=threads, clock=clock)
+        self._opener = VersionOpener(home, stored, threads=threads, clock=clock, shards=self.shards)
         self._lock = threading.Lock()  # guards all attributes below, held only for moments
         self._open = dict[VersionKey, OpenVersion]()
         self._opening = dict[VersionKey, Future[None]]()

@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.home import Settings
-from refaug.core.records import Reference, TestPair
 from refaug.core.text.messages import HiddenFolders, shorten_paths
-from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 from refaug.rater.rating import Candidate, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
+from refaug.service.serving.versions.shard_cluster import ShardCluster
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +44,15 @@ class VersionOpener:
     """Opens versions for all threads; at most one thread opens the same version at a time."""
 
     def __init__(
-        self, home: Settings, stored: Mapping[Kind, Versions], *, threads: int, clock: Callable[[], float]
+        self,
+        home: Settings,
+        stored: Mapping[Kind, Versions],
+        *,
+        threads: int,
+        clock: Callable[[], float],
+        shards: ShardCluster | None = None,
     ) -> None:
+        self._shards = shards
         self._home, self._stored, self._threads, self._clock = home, stored, threads, clock
         self._failures = dict[VersionKey, _OpeningFailure]()
 
@@ -90,9 +95,15 @@ class VersionOpener:
 
     def _open_index(self, key: VersionKey) -> OpenVersion:
         with ExitStack() as failing:
-            index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
+            if self._shards is None:
+                index = open_index(self._home, key.spec, threads=self._threads, hashed=True)
+            else:
+                hosts = self._shards.hosts()
+                index = ReferenceIndex.open_on(places_of(self._home), key.spec, hosts, threads=self._threads)
             failing.callback(index.close)
-            files = MappedFiles.of_folders([held.folder for held in (index.held, index.sources.held) if held])
+            files = MappedFiles.of_folders(
+                [held.folder for held in (index.held, index.sources.held) if held], index.is_read_here
+            )
             failing.callback(files.close)
             _warm_index(index)
             failing.pop_all()
@@ -114,10 +125,7 @@ def _unavailable(what: str, why: str, retry_after_s: float = _FIRST_WAIT_S) -> U
 
 def _warm_index(index: ReferenceIndex) -> None:
     """Search for the index's own first texts in every mode, which reads mapped files and compiles kernels."""
-    main, first = index.segments[0], np.zeros(1, np.int64)
-    utterance = main.utterances.take(first)[0] if len(main.utterances) else None
-    response = main.responses.take(first)[0] if len(main.responses) else None
-    pair = TestPair(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
+    pair = index.first_pair()
     for settings in (SearchSettings(mode=mode) for mode in MODES):
         is_known = index.manifest.bm25 is not None if settings.is_bm25 else _has_vectors(index, settings)
         if is_known:

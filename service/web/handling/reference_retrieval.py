@@ -13,7 +13,12 @@ from typing import Final
 from refaug.core.errors import Expired
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, references_provenance, require_preset_index
+from refaug.evaluation.scoring.augmentation import (
+    Augmented,
+    references_provenance,
+    require_preset_index,
+    without_shards,
+)
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.state import ServiceState
@@ -26,6 +31,11 @@ def leased_provenance(lease: Lease, settings: AugmentSettings) -> Provenance:
     """Return what signatures say of references that the leased artefacts give."""
     assert lease.index is not None, "references are found in an index"
     return references_provenance(lease.index, lease.rater, settings)
+
+
+def leased_without_shards(lease: Lease, provenance: Provenance, missing: Sequence[str]) -> Provenance:
+    """Return the provenance of references that shards of the leased index had no part in."""
+    return provenance if lease.index is None else without_shards(provenance, lease.index, missing)
 
 
 def require_leased_preset(lease: Lease, settings: AugmentSettings) -> None:
@@ -41,6 +51,8 @@ class ItemsWithReferences:
     items: Sequence[Augmented]
     warnings: tuple[str, ...]
     provenance: Provenance
+    missing: Sequence[str] = ()  # shards that had no part in the references of some item
+    lines: Sequence[str] = ()  # the provenance of each item
 
 
 @asynccontextmanager
@@ -100,6 +112,11 @@ async def augment_items(
     """Return the items with further references, found and weighted in batches with other requests."""
     require_leased_preset(lease, settings)
     augmented = await state.batcher.augment(lease, items, settings, deadline=deadline)
+    provenance = leased_provenance(lease, settings)
     return ItemsWithReferences(
-        items=augmented.items, warnings=augmented.warnings, provenance=leased_provenance(lease, settings)
+        items=augmented.items,
+        warnings=augmented.warnings,
+        provenance=leased_without_shards(lease, provenance, augmented.missing),
+        missing=augmented.missing,
+        lines=[leased_without_shards(lease, provenance, item.missing).line for item in augmented.items],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -43,18 +43,18 @@ class ScoreRequest:
         plan.require_judged(parsed_items.good, state.serve)
         count_items(self.request, len(body.items))
         with parsed_items.faults_named():
-            evaluation, versions = await self._evaluate(state, plan, parsed_items)
+            evaluation, versions, missing = await self._evaluate(state, plan, parsed_items)
         # 5. Write the answer.
         prometheus_figures.unscored(unscored_counts(evaluation))
         return await large_json_response(
-            partial(self._content, state, parsed_items, evaluation, versions),
+            partial(self._content, state, parsed_items, evaluation, versions, missing),
             items=sum(len(one.replies) for one in parsed_items.good) * len(evaluation.scores),
         )
 
     async def _evaluate(
         self, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems
-    ) -> tuple[Evaluation, dict[str, str]]:
-        """Return the scores of the items, and the versions that made them."""
+    ) -> tuple[Evaluation, dict[str, str], list[str]]:
+        """Return the scores of the items, the versions that made them, and the shards that had no part in them."""
         # 2. Lease the versions: they stay the same, and open, until the items are scored.
         async with open_lease(
             state,
@@ -89,7 +89,7 @@ class ScoreRequest:
                         lease=lease,
                         is_long=scoring.is_uncertain,
                     )
-            return evaluation, {**lease.versions(), **scoring.versions}
+            return evaluation, {**lease.versions(), **scoring.versions}, scoring.missing
 
     async def _plan(self, state: ServiceState) -> ScoringPlan:
         """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""
@@ -98,13 +98,20 @@ class ScoreRequest:
         return ScoringPlan.of(self.body, state.home, state.serve)
 
     def _content(
-        self, state: ServiceState, parsed_items: ParsedItems, evaluation: Evaluation, versions: Mapping[str, str]
+        self,
+        state: ServiceState,
+        parsed_items: ParsedItems,
+        evaluation: Evaluation,
+        versions: Mapping[str, str],
+        missing: Sequence[str],
     ) -> dict[str, Any]:
         content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
         listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
         warnings = [state.without_paths(warning) for warning in listed]
         problems = [*problems_of(evaluation.bad_items), *self._metric_problems(evaluation)]
         answer = {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
+        if missing:
+            answer["missing_shards"] = list(missing)
         return answer if self.body.return_ == "stats" else sealed(answer)
 
     def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, Any]]:

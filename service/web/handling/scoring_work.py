@@ -23,7 +23,7 @@ from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.reference_lookup import AugmentedItems
 from refaug.service.serving.versions.leases import Lease
-from refaug.service.web.handling.reference_retrieval import leased_provenance
+from refaug.service.web.handling.reference_retrieval import leased_provenance, leased_without_shards
 from refaug.service.web.handling.request_items import ParsedItems
 from refaug.service.web.handling.scoring_plan import ScoringPlan
 from refaug.service.web.state import ServiceState
@@ -74,6 +74,7 @@ class ScoringWork:
     provenance: Provenance | None  # None: the references are given
     progress: DeadlineProgress
     versions: dict[str, str] = field(default_factory=dict)  # of artefacts that only scoring uses
+    missing: list[str] = field(default_factory=list)  # shards that had no part in some item's references
 
     @classmethod
     def of(
@@ -131,7 +132,11 @@ class ScoringWork:
         """Score the items with the references found for them, or with those that they came with."""
         if augmented is None:
             return self._evaluate(self.items)
-        evaluation = self._evaluate([one.item for one in augmented.items])
+        work = self
+        if augmented.missing and self.provenance is not None:
+            self.missing.extend(augmented.missing)
+            work = replace(self, provenance=leased_without_shards(self.lease, self.provenance, augmented.missing))
+        evaluation = work._evaluate([one.item for one in augmented.items])  # noqa: SLF001  the same class
         return replace(evaluation, warnings=(*augmented.warnings, *evaluation.warnings))
 
     def _evaluate(self, items: Sequence[Item]) -> Evaluation:

@@ -105,6 +105,8 @@ def _augment_settings(body: SetIn) -> AugmentSettings | None:
         settings = (body.settings or RetrievalIn()).settings()
         if body.rater is not None and not settings.needs_rater:
             raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
+        if settings.search.partial == "allow":
+            raise Usage("a set cannot be frozen without some shards", remedy='leave "partial" out')
         return settings
     idle_fields = [name for name in ("index", "rater", "settings") if getattr(body, name) is not None]
     if idle_fields:

@@ -103,5 +103,6 @@ def _figures(state: ServiceState) -> bytes:
             processes=len(state.processes.reports()),
             jobs=jobs,
             failing=failing,
+            shards=[] if (cluster := state.open_versions.shards) is None else cluster.states(),
         )
     )

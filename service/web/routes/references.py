@@ -82,14 +82,18 @@ def _content(
     state: ServiceState, references: ItemsWithReferences, parsed_items: ParsedItems, versions: dict[str, str]
 ) -> dict[str, Any]:
     return {
-        "items": items_json(references.items, references.provenance.line),
+        "items": items_json(references.items, references.lines),
         "problems": parsed_items.problems(),
         "warnings": [state.without_paths(one) for one in (*parsed_items.warnings, *references.warnings)],
         "versions": versions,
         "provenance": {**references.provenance.settings, **references.provenance.details},
+        **({"missing_shards": list(references.missing)} if references.missing else {}),
     }
 
 
-def items_json(augmented_items: Sequence[Augmented], provenance: str) -> list[dict[str, Any]]:
+def items_json(augmented_items: Sequence[Augmented], provenance: Sequence[str]) -> list[dict[str, Any]]:
     """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
-    return [{**augmented.as_json(provenance), "evidence": evidence_of(augmented.item)} for augmented in augmented_items]
+    return [
+        {**augmented.as_json(line), "evidence": evidence_of(augmented.item)}
+        for augmented, line in zip(augmented_items, provenance, strict=True)
+    ]

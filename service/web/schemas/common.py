@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse
 from refaug.evaluation.scoring.presets import PresetName, find_preset
-from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, SearchSettings
+from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, Partial, SearchSettings
 from refaug.rater.rating_settings import Combine, RatingSettings
 from refaug.service.web.problems import FieldProblem
 
@@ -152,6 +152,12 @@ class RetrievalIn(BaseModel):
         default=SearchSettings.alpha, ge=0, le=1, description="the responses' share in the dialog modes"
     )
     epsilon: float = Field(default=SearchSettings.epsilon, ge=0, le=1, description="what stands in for it otherwise")
+
+    partial: Partial = Field(
+        default=SearchSettings.partial,
+        description="of an index on a cluster: `allow` gives the references of the shards that answer, and names the "
+        "others; `refuse` gives an error then",
+    )
 
     @model_validator(mode="after")
     def _with_preset(self) -> Self:

@@ -78,6 +78,9 @@ class ReferencedItemOut(BaseModel):
         default=[], description="the first of these, at most `show_excluded`, in the order in which they came up"
     )
     note: str | None = Field(default=None, description="why nothing was found, or nothing could be rated")
+    missing_shards: list[str] = Field(
+        default=[], description="shards that had no part in its references, where `partial` allows that"
+    )
     provenance: str = Field(description="how its references were made, as signatures say it; keep it in the item")
     evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")
 
@@ -88,6 +91,9 @@ class ReferencesOut(Problems, ResponseModel):
     items: list[ReferencedItemOut] = Field(description="in the order sent")
     versions: VersionsOut = Field(description="what made the references")
     provenance: dict[str, str] = Field(description="what signatures of scores by these references say of them")
+    missing_shards: list[str] = Field(
+        default=[], description="shards that had no part in the references of some item; see `partial`"
+    )
 
 
 class CandidateIn(BaseModel):

@@ -270,6 +270,9 @@ class ScoresOut(Problems, ResponseModel):
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
     versions: VersionsOut = Field(description="what was asked beside the texts")
+    missing_shards: list[str] = Field(
+        default=[], description="shards that had no part in the references; see `partial`"
+    )
     format_version: int | None = Field(default=None, description="of scores, for POST /v1/verifications")
     checksum: str | None = Field(
         default=None, description="SHA-256 of the answer without this and `request_id`: tells whether it was altered"

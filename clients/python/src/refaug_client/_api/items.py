@@ -98,3 +98,4 @@ class Retrieval(TypedDict, total=False):
     depth: int
     alpha: float
     epsilon: float
+    partial: Literal["refuse", "allow"]

@@ -52,6 +52,7 @@ class ReferencedItem(Model):
     excluded_references: list[ExcludedReference] = field(default_factory=list)  # the first, with `show_excluded`
     note: Optional[str] = None  # why nothing was found, or nothing could be rated
     evidence: dict[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
+    missing_shards: list[str] = field(default_factory=list)  # that had no part in its references
 
 
 @record
@@ -63,6 +64,7 @@ class References(Model):
     provenance: dict[str, str] = field(default_factory=dict)
     problems: list[FieldProblem] = field(default_factory=list)  # items that were left out, with on_error="report"
     warnings: list[str] = field(default_factory=list)  # what one should know of the others
+    missing_shards: list[str] = field(default_factory=list)  # of an index on a cluster, with partial="allow"
 
     def __iter__(self) -> Iterator[ReferencedItem]:
         return iter(self.items)

@@ -1,0 +1,277 @@
+"""The shards of one version on a cluster: opened on its machines, asked by searches, and ended with the version."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.artefacts.manifests import NamedFile, named_files
+from refaug.core.artefacts.store.locations import StoreSettings
+from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Observer, Replicas
+from refaug.core.cluster.connection import Cluster, ClusterNode
+from refaug.core.errors import Conflict, Corrupt, RefaugError
+from refaug.core.files import read_json
+from refaug.core.records import TestPair
+from refaug.indexer.installed_software import software
+from refaug.indexer.manifest import MANIFEST, IndexManifest
+from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
+from refaug.indexer.search.on_cluster.node_copies import CopySource
+from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
+from refaug.indexer.search.on_cluster.shard_server import (
+    VECTORS_FILE,
+    IndexSizes,
+    NumberedSegment,
+    ShardFiles,
+    ShardServer,
+    VectorFiles,
+    WordScale,
+)
+from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED
+from refaug.indexer.vectors.sentence_vectors import WordWeights
+
+_ID_DIGITS: Final = 16
+_COLLECTIONS: Final = 30  # attempts to remove what a process that ends still holds
+_COLLECT_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardSource:
+    """What a fleet opens: a version in a folder, with its vectors."""
+
+    spec: str  # name@version
+    folder: Path
+    manifest: IndexManifest
+    vectors: Path | None  # the folder of its word vectors
+    weights: WordWeights | None
+    words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardState:
+    """How a shard is: the number of its processes, and of those that answer."""
+
+    index: str
+    shard: str
+    replicas: int
+    alive: int
+
+
+class ShardHosts:
+    """A cluster on which fleets open their shards."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        replicas: int,
+        timeout_s: float,
+        store: StoreSettings | None,
+        observe: Observer = lambda _shard, _outcome, _seconds: None,
+    ) -> None:
+        self.cluster, self.replicas, self.store = cluster, replicas, store
+        self.actors = Actors(cluster, timeout_s=timeout_s, observe=observe)
+        self._fleets = list[ShardFleet]()
+        self._is_over = threading.Event()
+
+    def open(self, source: ShardSource) -> ShardFleet:
+        """Open the shards of a version beside those of others; all of them are there when this returns."""
+        nodes = self.cluster.nodes()
+        if not nodes:
+            raise Conflict(
+                f"the cluster at {self.cluster.address} has no machine that takes work",
+                remedy="start one with ray start --address",
+            )
+        fleet = ShardFleet(self, source, nodes)
+        self._fleets.append(fleet)
+        self._collect()
+        return fleet
+
+    def states(self) -> list[ShardState]:
+        """Return how every shard is that is open now."""
+        return [state for fleet in tuple(self._fleets) for state in fleet.states()]
+
+    def forget(self, fleet: ShardFleet) -> None:
+        """Leave a version that is closed, and have its copies removed from the machines of the others."""
+        self._fleets.remove(fleet)
+        self._collect(fleet.names)
+
+    def _collect(self, names: Sequence[str] = ()) -> None:
+        """Remove copies that no version needs; those of these names as soon as their processes have ended."""
+        if self._fleets and not self._is_over.is_set():
+            threading.Thread(target=self._collect_patiently, args=(set(names),), name="collect", daemon=True).start()
+
+    def _collect_patiently(self, names: set[str]) -> None:
+        for _ in range(_COLLECTIONS):
+            fleets = tuple(self._fleets)
+            keep = sorted({name for other in fleets for name in other.names})
+            held = set[str]()
+            for replicas in [one for fleet in fleets for one in fleet.all_replicas]:
+                try:
+                    held.update(*self.actors.call_each(replicas, "collect", keep))
+                except RefaugError:
+                    log.info("copies of shards are not collected on one machine", exc_info=True)
+            if not held & names or self._is_over.wait(_COLLECT_S):
+                return
+
+    def close(self) -> None:
+        """End all processes."""
+        self._is_over.set()
+        for fleet in tuple(self._fleets):
+            self.actors.end(fleet.all_replicas)
+        self.actors.close()
+
+
+class ShardFleet:
+    """The shards of one version, open on a cluster."""
+
+    def __init__(self, hosts: ShardHosts, source: ShardSource, nodes: Sequence[ClusterNode]) -> None:
+        self._hosts, self._source = hosts, source
+        self._sizes = IndexSizes(
+            words=source.words, logs=len(source.manifest.logs), dimensions=source.manifest.vectors.dimensions
+        )
+        vectors = _vector_files(source, hosts.store)
+        shared = None  # held as long as the fleet, since a process that is started again needs it again
+        if source.weights is not None and vectors is not None:
+            shared = hosts.cluster.share(WordScale(source.weights.scale, source.weights.unknown))
+        self._shared = shared
+        parts = _shard_files(source, hosts.store)
+        self.names = [part.name for part in parts] + ([vectors.name] if vectors is not None else [])
+        self._started = [
+            hosts.actors.start(
+                f"shard {place} of {source.spec}",
+                ShardServer,
+                {"files": part, "vectors": vectors, "sizes": self._sizes, "expected": software()},
+                _nodes_of(place, nodes, hosts.replicas),
+                shared=shared,
+            )
+            for place, part in enumerate(parts)
+        ]
+        try:
+            self.shards = [
+                _opened_shard(hosts.actors, place, part, replicas)
+                for place, (part, replicas) in enumerate(zip(parts, self._started, strict=True))
+            ]
+        except BaseException:
+            hosts.actors.end(self._started)
+            raise
+        hosts.actors.watch(self._started)
+
+    @property
+    def all_replicas(self) -> list[Replicas]:
+        """The processes of all shards."""
+        return self._started
+
+    def segments(self, terms: SearchTerms, without: Sequence[str] = ()) -> RemoteSegments:
+        """Return the shards for one search, without those of these names."""
+        shards = [shard for shard in self.shards if shard.name not in without]
+        if not shards:
+            raise ShardsMissing(
+                f"none of the {len(self.shards)} shards of {self._source.spec} answers",
+                remedy="ask again in some seconds, since Ray starts them again",
+                shards=[shard.name for shard in self.shards],
+            )
+        return RemoteSegments.of(self._hosts.actors, shards, terms, self._hosts.cluster.share)
+
+    def utterance(self, number: int) -> str:
+        """Return the text of one of all utterances, numbered through the segments."""
+        places = {number: (shard, at) for shard in self.shards for at, number in enumerate(shard.numbers)}
+        for _, (shard, at) in sorted(places.items()):
+            count = shard.facts[at].utterance_count
+            if number < count:
+                return str(self._ask(shard, "utterance", at, number))
+            number -= count
+        raise LookupError("the index has no utterance")
+
+    def first_pair(self) -> TestPair:
+        """Return a pair of the index, by which a search warms up."""
+        pair: TestPair = self._ask(self.shards[0], "first_pair")
+        return pair
+
+    def _ask(self, shard: RemoteShard, method: str, *arguments: Any) -> Any:
+        answer = self._hosts.actors.call([ActorCall(replicas=shard.replicas, method=method, arguments=arguments)])[0]
+        if isinstance(answer, NoReplica):
+            raise ShardsMissing(answer.message, remedy=answer.remedy, shards=[shard.name])
+        return answer
+
+    def states(self) -> list[ShardState]:
+        """Return how each shard is."""
+        return [
+            ShardState(
+                index=self._source.spec,
+                shard=shard.name,
+                replicas=len(shard.replicas.members),
+                alive=shard.replicas.alive,
+            )
+            for shard in self.shards
+        ]
+
+    def close(self) -> None:
+        """End the processes, and remove what no other version needs from the machines."""
+        self._hosts.actors.end(self._started)
+        self._hosts.forget(self)
+
+
+def _opened_shard(actors: Actors, place: int, part: ShardFiles, replicas: Replicas) -> RemoteShard:
+    facts = actors.call_each(replicas, "facts")
+    return RemoteShard(
+        name=str(place),
+        replicas=replicas,
+        numbers=tuple(one.number for one in part.segments),
+        facts=tuple(facts[0]),
+    )
+
+
+def _nodes_of(place: int, nodes: Sequence[ClusterNode], replicas: int) -> list[ClusterNode]:
+    """Return the machines of a shard's replicas: one after the other, no machine twice before all have one."""
+    return [nodes[(place + replica) % len(nodes)] for replica in range(replicas)]
+
+
+def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[ShardFiles]:
+    """Return the files of each shard; the segments of updates lie with the main ones, in turn."""
+    manifest = source.manifest
+    mains = len(manifest.main_segments)
+    named = named_files(read_json(source.folder / MANIFEST), source.folder / MANIFEST)
+    parts = list[ShardFiles]()
+    for place in range(mains):
+        segments = [
+            NumberedSegment(number=number, info=info)
+            for number, info in enumerate(manifest.segments)
+            if number % mains == place
+        ]
+        folders = tuple(f"{one.info.folder}/" for one in segments)
+        masks = {SUPERSEDED.format(one.number) for one in segments}
+        files = [file for file in named if _is_searched(file) and (file.name.startswith(folders) or file.name in masks)]
+        parts.append(
+            ShardFiles(
+                name=f"{manifest.id[:_ID_DIGITS]}-{place}",
+                segments=tuple(segments),
+                files=tuple(files),
+                source=CopySource(folder=source.folder, store=store),
+            )
+        )
+    return parts
+
+
+def _is_searched(file: NamedFile) -> bool:
+    """Return whether a shard reads a file: words without a vector are known to the process that embeds alone."""
+    return not file.name.endswith(f"/{EXTRA_WORDS}")
+
+
+def _vector_files(source: ShardSource, store: StoreSettings | None) -> VectorFiles | None:
+    if source.vectors is None:
+        return None
+    manifest: Mapping[str, Any] = read_json(source.vectors / MANIFEST)
+    rows = next((file for file in named_files(manifest, source.vectors / MANIFEST) if file.name == VECTORS_FILE), None)
+    if rows is None:
+        raise Corrupt(f"{source.vectors / MANIFEST} names no {VECTORS_FILE}", remedy="import the vectors again")
+    return VectorFiles(
+        name=f"vectors-{rows.sha256[:_ID_DIGITS]}",
+        file=rows,
+        source=CopySource(folder=source.vectors, store=store),
+    )

@@ -1,0 +1,340 @@
+"""The segments of an index in processes of a cluster, as one search asks them.
+
+Each question goes to all shards at once, and every answer is put together here: the merging of candidates is that of a
+search in one process, so its result is the same. For a few queries a shard answers at once what the search will most
+probably ask next of its best candidates (`shard_server.Foresight`); where the search asks something else, it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Replicas
+from refaug.indexer.search.candidates.choice import Similarities
+from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
+from refaug.indexer.search.candidates.searched_segments import (
+    PairRows,
+    PairTexts,
+    RankedRows,
+    SearchTerms,
+    ShardsMissing,
+    least_of,
+)
+from refaug.indexer.search.on_cluster.shard_server import NO_WEIGHTS, AskedShard, Foresight
+from refaug.indexer.search.ranking import Events, chosen_events
+from refaug.indexer.search.search_tables import Keys, Rows
+from refaug.indexer.search.similarity import CANDIDATES, Levels, WordVectorLikeness
+
+FEW: Final = 4  # queries for which shards look ahead: more would compare much that is not asked for
+_SHARED_FROM: Final = 64  # queries whose terms are stored once for all shards of a machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteShard:
+    """One shard of a version: the processes that have it open, and which segments of the version it has."""
+
+    name: str
+    replicas: Replicas
+    numbers: tuple[int, ...]
+    facts: tuple[SegmentFacts, ...]
+
+
+@dataclass(eq=False)
+class _Memory:
+    """What shards have said of their segments beyond what they were asked, by the number of a segment."""
+
+    query_numbers: Rows
+    foresights: dict[int, Foresight] = field(default_factory=dict)
+    tables: dict[int, Rows] = field(default_factory=dict)
+
+
+class RemoteSegments:
+    """Some segments of a version on a cluster, for one search."""
+
+    def __init__(
+        self, actors: Actors, shards: Sequence[RemoteShard], terms: SearchTerms, numbers: Sequence[int], packed: Any
+    ) -> None:
+        self._actors, self._shards, self._terms, self._packed = actors, shards, terms, packed
+        self._numbers = tuple(numbers)  # of the segments in the version
+        facts = {number: one for shard in shards for number, one in zip(shard.numbers, shard.facts, strict=True)}
+        self._place_in_shard = {number: place for shard in shards for place, number in enumerate(shard.numbers)}
+        self._shard_of = {number: at for at, shard in enumerate(shards) for number in shard.numbers}
+        self.facts = [facts[number] for number in numbers]
+        self._memory: _Memory | None = None
+
+    @classmethod
+    def of(
+        cls, actors: Actors, shards: Sequence[RemoteShard], terms: SearchTerms, share: Callable[[Any], Any]
+    ) -> RemoteSegments:
+        """Prepare a search in some shards; `share` puts a value where all machines can read it."""
+        numbers = sorted(number for shard in shards for number in shard.numbers)
+        likeness = terms.likeness
+        if isinstance(likeness, WordVectorLikeness):
+            likeness = replace(likeness, weights=NO_WEIGHTS)
+        packed: Any = terms._replace(likeness=likeness)
+        if len(likeness.able) >= _SHARED_FROM:
+            packed = share(packed)
+        return cls(actors, shards, terms, numbers, packed)
+
+    def subset(self, numbers: Sequence[int]) -> RemoteSegments:
+        """Return some of the segments, for the same search."""
+        chosen = [self._numbers[number] for number in numbers]
+        return RemoteSegments(self._actors, self._shards, self._terms, chosen, self._packed)
+
+    # Candidates
+
+    def code_depth(self, count: int) -> int:
+        """Return how many candidates by codes include the best `count`."""
+        return self._terms.likeness.code_depth(max((facts.info.depth for facts in self.facts), default=1), count)
+
+    def ask(self, calls: Sequence[AskCall]) -> list[Asked]:
+        """Ask some segments for their best utterances, each shard once for all of its segments."""
+        query_numbers = calls[0].query_numbers if calls else np.zeros(0, np.int64)
+        is_first = len(calls) == len(self._numbers)
+        foresees = CANDIDATES if is_first and self._looks_ahead(query_numbers) else 0
+        answers = self._ask_shards(
+            "ask",
+            [call.number for call in calls],
+            lambda places: ([calls[place]._replace(number=at) for at, place in enumerate(places)], foresees),
+            work=len(query_numbers),
+            has_terms=True,
+        )
+        if foresees:
+            self._memory = _Memory(query_numbers)
+        asked = list[Asked]()
+        for call, answer in zip(calls, answers, strict=True):
+            named: AskedShard = answer
+            rows = named.rows.astype(np.int64)
+            if foresees and named.more is not None and self._memory is not None:
+                self._memory.foresights[call.number], self._memory.tables[call.number] = named.more, rows
+            asked.append(
+                Asked(rows=rows, similarities=named.similarities.astype(np.float64), last=named.last.astype(np.float64))
+            )
+        return asked
+
+    def _looks_ahead(self, query_numbers: Rows) -> bool:
+        return len(query_numbers) <= FEW and not self._terms.settings.is_dialog
+
+    def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
+        """Return the hashes and the keys of these utterances of each segment."""
+        remembered = [self._remembered_hashes(number, of_segment) for number, of_segment in enumerate(rows)]
+        lacking = [number for number, one in enumerate(remembered) if one is None]
+        answers = self._ask_shards("hashes", lacking, lambda places: ([rows[lacking[place]] for place in places],))
+        asked = dict(zip(lacking, answers, strict=True))
+        return [asked[number] if one is None else one for number, one in enumerate(remembered)]
+
+    def _remembered_hashes(self, number: int, rows: Rows) -> tuple[Keys, Keys] | None:
+        """Return hashes that came along with candidates; None where some did not."""
+        if not len(rows):
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        memory = self._memory
+        if memory is None or number not in memory.foresights:
+            return None
+        named = memory.tables[number].ravel()
+        order = np.argsort(named, kind="stable")
+        places = np.minimum(np.searchsorted(named[order], rows), len(named) - 1)
+        if not (named[order[places]] == rows).all():
+            return None
+        foresight = memory.foresights[number]
+        return foresight.sha.ravel()[order[places]], foresight.key.ravel()[order[places]]
+
+    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Similarities | None]:
+        """Return finer similarities of each segment's candidates; None where those by codes are fine enough."""
+        remembered = [self._remembered_finer(number, query_numbers, rows) for number, rows in enumerate(tables)]
+        lacking = [number for number, (is_known, _) in enumerate(remembered) if not is_known]
+        answers = self._ask_shards(
+            "finer",
+            lacking,
+            lambda places: (query_numbers, [tables[lacking[place]] for place in places]),
+            work=len(query_numbers),
+            has_terms=True,
+        )
+        asked = dict(zip(lacking, answers, strict=True))
+        return [asked[number] if not is_known else finer for number, (is_known, finer) in enumerate(remembered)]
+
+    def _remembered_finer(self, number: int, query_numbers: Rows, rows: Rows) -> tuple[bool, Similarities | None]:
+        """Return whether finer similarities came along with candidates, and these."""
+        if not rows.shape[1] or self._terms.settings.is_bm25:
+            return True, None
+        memory = self._memory
+        if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
+            return False, None
+        finer = memory.foresights[number].finer
+        if finer is None:
+            return True, None
+        named, similarities = memory.tables[number], np.full(rows.shape, -np.inf)
+        for query in range(len(rows)):
+            order = np.argsort(named[query], kind="stable")
+            places = order[np.minimum(np.searchsorted(named[query][order], rows[query]), named.shape[1] - 1)]
+            if not (named[query][places] == rows[query])[rows[query] >= 0].all():
+                return False, None
+            similarities[query] = np.where(rows[query] >= 0, finer[query][places], -np.inf)
+        return True, similarities
+
+    # Ranking
+
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[RankedRows]:
+        """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
+        remembered = [self._remembered_ranks(number, query_numbers, rows) for number, rows in enumerate(tables)]
+        lacking = [number for number, one in enumerate(remembered) if one is None]
+        answers = self._ask_shards(
+            "rank",
+            lacking,
+            lambda places: (query_numbers, [tables[lacking[place]] for place in places]),
+            work=len(query_numbers),
+            has_terms=True,
+        )
+        asked = dict(zip(lacking, answers, strict=True))
+        return [asked[number] if one is None else one for number, one in enumerate(remembered)]
+
+    def _remembered_ranks(self, number: int, query_numbers: Rows, rows: Rows) -> RankedRows | None:
+        """Return the pairs of candidates that came along with them; None where those of some did not."""
+        memory = self._memory
+        if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
+            return None
+        foresight, parts, starts = memory.foresights[number], list[Rows](), [0]
+        levels = np.full(rows.shape, least_of(np.zeros((1, 0), np.int64))[0])
+        for query in range(len(rows)):
+            candidates = rows[query][rows[query] >= 0]
+            places = np.flatnonzero(np.isin(foresight.rows[query], candidates) & (foresight.rows[query] >= 0))
+            if len(places) != len(candidates):
+                return None
+            levels[query, : len(places)] = foresight.levels[query, places]
+            begin, end = foresight.events.start[query : query + 2]
+            events = begin + np.flatnonzero(np.isin(foresight.events.utterance[begin:end], candidates))
+            order = np.lexsort(
+                (
+                    foresight.events.utterance_sha[events],
+                    foresight.events.response_sha[events],
+                    -foresight.events.level[events],
+                )
+            )
+            parts.append(events[order])
+            starts.append(starts[-1] + len(events))
+        chosen = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return RankedRows(
+            chosen_events(foresight.events, np.array(starts, np.int64), chosen), levels.min(axis=1, initial=_HIGHEST)
+        )
+
+    def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
+        """Return the exact similarities of candidates."""
+        return self._ask_shards(
+            "levels",
+            range(len(tables)),
+            lambda places: (query_numbers, [tables[place] for place in places]),
+            work=len(query_numbers),
+            has_terms=True,
+        )
+
+    def pair_events(self, query_numbers: Rows, tables: Sequence[Rows], levels: Sequence[Levels]) -> list[Events]:
+        """Compare the responses of candidates with the gold, and return pairs up to the k-th reference."""
+        return self._ask_shards(
+            "pair_events",
+            range(len(tables)),
+            lambda places: (query_numbers, [tables[place] for place in places], [levels[place] for place in places]),
+            work=len(query_numbers),
+            has_terms=True,
+        )
+
+    def texts(self, rows: Sequence[PairRows]) -> list[PairTexts]:
+        """Return what is shown of some pairs of each segment."""
+        remembered = [self._remembered_texts(number, of_segment) for number, of_segment in enumerate(rows)]
+        lacking = [number for number, one in enumerate(remembered) if one is None]
+        answers = self._ask_shards(
+            "texts", lacking, lambda places: ([rows[lacking[place]] for place in places],), work=1
+        )
+        asked = dict(zip(lacking, answers, strict=True))
+        return [asked[number] if one is None else one for number, one in enumerate(remembered)]
+
+    def _remembered_texts(self, number: int, rows: PairRows) -> PairTexts | None:
+        """Return texts that came along with candidates; None where some did not."""
+        if not len(rows.pair):
+            return _NO_TEXTS
+        memory = self._memory
+        if memory is None or number not in memory.foresights:
+            return None
+        foresight = memory.foresights[number]
+        known = {
+            key: place
+            for place, key in enumerate(zip(*(column.tolist() for column in foresight.text_rows), strict=True))
+        }
+        places = [known.get(key) for key in zip(*(column.tolist() for column in rows), strict=True)]
+        if any(place is None for place in places):
+            return None
+        texts, chosen = foresight.texts, np.array(places, np.int64)
+        return PairTexts(
+            responses=[texts.responses[place] for place in chosen],
+            utterances=[texts.utterances[place] for place in chosen],
+            dialogues=[texts.dialogues[place] for place in chosen],
+            positions=[texts.positions[place] for place in chosen],
+            speakers=[texts.speakers[place] for place in chosen],
+            logs=texts.logs[chosen],
+            times=texts.times[chosen],
+            counts=texts.counts[chosen],
+        )
+
+    # Asking
+
+    def _ask_shards(
+        self,
+        method: str,
+        numbers: Sequence[int],
+        arguments: Callable[[list[int]], tuple[Any, ...]],
+        *,
+        work: int = 1,
+        has_terms: bool = False,
+    ) -> list[Any]:
+        """Ask the shards of some segments at once, and return an answer for each segment in this order.
+
+        `arguments` gets the places in the list of those that a shard has. ShardsMissing names the shards without a
+        process that answers.
+        """
+        of_shard = self._by_shard(numbers)
+        calls = [
+            ActorCall(
+                replicas=self._shards[shard].replicas,
+                method=method,
+                arguments=(
+                    [self._place_in_shard[self._numbers[numbers[place]]] for place in places],
+                    *arguments(places),
+                ),
+                shared=self._packed if has_terms else None,
+                work=max(1, work),
+            )
+            for shard, places in of_shard.items()
+        ]
+        answers = self._actors.call(calls) if calls else []
+        self._require_all(list(of_shard), answers)
+        placed: list[Any] = [None] * len(numbers)
+        for places, of_segments in zip(of_shard.values(), answers, strict=True):
+            for place, answer in zip(places, of_segments, strict=True):
+                placed[place] = answer
+        return placed
+
+    def _by_shard(self, numbers: Sequence[int]) -> Mapping[int, list[int]]:
+        """Return for each shard which of these segments it has, as places in the list."""
+        grouped = dict[int, list[int]]()
+        for place, number in enumerate(numbers):
+            grouped.setdefault(self._shard_of[self._numbers[number]], []).append(place)
+        return grouped
+
+    def _require_all(self, asked: Sequence[int], answers: Sequence[Any]) -> None:
+        missing = [shard for shard, answer in zip(asked, answers, strict=True) if isinstance(answer, NoReplica)]
+        if not missing:
+            return
+        why = next(answer.message for answer in answers if isinstance(answer, NoReplica))
+        named = ", ".join(self._shards[shard].name for shard in missing)
+        raise ShardsMissing(
+            f"{len(missing)} of {len(self._shards)} shards do not answer: {named} ({why})",
+            remedy='ask again in some seconds, since Ray starts them again; or with "partial": "allow", for what the '
+            "other shards have",
+            shards=[self._shards[shard].name for shard in missing],
+        )
+
+
+_HIGHEST: Final = int(least_of(np.zeros((1, 0), np.int64))[0])  # of no candidate
+_NO_TEXTS: Final = PairTexts([], [], [], [], [], np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -1,0 +1,329 @@
+"""What a process of a cluster does for a search: it has some segments of a version open, and answers for them.
+
+It keeps nothing between two calls, so any replica may answer any of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from socket import gethostname
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refaug.core.artefacts.manifests import NamedFile
+from refaug.core.errors import Conflict, Unavailable
+from refaug.core.kernels import frozen
+from refaug.core.records import TestPair
+from refaug.indexer.columns import map_array
+from refaug.indexer.installed_software import software
+from refaug.indexer.manifest import SegmentInfo
+from refaug.indexer.search.candidates.choice import Similarities
+from refaug.indexer.search.candidates.local import facts_of
+from refaug.indexer.search.candidates.pool import AskCall, SegmentFacts
+from refaug.indexer.search.candidates.searched_segments import (
+    LocalSegments,
+    PairRows,
+    PairTexts,
+    RankedRows,
+    SearchTerms,
+    first_pair_of,
+    texts_of,
+)
+from refaug.indexer.search.exclusion import ExclusionReason
+from refaug.indexer.search.on_cluster.node_copies import (
+    CopySource,
+    HeldCopy,
+    cache_folder,
+    collect_copies,
+    hold_copy,
+)
+from refaug.indexer.search.ranking import Events, chosen_events, first_k
+from refaug.indexer.search.search_tables import Keys, Rows
+from refaug.indexer.search.segment_checks import require_sound
+from refaug.indexer.search.segments import Segment, open_segment
+from refaug.indexer.search.similarity import Levels, WordVectorLikeness
+from refaug.indexer.vectors.sentence_vectors import WordWeights
+
+VECTORS_FILE: Final = "vectors.npy"
+
+NO_WEIGHTS: Final = WordWeights(np.zeros((0, 0), np.float32), np.zeros(0), np.zeros(0))  # each process has its own
+
+_SPARE_TEXTS: Final = 8  # more than are shown, since other candidates of the shard may drop out
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberedSegment:
+    """A segment, and its place in the manifest."""
+
+    number: int
+    info: SegmentInfo
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardFiles:
+    """One shard of a version with the files that a search in it reads; `name` is unique over all versions."""
+
+    name: str
+    segments: tuple[NumberedSegment, ...]
+    files: tuple[NamedFile, ...]
+    source: CopySource
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorFiles:
+    """The rows of the word vectors of an index, which compare texts exactly."""
+
+    name: str
+    file: NamedFile
+    source: CopySource
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSizes:
+    """The bounds of numbers in the files of a segment."""
+
+    words: int
+    logs: int
+    dimensions: int
+
+
+class WordScale(NamedTuple):
+    """What weighs word vectors beside their rows; computed once, by the process that embeds."""
+
+    scale: NDArray[np.float64]
+    unknown: NDArray[np.float64]
+
+
+class AskedShard(NamedTuple):
+    """What a segment has named, as it travels: row numbers and similarities in single precision."""
+
+    rows: NDArray[np.int32]
+    similarities: NDArray[np.float32]
+    last: NDArray[np.float32]
+    more: Foresight | None
+
+
+class Foresight(NamedTuple):
+    """What a search will ask for next of the best that a segment has named: so it need not ask again."""
+
+    sha: Keys  # of all named
+    key: Keys
+    finer: Similarities | None
+    rows: Rows  # the best of them (queries, …), whose pairs follow
+    levels: Levels
+    events: Events  # all pairs of these rows, whatever their number
+    text_rows: PairRows
+    texts: PairTexts
+
+
+class ShardServer:
+    """Some segments of a version, open in this process; several threads may ask at once."""
+
+    def __init__(
+        self,
+        files: ShardFiles,
+        vectors: VectorFiles | None,
+        sizes: IndexSizes,
+        expected: Mapping[str, str],
+        shared: WordScale | None = None,
+    ) -> None:
+        _require_software(expected)
+        self._files, self._vectors, self._sizes, self._scale = files, vectors, sizes, shared
+        self._lock = threading.Lock()
+        self._copies = list[HeldCopy]()
+        self._segments = list[Segment]()
+        self._weights = NO_WEIGHTS
+        self._open()
+
+    def _open(self) -> None:
+        """Fetch what is missing, and map it."""
+        for copy in self._copies:
+            copy.close()
+        cache = cache_folder()
+        copy = hold_copy(cache, self._files.name, self._files.files, self._files.source)
+        copies, weights = [copy], NO_WEIGHTS
+        if self._vectors is not None and self._scale is not None:
+            copies.append(hold_copy(cache, self._vectors.name, [self._vectors.file], self._vectors.source))
+            matrix = map_array(copies[1].folder / self._vectors.file.name, np.float32)
+            weights = WordWeights(
+                frozen(matrix), frozen(np.array(self._scale.scale)), frozen(np.array(self._scale.unknown))
+            )
+        segments = [open_segment(copy.folder, one.number, one.info) for one in self._files.segments]
+        sizes = {"words": self._sizes.words, "logs": self._sizes.logs, "dimensions": self._sizes.dimensions}
+        for one, segment in zip(self._files.segments, segments, strict=True):
+            require_sound(copy.folder, one.number, segment, **sizes)
+        self._copies, self._segments, self._weights = copies, segments, weights
+
+    # Without a search
+
+    def probe(self) -> None:
+        """Open the files again if any was written to."""
+        with self._lock:
+            if not all(copy.is_unchanged() for copy in self._copies):
+                self._open()
+
+    def facts(self) -> list[SegmentFacts]:
+        """Return what a search needs to know of each segment."""
+        return [facts_of(segment) for segment in self._segments]
+
+    def fetched(self) -> int:
+        """Return how many files this process has fetched to this machine."""
+        return sum(copy.fetched for copy in self._copies)
+
+    def utterance(self, place: int, row: int) -> str:
+        """Return the text of an utterance."""
+        return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
+
+    def first_pair(self) -> TestPair:
+        """Return the first pair of this shard, by which a search warms up."""
+        return first_pair_of(self._segments[0])
+
+    def collect(self, keep: Sequence[str]) -> list[str]:
+        """Remove copies of versions that no process of this machine has open; return those that some process has."""
+        return collect_copies(cache_folder(), keep)
+
+    # A search
+
+    def _opened(self, terms: SearchTerms, places: Sequence[int]) -> LocalSegments:
+        if not all(copy.is_unchanged() for copy in self._copies):
+            raise Unavailable(
+                f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
+            )
+        likeness, queries, rules = own_arrays(terms[:3])
+        if isinstance(likeness, WordVectorLikeness):
+            likeness = replace(likeness, weights=self._weights)
+        return LocalSegments(
+            [self._segments[place] for place in places], SearchTerms(likeness, queries, rules, terms.settings)
+        )
+
+    def ask(self, places: Sequence[int], calls: Sequence[AskCall], foresees: int, terms: SearchTerms) -> list[Any]:
+        """Return the best of some segments; the calls number these.
+
+        With `foresees`, so many candidates of each are compared exactly at once, too.
+        """
+        opened = self._opened(terms, places)
+        asked = opened.ask([own_arrays(call) for call in calls])
+        return [
+            AskedShard(
+                named.rows.astype(np.int32),
+                named.similarities.astype(np.float32),
+                named.last.astype(np.float32),
+                _foresee(opened.subset([call.number]), own_arrays(call), named.rows, named.similarities, foresees)
+                if foresees
+                else None,
+            )
+            for call, named in zip(calls, asked, strict=True)
+        ]
+
+    def hashes(self, places: Sequence[int], rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
+        """Return the hashes and the keys of utterances of some segments."""
+        tables = [self._segments[place].tables for place in places]
+        return [
+            (of.utterance_sha[of_segment], of.utterance_key[of_segment])
+            for of, of_segment in zip(tables, rows, strict=True)
+        ]
+
+    def finer(
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
+    ) -> list[Similarities | None]:
+        """Return finer similarities of candidates."""
+        return self._opened(terms, places).finer(own_arrays(query_numbers), own_arrays(tables))
+
+    def rank(
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
+    ) -> list[RankedRows]:
+        """Compare candidates exactly, and return their pairs."""
+        return self._opened(terms, places).rank(own_arrays(query_numbers), own_arrays(tables))
+
+    def levels(
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
+    ) -> list[Levels]:
+        """Return the exact similarities of candidates."""
+        return self._opened(terms, places).levels(own_arrays(query_numbers), own_arrays(tables))
+
+    def pair_events(
+        self,
+        places: Sequence[int],
+        query_numbers: Rows,
+        tables: Sequence[Rows],
+        levels: Sequence[Levels],
+        terms: SearchTerms,
+    ) -> list[Events]:
+        """Compare the responses of candidates with the gold."""
+        opened = self._opened(terms, places)
+        events = opened.pair_events(own_arrays(query_numbers), own_arrays(tables), own_arrays(levels))
+        return [trimmed(of_segment) for of_segment in events]
+
+    def texts(self, places: Sequence[int], rows: Sequence[PairRows]) -> list[PairTexts]:
+        """Return what is shown of some pairs."""
+        return [texts_of(self._segments[place], of_segment) for place, of_segment in zip(places, rows, strict=True)]
+
+
+def _foresee(segment: LocalSegments, call: AskCall, rows: Rows, similarities: Similarities, count: int) -> Foresight:
+    """Return what will be asked of the best `count` candidates of a segment."""
+    named = np.maximum(rows, 0)
+    sha, key = segment.hashes([named.ravel()])[0]
+    finer = segment.finer(call.query_numbers, [rows])[0] if rows.shape[1] else None
+    quality = similarities if finer is None else finer
+    order = np.argsort(-quality, axis=1, kind="stable")[:, :count]
+    best: Rows = np.ascontiguousarray(np.take_along_axis(rows, order, axis=1))
+    levels = segment.levels(call.query_numbers, [best])[0]
+    events = trimmed(segment.all_events(call.query_numbers, best, levels))
+    text_rows = _likely_shown(events, segment.k + _SPARE_TEXTS)
+    return Foresight(
+        sha.reshape(rows.shape),
+        key.reshape(rows.shape),
+        finer,
+        best,
+        levels,
+        events,
+        text_rows,
+        segment.texts([text_rows])[0],
+    )
+
+
+def _likely_shown(events: Events, count: int) -> PairRows:
+    """Return the pairs that are shown if no other shard has better ones."""
+    queries = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
+    order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, queries))
+    chosen, _ = first_k(events.start, events.response_key, events.reason, order, count, len(ExclusionReason))
+    places = chosen[chosen >= 0]
+    return PairRows(events.utterance[places], events.pair[places], events.occurrence[places])
+
+
+def trimmed(events: Events) -> Events:
+    """Return events without the room for more."""
+    return chosen_events(events, events.start, slice(0, int(events.start[-1])))
+
+
+def _require_software(expected: Mapping[str, str]) -> None:
+    """Refuse other versions of what can change an answer than those of the process that asks."""
+    here = software()
+    other = sorted(name for name in {*here, *expected} if here.get(name) != expected.get(name))
+    if other:
+        raise Conflict(
+            f"the machine {gethostname()} of the cluster has other versions: "
+            + ", ".join(f"{name} {here.get(name, 'missing')} in place of {expected.get(name)}" for name in other),
+            remedy="install the versions of requirements.lock on all machines",
+        )
+
+
+def own_arrays(value: Any) -> Any:
+    """Return the same with arrays of this process.
+
+    Arrays out of a message are read-only and their loops would be compiled once more.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.writeable else value.copy()
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(own_arrays, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(own_arrays, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {field.name: own_arrays(getattr(value, field.name)) for field in fields(value) if field.init}
+        return replace(value, **changed)
+    return value

@@ -1,0 +1,191 @@
+"""An index whose shards are searched by processes of a cluster: to the last bit the answers of one process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from random import Random
+
+import numpy as np
+import pytest
+from cluster_machines import add_machine
+from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
+from indexes import add_to_log, build, home_of
+
+from refaug.core.cluster.connection import connect
+from refaug.core.progress import Silent
+from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.search.candidates.searched_segments import ShardsMissing
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.on_cluster.fleet import ShardHosts
+from refaug.indexer.search.search_settings import MODES, SearchSettings
+
+
+@pytest.fixture(scope="module")
+def log():
+    random = Random(1)
+    pairs = pairs_of_chance(random, 1_500)
+    return pairs, chance_tests(random, pairs, 24)
+
+
+@pytest.fixture(scope="module")
+def places(log, tmp_path_factory):
+    rows = np.random.default_rng(1).standard_normal((len(WORDS), 16)).astype(np.float32)
+    return home_of(tmp_path_factory.mktemp("serving") / "home", log[0], dict(zip(WORDS, rows, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def joined(machines):
+    with connect(machines.address) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def hosts(joined):
+    hosts = ShardHosts(joined, replicas=1, timeout_s=10.0, store=None)
+    yield hosts
+    hosts.close()
+
+
+def build_shards(places, name, factory, shards):
+    build(places, name, shards=shards, check_queries=50, limits=Limits(factory=factory, recall=0.5))
+
+
+def answers(index, tests, how, excluded=50):
+    return [
+        (found.references, found.excluded, found.note, found.excluded_references, found.missing)
+        for found in index.search(tests, how, excluded=excluded)
+    ]
+
+
+def settings_to_try():
+    for mode in MODES:
+        yield SearchSettings(mode=mode)
+        yield SearchSettings(mode=mode, k=3, depth=20)
+    yield SearchSettings(k=400)
+
+
+def assert_same(alone, spread, tests):
+    for how in settings_to_try():
+        expected = answers(alone, tests, how)
+        assert answers(spread, tests, how) == expected, how
+        for number in (0, 1, 5):  # alone, and a few at once: shards look ahead
+            assert answers(spread, tests[number : number + 2], how, 0) == [
+                (*one[:3], (), one[4]) for one in expected[number : number + 2]
+            ], how
+        assert answers(spread, tests[:1], how) == expected[:1], how
+
+
+@pytest.mark.parametrize(("factory", "shards"), [("Flat", 3), ("PCAR8,IVF8,PQ4x4fs", 8), ("IVF8,SQ8", 1)])
+def test_shards_on_a_cluster_answer_as_one_process_does(hosts, places, log, factory, shards):
+    name = f"same-{shards}"
+    build_shards(places, name, factory, shards)
+    with ReferenceIndex.open(places, name) as alone, ReferenceIndex.open_on(places, name, hosts) as spread:
+        assert len(spread.fleet.shards) == shards
+        assert_same(alone, spread, log[1])
+        assert [spread.draw_utterance(number) for number in range(5)] == [
+            alone.draw_utterance(number) for number in range(5)
+        ]
+        assert list(spread.neighbours("w1 w2")) == list(alone.neighbours("w1 w2"))
+
+
+def test_updates_and_masks_lie_with_the_shards(hosts, places, log):
+    build_shards(places, "updated", "PCAR8,IVF8,PQ4x4fs", 3)
+    add_to_log(places, "chat", pairs_of_chance(Random(7), 300))
+    update_index(places, "updated", Silent(), erase=erased_keys(dialogues=[f"d{number}" for number in range(20)]))
+    with ReferenceIndex.open(places, "updated") as alone, ReferenceIndex.open_on(places, "updated", hosts) as spread:
+        assert len(alone.segments) == 4
+        assert any(len(segment.tables.superseded) for segment in alone.segments)
+        assert [shard.numbers for shard in spread.fleet.shards] == [(0, 3), (1,), (2,)]
+        assert_same(alone, spread, log[1])
+
+
+def answers_again(spread, tests, how, expected, hosts):
+    """Wait until a search answers, which must be right."""
+
+    def has_answered():
+        try:
+            answer = answers(spread, tests, how)
+        except ShardsMissing:
+            return False
+        assert answer == expected
+        return True
+
+    until(has_answered, hosts.states)
+
+
+@pytest.fixture(scope="module")
+def chat(places):
+    build_shards(places, "chat", "PCAR8,IVF8,PQ4x4fs", 3)
+    with ReferenceIndex.open(places, "chat") as alone:
+        yield alone
+
+
+def test_a_killed_replica_is_stood_in_for_at_once(joined, places, chat, log):
+    hosts, how = ShardHosts(joined, replicas=2, timeout_s=30.0, store=None), SearchSettings()
+    expected = answers(chat, log[1], how)
+    before = set(processes_of_shards())
+    try:
+        with ReferenceIndex.open_on(places, "chat", hosts) as spread:
+            assert [state.alive for state in hosts.states()] == [2, 2, 2]
+            own = [process for process in processes_of_shards() if process not in before]
+            for process in own[:2]:  # at most one machine's replicas of a shard each
+                os.kill(process, signal.SIGSTOP)  # slow beyond measure: another replica is asked
+                try:
+                    assert answers(spread, log[1], how) == expected
+                finally:
+                    os.kill(process, signal.SIGCONT)
+            for process in own[:1]:
+                os.kill(process, signal.SIGKILL)
+            for mode in MODES:
+                assert answers(spread, log[1], SearchSettings(mode=mode)) == answers(
+                    chat, log[1], SearchSettings(mode=mode)
+                )
+            until(lambda: [state.alive for state in hosts.states()] == [2, 2, 2], hosts.states)
+            assert answers(spread, log[1], how) == expected
+    finally:
+        hosts.close()
+
+
+def test_shards_of_a_machine_that_goes_open_elsewhere(hosts, machines, places, chat, log):
+    how = SearchSettings()
+    expected = answers(chat, log[1], how)
+    with ReferenceIndex.open_on(places, "chat", hosts) as spread:
+        assert answers(spread, log[1], how) == expected
+        try:
+            before = set(processes_of_shards())
+            first = spread.fleet.shards[0].replicas.members[0].node.id
+            gone = next(machine for machine in machines.worker_nodes if machine.node_id == first)
+            machines.remove_node(gone, allow_graceful=False)
+            until(lambda: not before <= set(processes_of_shards()))
+            answers_again(spread, log[1], how, expected, hosts)
+        finally:
+            add_machine(machines)
+
+
+def damage(path):
+    """Write other bytes in place, into the copy alone."""
+    with path.open("r+b") as file:
+        file.seek(-64, os.SEEK_END)
+        file.write(bytes(64))
+
+
+def test_a_copy_with_another_hash_is_fetched_again(joined, hosts, places, chat, log, node_cache):
+    how = SearchSettings()
+    expected = answers(chat, log[1], how)
+    copy = node_cache / "held" / f"{chat.manifest.id[:16]}-1" / "shards" / "1" / "response_sha.npy"
+    with ReferenceIndex.open_on(places, "chat", hosts) as spread:
+        assert answers(spread, log[1], how) == expected
+        damage(copy)  # while it is mapped: nothing of it is shown
+        answers_again(spread, log[1], how, expected, hosts)
+        assert copy.read_bytes() == (chat.held.folder / "shards" / "1" / "response_sha.npy").read_bytes()
+    damage(copy)  # while no process has it open
+    again = ShardHosts(joined, replicas=1, timeout_s=10.0, store=None)
+    try:
+        with ReferenceIndex.open_on(places, "chat", again) as spread:
+            fetched = [again.actors.call_each(shard.replicas, "fetched") for shard in spread.fleet.shards]
+            assert fetched == [[0], [1], [0]]
+            assert answers(spread, log[1], how) == expected
+    finally:
+        again.close()

@@ -1,0 +1,124 @@
+"""Copies of shards on a machine: fetched from the home or a store, compared by hash, held, and collected."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+
+import pytest
+
+from refaug.core.artefacts.manifests import NamedFile
+from refaug.core.artefacts.store.locations import StoreSettings, open_store
+from refaug.core.artefacts.store.objects import Store
+from refaug.core.errors import Corrupt, Unavailable
+from refaug.indexer.search.on_cluster.node_copies import CopySource, collect_copies, hold_copy
+
+CONTENTS = {"shards/1/pair_start.npy": b"pairs" * 400, "superseded-1.npy": b"masks"}
+FILES = [
+    NamedFile(name=name, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    for name, content in CONTENTS.items()
+]
+
+
+@pytest.fixture
+def home(tmp_path):
+    for name, content in CONTENTS.items():
+        (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / name).write_bytes(content)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def hold():
+    """Hold copies until the test ends."""
+    with ExitStack() as stack:
+
+        def held(*how):
+            copy = hold_copy(*how)
+            stack.callback(copy.close)
+            return copy
+
+        yield held
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "store").mkdir()
+    settings = StoreSettings(location=str(tmp_path / "store"))
+    with open_store(settings) as files:
+        for file in FILES:
+            Store(files).put_object(file.sha256, file.size, [CONTENTS[file.name]])
+    return settings
+
+
+def contents_of(copy):
+    return {file.name: (copy.folder / file.name).read_bytes() for file in FILES}
+
+
+def test_files_are_copied_once_and_shared_by_versions(hold, home, cache):
+    source = CopySource(folder=home, store=None)
+    first, second = hold(cache, "a-1", FILES, source), hold(cache, "a-1", FILES, source)
+    other = hold(cache, "b-1", FILES, source)
+    assert [copy.fetched for copy in (first, second, other)] == [2, 0, 0]
+    for copy in (first, second, other):
+        assert contents_of(copy) == CONTENTS
+        assert copy.is_unchanged()  # a further link changes no content
+    for name in CONTENTS:
+        assert (first.folder / name).samefile(other.folder / name)
+        assert not (first.folder / name).samefile(home / name)
+
+
+def test_a_file_that_is_damaged_is_fetched_again(hold, home, cache):
+    source = CopySource(folder=home, store=None)
+    with_lock = hold(cache, "a-1", FILES, source)
+    damaged = with_lock.folder / FILES[0].name
+    damaged.write_bytes(b"other" * 400)
+    assert not with_lock.is_unchanged()
+    again = hold(cache, "a-1", FILES, source)
+    assert again.fetched == 1
+    assert contents_of(again) == CONTENTS
+    assert again.is_unchanged()
+    (again.folder / FILES[1].name).unlink()
+    assert not again.is_unchanged()
+    assert hold(cache, "a-1", FILES, source).fetched == 0  # the content is still there
+
+
+def test_the_store_stands_in_for_a_home_that_is_not_there_or_damaged(hold, home, cache, store, tmp_path):
+    nowhere = hold(cache, "a-1", FILES, CopySource(folder=tmp_path / "none", store=store))
+    assert contents_of(nowhere) == CONTENTS
+    (home / FILES[0].name).write_bytes(b"other" * 400)
+    elsewhere = hold(tmp_path / "cache-2", "a-1", FILES, CopySource(folder=home, store=store))
+    assert contents_of(elsewhere) == CONTENTS
+
+
+def test_what_cannot_be_fetched_is_named(hold, home, cache, tmp_path):
+    (home / FILES[0].name).write_bytes(b"other" * 400)
+    with pytest.raises(Corrupt, match=r"shards/1/pair_start\.npy is damaged: the home has SHA-256 .* instead of"):
+        hold(cache, "a-1", FILES, CopySource(folder=home, store=None))
+    (home / FILES[0].name).write_bytes(b"short")
+    with pytest.raises(Corrupt, match="has other than 2,000 bytes"):
+        hold(cache, "a-1", FILES, CopySource(folder=home, store=None))
+    with pytest.raises(Unavailable, match="nowhere to be fetched from: the home does not have it"):
+        hold(cache, "a-1", FILES, CopySource(folder=tmp_path / "none", store=None))
+    assert not list(cache.rglob("*.aside"))
+
+
+def test_only_what_no_process_holds_is_removed(hold, home, cache):
+    source = CopySource(folder=home, store=None)
+    held, free = hold(cache, "a-1", FILES, source), hold(cache, "b-1", FILES[:1], source)
+    assert collect_copies(cache, []) == ["a-1", "b-1"]
+    free.close()
+    assert collect_copies(cache, ["b-1"]) == ["a-1"]
+    assert free.folder.is_dir()
+    assert collect_copies(cache, []) == ["a-1"]
+    assert not free.folder.exists()
+    assert contents_of(held) == CONTENTS
+    held.close()
+    assert collect_copies(cache, []) == []
+    assert list((cache / "held").iterdir()) == list((cache / "files").iterdir()) == []
+    assert collect_copies(cache.parent / "none", []) == []
