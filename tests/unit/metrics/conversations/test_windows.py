@@ -43,8 +43,10 @@ def test_a_planted_leak_is_found_across_offsets() -> None:
 
 
 def test_percentages_of_the_published_table_are_counts_of_pairs() -> None:
-    assert Overlap(3, 321, 4950).percent == pytest.approx(6.48, abs=0.005)
-    assert Overlap(3, 105, 4950).percent == pytest.approx(2.12, abs=0.005)
+    counts = {965: 19.49, 87: 1.76, 100: 2.02, 12: 0.24, 321: 6.48, 15: 0.30, 105: 2.12, 8: 0.16}
+    for pairs, percent in counts.items():  # of the 4,950 pairs of 100 conversations
+        assert Overlap(3, pairs, 4950).percent == pytest.approx(percent, abs=0.005)
+        assert Overlap(3, pairs + 1, 4950).percent != pytest.approx(percent, abs=0.005)
     assert Overlap(2, 0, 0).percent == 0.0
 
 

@@ -1,6 +1,6 @@
 """What the statistics of studies are worth: coverage of intervals, power, whom exclusions catch, a published study.
 
-    python bench/bench_studies.py [--data FOLDER]
+    python bench/bench_study_statistics.py [--data FOLDER]
 
 Everything is simulated from seeds but the last: with --data FOLDER, whose dialogues/ji2022_run1.jsonl.gz has the rated
 conversations of Ji et al. (2022), the rule of the degraded bot is compared with what the authors left out.
@@ -109,7 +109,7 @@ def main() -> None:
         "published": published_study(arguments.data) if arguments.data is not None else None,
         "processor_seconds": round(time.process_time() - began, 1),
     }
-    print(write_result("studies", result, packages=_PACKAGES))
+    print(write_result("study_statistics", result, packages=_PACKAGES))
 
 
 if __name__ == "__main__":
