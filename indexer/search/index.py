@@ -127,7 +127,7 @@ class ReferenceIndex:
 
     @classmethod
     def open_on(cls, places: Places, spec: str, hosts: ShardHosts, *, threads: int = 1) -> Self:
-        """Open a version whose segments are searched on a cluster; this process embeds, and merges what is found.
+        """Open a version whose segments are searched on a cluster; this process embeds, and merges the results.
 
         It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.
         """

@@ -34,7 +34,7 @@ class CandidateSegments(UtteranceHashes, Protocol):
 
     @property
     def facts(self) -> Sequence[SegmentFacts]:
-        """What is known of each segment without a search."""
+        """The facts of each segment, for which nothing is searched."""
         ...
 
     def code_depth(self, count: int) -> int:

@@ -29,6 +29,8 @@ from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.similarity import CANDIDATES, Levels, WordVectorLikeness
 
+_GROWTH: Final = 4  # of a search's depth with each round
+_ROUNDS: Final = 3  # in which shards look ahead
 FEW: Final = 4  # queries for which shards look ahead: more would compare much that is not asked for
 _SHARED_FROM: Final = 64  # queries whose terms are stored once for all shards of a machine
 
@@ -65,6 +67,7 @@ class RemoteSegments:
         self._shard_of = {number: at for at, shard in enumerate(shards) for number in shard.numbers}
         self.facts = [facts[number] for number in numbers]
         self._memory: _Memory | None = None
+        self._rounds = 0  # how often all segments were asked
 
     @classmethod
     def of(
@@ -95,7 +98,8 @@ class RemoteSegments:
         """Ask some segments for their best utterances, each shard once for all of its segments."""
         query_numbers = calls[0].query_numbers if calls else np.zeros(0, np.int64)
         is_first = len(calls) == len(self._numbers)
-        foresees = CANDIDATES if is_first and self._looks_ahead(query_numbers) else 0
+        foresees = CANDIDATES * _GROWTH**self._rounds if is_first and self._looks_ahead(query_numbers) else 0
+        self._rounds += is_first
         answers = self._ask_shards(
             "ask",
             [call.number for call in calls],
@@ -117,7 +121,8 @@ class RemoteSegments:
         return asked
 
     def _looks_ahead(self, query_numbers: Rows) -> bool:
-        return len(query_numbers) <= FEW and not self._terms.settings.is_dialog
+        is_shallow = self._rounds < _ROUNDS
+        return len(query_numbers) <= FEW and is_shallow and not self._terms.settings.is_dialog
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""
