@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TasksArgument = Annotated[
     Path,
     typer.Argument(
-        help="Tasks of a study, as refaug studies export or import writes them, compressed or not; - for stdin.",
+        help="Tasks of a study, as refaug studies tasks, export or import writes them, compressed or not; - for stdin.",
         metavar="TASKS",
     ),
 ]
@@ -53,7 +53,7 @@ def read_study(source: Path, protocol: Path | None) -> StudySource:
 
 def read_protocol(path: Path) -> Mapping[str, Any]:
     """Return the JSON object of a protocol's file."""
-    remedy = "the protocol of a study, as refaug studies show ID --json or refaug studies import writes it"
+    remedy = "the protocol of a study, as refaug studies show NAME --protocol or refaug studies import writes it"
     try:
         document = orjson.loads(path.read_bytes())
     except OSError as error:

@@ -82,6 +82,26 @@ def test_a_participant_goes_from_the_link_to_the_code(client: TestClient) -> Non
         assert said == [f"{word_of(record['bots'][0]['bot'])} says number {number}." for number in range(3)]
 
 
+def test_a_study_is_exported_in_the_formats_of_other_programs(client: TestClient) -> None:
+    person = Person(client)
+    person.enter(new_study(client, "formats", chat_protocol("quokka", "wombat", per_participant=2)))
+    person.agree()
+    for quality in (6, 2):
+        person.chat(3, quality=quality)
+    address = "/v1/studies/formats/export"
+    table = client.get(address, params={"format": "csv"})
+    assert table.headers["content-type"].startswith("text/csv")
+    header, *rows = table.text.splitlines()
+    assert header.startswith("ID,Chat ID,Datetime,Chatbot ID,Message,Response,Bot Input,Study Key,")
+    assert len(rows) == 6
+    talks = [orjson.loads(line) for line in client.get(address, params={"format": "conversations"}).text.splitlines()]
+    assert [talk["ratings"] for talk in talks] == [{"quality": 6}, {"quality": 2}]
+    assert {talk["bot"] for talk in talks} == {"quokka", "wombat"}
+    refused = client.get(address, params={"format": "weights"})
+    assert refused.status_code == 422
+    assert "the study rates no references" in refused.text
+
+
 def test_screening_and_quotas_are_told_kindly(client: TestClient) -> None:
     options = [{"value": value, "text": value} for value in ("a", "b", "c")]
     screening = [{"id": "group", "type": "choice", "text": "Which?", "options": options, "accept": ["a", "b"]}]

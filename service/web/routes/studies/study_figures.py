@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterable
 from typing import Annotated, BinaryIO, Final, Literal
 
 import orjson
@@ -11,6 +12,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
+from refaug.evaluation.studies.exports.formats import ExportFormat
+from refaug.evaluation.studies.exports.formats import export_study as exported_pieces
+from refaug.evaluation.studies.records import task_of
 from refaug.service.studies.study_figures import study_counts, study_pairs, study_slots
 from refaug.service.studies.study_records import study_records
 from refaug.service.studies.study_rows import StoredStudy
@@ -25,6 +29,7 @@ router = APIRouter(prefix="/v1", tags=["studies"])
 
 _PIECE: Final = 1 << 18
 _LINES: Final = "application/x-ndjson"
+_CSV: Final = "text/csv; charset=utf-8"
 
 
 @router.get("/studies/{id}/progress", dependencies=STUDY, responses={200: {"model": StudyProgressOut}, **errors(404)})
@@ -50,39 +55,58 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
     dependencies=STUDY,
     responses={
         200: {"description": "a task a line", "content": {_LINES: {"schema": {"type": "string"}}}},
-        **errors(404),
+        **errors(404, 422),
     },
 )
 async def export_study(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
     format: Annotated[  # noqa: A002  the name in the address
-        Literal["jsonl"], Query(description="`jsonl`: a task a line, as reports read it")
+        Literal["jsonl", "csv", "items", "conversations", "acute", "dpo", "weights"],
+        Query(
+            description="`jsonl`: a task a line, as reports read it; `csv`: exchanges, with the columns of "
+            "neural_chat_web; `items` for `refaug meta`; `conversations` for `refaug hybrid`; `acute`, `dpo`: pairs of "
+            "dialogues and of replies; `weights` of references"
+        ),
     ] = "jsonl",
+    question: Annotated[
+        str | None, Query(description="the question whose answers count in `items`, `dpo` and `weights`", max_length=64)
+    ] = None,
 ) -> Response:
-    """Every task that is over, with its texts and answers, as of one moment; those of the pilot say so."""
-    del format
+    """Every task that is over, with its texts and answers, as of one moment; those of the pilot in `jsonl` alone."""
     state = state_of(request)
     study = await database_threads.run_query(lambda: state.studies.get(id))
-    file = await database_threads.run_query(lambda: _written(state, study))
+    file = await database_threads.run_query(lambda: _written(state, study, ExportFormat(format), question))
 
     async def pieces() -> object:
         while piece := await asyncio.to_thread(file.read, _PIECE):
             yield piece
 
-    name = f'attachment; filename="{study.name}.jsonl"'
+    is_csv = format == "csv"
+    name = f'attachment; filename="{study.name}.{"csv" if is_csv else "jsonl"}"'
     return StreamingResponse(
         pieces(),  # type: ignore[arg-type]
-        media_type=_LINES,
+        media_type=_CSV if is_csv else _LINES,
         headers={"Content-Disposition": name},
         background=BackgroundTask(file.close),
     )
 
 
-def _written(state: ServiceState, study: StoredStudy) -> BinaryIO:
+def _written(state: ServiceState, study: StoredStudy, form: ExportFormat, question: str | None) -> BinaryIO:
     """Write the lines into a file without a name: a slow client holds no connection of the database."""
     file = tempfile.TemporaryFile(dir=state.home.cache if state.home.cache.is_dir() else None)  # noqa: SIM115
-    for record in study_records(state.database, study):
-        file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    try:
+        file.writelines(_pieces(state, study, form, question))
+    except BaseException:
+        file.close()
+        raise
     file.seek(0)
     return file
+
+
+def _pieces(state: ServiceState, study: StoredStudy, form: ExportFormat, question: str | None) -> Iterable[bytes]:
+    records = study_records(state.database, study)
+    if form is ExportFormat.JSONL and question is None:
+        return (orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    tasks = (task_of(record, f"study {study.name}") for record in records)
+    return exported_pieces(tasks, study.protocol.fields, form, question=question)
