@@ -570,6 +570,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug (bots|hybrid|conversations|studies)( \w+)? --help: new", "they are commands"),
     (r"answers/refaug index show .*/shards: new", "an index may be built in shards"),
     (r"help/refaug sets derive --help/out: .*", "it has --people"),
+    (r"help/refaug studies( \w+)? --help/out: .*", "studies are rehearsed, and tasks come from studies tasks"),
     (r"help/refaug render --help/out: .*studies report.*", "reports of studies have pages"),
 )
 
