@@ -6,7 +6,7 @@ import { count } from "../format.js";
 import { showProblem } from "../frame.js";
 import { figure, saveText, table } from "./fields.js";
 
-const FILES = [["export?format=jsonl", "Tasks as JSON lines", "jsonl"]];
+const FILES = [["export?format=jsonl", "Tasks as JSON lines", "jsonl"], ["export?format=csv", "Chats as CSV", "csv"], ["export?format=items", "Items with ratings", "jsonl"], ["export?format=acute", "Pairs of dialogues", "jsonl"], ["export?format=dpo", "Preference pairs", "jsonl"], ["export?format=weights", "Weights of references", "jsonl"]];
 
 export function reportSection(study) {
   const node = element("div", { id: "report" }), trouble = element("div", { "aria-live": "assertive" });
