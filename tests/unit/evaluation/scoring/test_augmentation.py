@@ -461,7 +461,14 @@ def test_every_setting_is_in_what_signatures_say(tools: Tools) -> None:
     for kind, others in OTHERS.items():
         # A preset only refuses other settings than its own; signatures name it by these (test_presets.py).
         # What is shown of excluded pairs changes no reference (tests/unit/indexer/search/test_search.py).
-        assert set(others) == {one.name for one in fields(kind)} - {"search", "rating", "preset", "shown_excluded"}
+        # Of `partial` the shards that were missing are named, where any was (tests/cluster/test_cluster_serving.py).
+        assert set(others) == {one.name for one in fields(kind)} - {
+            "search",
+            "rating",
+            "preset",
+            "shown_excluded",
+            "partial",
+        }
     every = [BASE, *other_settings()]
     said = [{**provenance(tools.index, tools.rater, one), **provenance_details(tools.index, one)} for one in every]
     equal = [(every[a], every[b]) for a in range(len(said)) for b in range(a) if said[a] == said[b]]
