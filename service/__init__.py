@@ -17,6 +17,7 @@ __all__ = [
     "keys",
     "process",
     "server_settings",
+    "serving",
     "studies",
     "web",
 ]

@@ -6,6 +6,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := s
 _DEADLINE_S = 60.0
 _FIRST_DESCRIPTOR = 64  # far above 3 and 4, where the browser looks for its pipe
 _WORDS_OF_A_LEFT_PAGE = ("navigated or closed", "context was destroyed", "Cannot find context", "Cannot find default")
+_NOTHING_TO_CLICK = re.compile(r"^TypeError: Cannot read properties of (undefined|null) \(reading '(click|focus)'\)")
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"),
     *(
@@ -118,10 +120,17 @@ class Page:
         self.until("document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
-        """Return the value of a script in the page; a promise is waited for."""
-        answer = self.tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """Return the value of a script in the page; promises are waited for, and what it clicks and is still to come."""
+        until = time.monotonic() + _DEADLINE_S
+        while True:
+            answer = self.tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+            problem = answer.get("exceptionDetails")
+            if problem is None:
+                return answer["result"].get("value")
+            is_coming = _NOTHING_TO_CLICK.search(problem.get("exception", {}).get("description", ""))
+            assert is_coming, problem
+            assert time.monotonic() < until, problem
+            time.sleep(0.05)
 
     def until(self, script: str) -> Any:
         """Return the value of a script as soon as it is true, be it in the page that the tab is going to."""

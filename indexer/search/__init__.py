@@ -12,6 +12,7 @@ __all__ = [
     "exact_check",
     "exclusion",
     "index",
+    "on_cluster",
     "queries",
     "ranking",
     "search",

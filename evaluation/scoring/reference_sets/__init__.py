@@ -11,6 +11,7 @@ __all__ = [
     "derivation",
     "drift",
     "frozen_items",
+    "people_weights",
     "reference_set",
     "set_history",
     "set_manifest",

@@ -4,7 +4,7 @@ The main names:
 
 - `means.bot_means`: means with intervals over participants, and the differences between bots
 - `pairs.pair_figures`: wins, losses and ties of every pair, and Bradley–Terry strengths
-- `agreement.agreement_figures`: how far participants agree with each other.
+- `agreement.rating_agreement`: how far participants agree with each other.
 """
 
 __all__ = ["agreement", "disagreements", "factors", "means", "pairs"]

@@ -2,7 +2,9 @@
 
 The main names:
 
-- `rated_conversations.imported_conversations`: rated conversations in JSONL, such as ji2022_run1.
+- `rated_conversations.imported_conversations`: rated conversations in JSONL, such as ji2022_run1
+- `rated_conversations.ImportedStudy`: their tasks, and the protocol that they stand for
+- `rated_conversations.protocol_sha256`: the hash by which tasks name that protocol.
 """
 
 __all__ = ["rated_conversations"]

@@ -3,7 +3,8 @@
 The main names:
 
 - `people.simulated_study`: the tasks of a study as honest and careless people would do them
-- `rehearsal.rehearse`: many such studies, and how often the truth is found.
+- `rehearsal.rehearse`: many such studies, and how often the truth is found
+- `coverage.interval_coverage`: how often intervals hold the truth.
 """
 
 __all__ = ["coverage", "people", "rehearsal"]
