@@ -120,7 +120,7 @@ class Page:
         self.until("document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
-        """Return the value of a script in the page; promises are waited for, and what it clicks and is still to come."""
+        """Return the value of a script in the page; promises, and what it clicks, are waited for."""
         until = time.monotonic() + _DEADLINE_S
         while True:
             answer = self.tell("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
