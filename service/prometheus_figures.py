@@ -255,17 +255,16 @@ class _SnapshotCollector(Collector):
             ("artefact",),
             (((what,), 1) for what in self.snapshot.troubles),
         )
-        if self.snapshot.shards:
-            yield _gauge(
-                "refaug_shard_replicas",
-                "Processes on the cluster that have a shard open, and those of them that answer.",
-                ("index", "shard", "state"),
-                (
-                    ((one.index, one.shard, state), count)
-                    for one in self.snapshot.shards
-                    for state, count in (("started", one.replicas), ("answering", one.alive))
-                ),
-            )
+        yield _gauge(
+            "refaug_shard_replicas",
+            "Processes on the cluster that have a shard open, and those of them that answer.",
+            ("index", "shard", "state"),
+            (
+                ((one.index, one.shard, state), count)
+                for one in self.snapshot.shards
+                for state, count in (("started", one.replicas), ("answering", one.alive))
+            ),
+        )
         has_database = self.snapshot.jobs is not None and self.snapshot.failing is not None
         yield _gauge("refaug_database_up", "1 if the database answers.", (), [((), int(has_database))])
         if self.snapshot.jobs is not None:

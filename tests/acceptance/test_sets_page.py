@@ -36,7 +36,13 @@ def test_the_page_has_every_key_of_the_manifest() -> None:
 
 
 def test_the_page_has_everything_that_can_be_derived() -> None:
-    options = {"weights": "--reference-weights", "parrot": "--parrot", "gold": "--gold", "k": "-k"}
+    options = {
+        "weights": "--reference-weights",
+        "parrot": "--parrot",
+        "gold": "--gold",
+        "k": "-k",
+        "people": "--people",
+    }
     assert first_cells("Other weights") == [options[field.name] for field in fields(Derivation)]
 
 

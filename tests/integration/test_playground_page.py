@@ -255,7 +255,7 @@ def test_keyboard_alone_reaches_content_and_fields(page: Any) -> None:
     page.press("Tab", 9)
     assert page.run("document.activeElement.className") == "skip"
     order = []
-    for _ in range(14):
+    for _ in range(16):
         page.press("Tab", 9)
         order.append(page.run("document.activeElement.id || document.activeElement.textContent"))
     for name in ("Playground", "key-button", "example-select", "turn-0", "gold", "reply-0"):
