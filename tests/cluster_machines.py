@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from disks import require_tmpfs
+
+from refaug.indexer.search.on_cluster.node_copies import VARIABLE
 
 _STORE = 100 << 20  # bytes of Ray's object store a machine
 
@@ -21,8 +25,12 @@ def start_head():
 
 
 def add_machine(machines, **resources):
-    """Start a machine of one core."""
-    return machines.add_node(num_cpus=1, object_store_memory=_STORE, **resources)
+    """Start a machine of one core, with the cache of copies that the first one has: tests have no such variables."""
+    kept = machines.__dict__.setdefault("node_cache", os.environ.get(VARIABLE))
+    with pytest.MonkeyPatch.context() as patch:
+        if kept is not None:
+            patch.setenv(VARIABLE, kept)
+        return machines.add_node(num_cpus=1, object_store_memory=_STORE, **resources)
 
 
 @contextmanager
