@@ -43,6 +43,7 @@ def browsed(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def page(browsed: Browsed) -> Iterator[Any]:
+    browsed.server.until(lambda: browsed.server.client.get("/readyz").is_success, "a server that is ready")
     browsed.page.said.clear()
     browsed.page.asked.clear()
     browsed.page.go(f"{browsed.address}/keys")

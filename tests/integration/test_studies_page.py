@@ -115,7 +115,10 @@ def test_a_study_is_made_shown_invited_to_opened_followed_and_closed(browsed: Br
     press_button(person, "#close-chat")
     for key in "12345":
         press_key(person, key)
-    person.run("document.querySelector('.question.choice input')?.click()")  # a check of attention, if it is here
+    person.run(  # a check of attention may stand anywhere, and takes the key of the question after it
+        "document.querySelectorAll('.question').forEach("
+        "(one) => one.querySelector('input:checked') || one.querySelector('input')?.click())"
+    )
     press_button(person, "#finish")
     person.until("document.querySelector('#start-task')")
     assert person.said == []
