@@ -66,7 +66,7 @@ def main() -> None:
             batches = [(seconds_of(alone, pairs), seconds_of(spread, pairs)) for _ in range(ROUNDS)]
             factory = alone.manifest.segments[0].factory
         hosts.close()
-    one, many = (median([1e3 * single[which] for single in singles]) for which in (0, 1))
+    alone_ms, spread_ms = (median([1e3 * single[which] for single in singles]) for which in (0, 1))
     batch_one, batch_many = (median([batch[which] for batch in batches]) for which in (0, 1))
     write_result(
         "cluster_serving",
@@ -75,7 +75,7 @@ def main() -> None:
             "shards": settings.shards,
             "factory": factory,
             "load_average": round(os.getloadavg()[0], 1),
-            "single_ms": {"one_process": one, "cluster": many, "more": round(many - one, 2)},
+            "single_ms": {"one_process": alone_ms, "cluster": spread_ms, "more": round(spread_ms - alone_ms, 2)},
             "batch_s": {
                 "one_process": batch_one,
                 "cluster": batch_many,

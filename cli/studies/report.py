@@ -98,9 +98,9 @@ def report_command(
         report = study_report(study.tasks, study.protocol, settings)
         if judges is not None or hybrids.hybrid:
             counted = [task for task in study.tasks if settings.with_pilot or not task.pilot]
-            kept = [task for task in counted if task.participant not in report["exclusions"]["reasons"]]
+            judged = [task for task in counted if task.participant not in report["exclusions"]["reasons"]]
             report["metrics"] = _metrics(
-                context.obj, kept, study.protocol, judges, hybrids, settings.level, progress, threads
+                context.obj, judged, study.protocol, judges, hybrids, settings.level, progress, threads
             )
         written = write_study_report(report, to) if to is not None else []
     if as_json:

@@ -157,7 +157,7 @@ def _same_answer(tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion])
     for task in tasks:
         for name, answer in task.answers.items() if task.is_done else ():
             if name.rpartition("/")[2] in scales and is_number(answer):
-                numbers.append(float(answer))  # type: ignore[arg-type]
+                numbers.append(float(answer))
                 tasks_seen.add(task.task)
     outcomes = [row.outcome for row in choice_rows(tasks, [_unturned(question) for question in questions])]
     can_judge = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.records import Answer, StudyTask, TaskCheck, TaskSideName
@@ -114,7 +114,7 @@ def _type_of(answer: Answer) -> AnswerType:
     return AnswerType.PAIR if isinstance(answer, str) and answer in CHOICES else AnswerType.OTHER
 
 
-def is_number(answer: Answer) -> bool:
+def is_number(answer: Answer) -> TypeGuard[int | float]:
     """Say whether an answer is on a scale."""
     return isinstance(answer, int | float) and not isinstance(answer, bool)
 
@@ -134,7 +134,7 @@ def rating_rows(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) 
                         question=question.id,
                         bot=bot.bot,
                         participant=task.participant,
-                        number=question.turned(float(answer)),  # type: ignore[arg-type]
+                        number=question.turned(float(answer)),
                         task=task,
                         side=bot.side,
                     )

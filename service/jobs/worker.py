@@ -40,6 +40,7 @@ from refaug.service.jobs.live_workers import LiveWorkers
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore, LostJob
 from refaug.service.server_settings import ServeSettings
+from refaug.service.studies.retention import erase_what_is_over
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -322,6 +323,7 @@ class Worker:
                 EndedJobs(self._database, self._home, self._serve).discard_all()
                 remove_expired(self._home, self._serve, self._database)
                 RowHolders(self._home).remove_dead()
+                erase_what_is_over(self._database)
                 log.info("tidied", extra={"rows": removed})
 
     def _fire_schedules(self) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "invites",
     "participant_acts",
     "participant_desk",
+    "retention",
     "study_figures",
     "study_records",
     "study_rows",

@@ -64,11 +64,25 @@ def erase_participant(
         participant = connection.execute(query).scalar() if code.isascii() and code.isprintable() else None
         if participant is None:
             raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="a code such as P-3F7K2M")
-        attending = attendance(connection, participant, locks=True)
-        erase_rows(connection, attending, is_sqlite=database.is_sqlite)
-        connection.execute(delete(STUDY_SESSIONS).where(STUDY_SESSIONS.c.participant == participant))
-        add_row(connection, actor, "erase", f"participant {code} of study {study.name}", request=request)
+        erase_one(connection, study, participant, actor=actor, is_sqlite=database.is_sqlite, request=request)
     clean_storage(database, rewrites=True)
+
+
+def erase_one(
+    connection: Connection,
+    study: StoredStudy,
+    participant: str,
+    *,
+    actor: str,
+    is_sqlite: bool,
+    request: str | None = None,
+) -> None:
+    """Erase a participant and their sessions, in a transaction of the caller; `clean_storage` belongs after it."""
+    attending = attendance(connection, participant, locks=True)
+    erase_rows(connection, attending, is_sqlite=is_sqlite)
+    connection.execute(delete(STUDY_SESSIONS).where(STUDY_SESSIONS.c.participant == participant))
+    subject = f"participant {attending.participant.code} of study {study.name}"
+    add_row(connection, actor, "erase", subject, request=request)
 
 
 def clean_storage(database: Database, *, rewrites: bool) -> bool:

@@ -217,7 +217,7 @@ class ParticipantDesk:
 
 def _require_chat(attending: Attendance) -> None:
     if "max_turns" not in attending.protocol.fields:
-        raise Conflict("there is nobody to write to in this study", remedy="answer the questions")
+        raise Conflict("this study has no bots to write to", remedy="answer the questions")
 
 
 def _unblinded(part: Any) -> Any:

@@ -217,7 +217,7 @@ def _degraded(bots: BotStore, named: object, first: StoredBot, actor: str) -> St
     return bots.put(name, fields, actor=actor).bot
 
 
-# What the words of a degraded bot come from, where nobody has given other texts.
+# The words of a degraded bot come from these texts unless others are given.
 _POOL: Final = (
     "the second bus leaves from the other side of the road", "you have to stir it until it is thick",
     "my neighbour paints the fence every spring", "there are seven of them, and one is broken",

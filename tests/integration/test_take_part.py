@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from studying import FORM, Person, action_id, add_bots, chat_protocol, invitatio
 
 from refaug.core.home import Settings
 from refaug.evaluation.studies.records import task_line, task_of
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
+from refaug.service.studies.retention import erase_what_is_over
 
 PAIR = {"name": "pair", "questions": [{"id": "better", "text": "Which one?", "type": "pair"}]}
 
@@ -460,6 +464,45 @@ def test_erasing_a_participant_leaves_no_text_in_the_files(client: TestClient) -
         row["action"] for row in client.get("/v1/audit?limit=200").json()["entries"] if "study erased" in row["subject"]
     ]
     assert "erase" in actions
+
+
+def test_what_was_written_is_erased_when_the_time_of_a_closed_study_is_over(client: TestClient) -> None:
+    people = {name: Person(client) for name in ("over", "kept")}
+    for name, person in people.items():
+        person.enter(new_study(client, name, chat_protocol("quokka", retention_days=30 if name == "over" else 31)))
+        person.agree()
+        person.done("tasks/next")
+        person.say(f"{name} sesquipedalian")
+        assert client.post(f"/v1/studies/{name}/close").status_code == 200
+    database = client.app.state.refaug.database  # type: ignore[attr-defined]
+    closed = datetime.fromisoformat(client.get("/v1/studies/over").json()["closed"])
+
+    assert erase_what_is_over(database, now=closed + timedelta(days=30, seconds=-1)) == 0
+    assert erase_what_is_over(database, now=closed + timedelta(days=30), most=0) == 0
+    assert erase_what_is_over(database, now=closed + timedelta(days=30)) == 1
+    assert erase_what_is_over(database, now=closed + timedelta(days=30)) == 0
+
+    home: Path = client.app.state.refaug.home.home  # type: ignore[attr-defined]
+    content = b"".join(file.read_bytes() for file in home.glob("refaug.db*"))
+    assert (b"over sesquipedalian" in content, b"kept sesquipedalian" in content) == (False, True)
+    rows = [row for row in client.get("/v1/audit?limit=200").json()["entries"] if row["action"] == "erase"]
+    code = people["over"].state["code"]
+    assert ("retention", f"participant {code} of study over") in [(row["actor"], row["subject"]) for row in rows]
+    assert client.get("/v1/studies/over/participants").json()["participants"][0]["state"] == "withdrawn"
+
+
+def test_a_worker_keeps_the_promise_of_studies(client: TestClient) -> None:
+    person = Person(client)
+    person.enter(new_study(client, "promise", chat_protocol("quokka", retention_days=7)))
+    person.agree()
+    client.post("/v1/studies/promise/close")
+    state = client.app.state.refaug  # type: ignore[attr-defined]
+    assert run_worker(state.home, ServeSettings(), once=True) == 0
+    assert client.get("/v1/studies/promise/participants").json()["participants"][0]["state"] != "withdrawn"
+    with state.database.writing() as connection:
+        connection.execute(text("UPDATE studies SET closed = '2020-01-01T00:00:00.000000Z' WHERE name = 'promise'"))
+    assert run_worker(state.home, ServeSettings(), once=True) == 0
+    assert client.get("/v1/studies/promise/participants").json()["participants"][0]["state"] == "withdrawn"
 
 
 def test_a_paused_study_gives_out_nothing_and_lets_tasks_be_finished(client: TestClient) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
@@ -201,12 +202,14 @@ def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion])
 def _ratings_json(
     rows: Sequence[RatingRow], factors: Mapping[str, Mapping[str, str]], settings: StudyAnalysis
 ) -> dict[str, Any]:
-    options = {"draws": settings.draws, "seed": settings.seed, "level": settings.level}
-    figures = rating_means(rows, **options, clustered=settings.clustered)  # type: ignore[arg-type]
+    means = partial(
+        rating_means, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
+    )
+    figures = means(rows)
     z = dict[str, Any]()
     for least in Z_LEAST:
         scaled = [replace(row, number=number) for row, number in standardised(rows, least)]
-        of_z = rating_means(scaled, **options, clustered=settings.clustered) if scaled else None  # type: ignore[arg-type]
+        of_z = means(scaled) if scaled else None
         z[str(least)] = {
             "ratings": len(scaled),
             "means": [asdict(figure) for figure in of_z.means] if of_z is not None else [],

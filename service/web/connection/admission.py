@@ -10,7 +10,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -44,6 +45,8 @@ HEADERS: Final[Mapping[str, str]] = {
 _ANOTHER_SITE_ERROR: Final = NotAllowed(
     "a page of another site has sent this through a browser", remedy="send it by a program, or from the page at /docs"
 )
+PLACE: Final = "refaug.place"  # of a request, in its scope
+WAITING_A_PLACE: Final = 8  # requests that may wait for each one that is being answered
 UNKNOWN_ROUTE: Final = "(none)"  # the route of an unknown path
 
 
@@ -54,6 +57,7 @@ class Gate:
         self._app, self.state = app, state
         self._hosts = AllowedHosts(state.serve)
         self.request_count = 0
+        self.waiting_count = 0  # requests that have lent their places
 
     @property
     def is_full(self) -> bool:
@@ -78,7 +82,7 @@ class Gate:
         if is_limited and self.is_full:
             await self._refuse(scope, receive, exchange, self.overloaded_error())
             return
-        place = _Place(self, scope, receive)
+        place = scope[PLACE] = _Place(self, scope, receive)
         if is_limited and not _has_body(scope):
             place.take()
         try:
@@ -138,6 +142,28 @@ class _Place:
     def give_back(self) -> None:
         """Give the place back, if it was taken."""
         self._gate.request_count -= self._is_taken
+        self._is_taken = False
+
+    @contextmanager
+    def lent(self) -> Iterator[bool]:
+        """Let another request have the place for this block; False where as many wait already as may."""
+        gate = self._gate
+        if not self._is_taken or gate.waiting_count >= WAITING_A_PLACE * gate.state.serve.requests:
+            yield False
+            return
+        self.give_back()
+        gate.waiting_count += 1
+        try:
+            yield True
+        finally:
+            gate.waiting_count -= 1
+            self.take()
+
+
+def lent_place(scope: Scope) -> AbstractContextManager[bool]:
+    """Let other requests have the place of one that only waits; False where it cannot wait."""
+    place: _Place = scope[PLACE]
+    return place.lent()
 
 
 def _has_body(scope: Scope) -> bool:

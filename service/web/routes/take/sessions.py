@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from refaug.service.studies.invites import WrongInvite
 from refaug.service.web.answers import json_response
+from refaug.service.web.connection.admission import lent_place
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import while_connected
 from refaug.service.web.handling import database_threads
@@ -81,12 +82,15 @@ async def get_state(
     """The whole state of the participant.
 
     A reply that was being made when the server ended is asked for again. With `wait` the answer comes when no reply of
-    the current task is being made any more, or after so many seconds.
+    the current task is being made any more, or after so many seconds. While it waits, it takes no place of the other
+    requests; where too many wait already, the answer comes at once.
     """
     state = state_of(request)
     content = await shown_state(state, participant)
     if wait and _is_waiting(content):
-        content = await while_connected(request, _state_with_replies(state, participant, content, wait))
+        with lent_place(request.scope) as may_wait:
+            if may_wait:
+                content = await while_connected(request, _state_with_replies(state, participant, content, wait))
     return json_response(content)
 
 

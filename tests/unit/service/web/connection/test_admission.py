@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.service import prometheus_figures
 from refaug.service.web.answers import json_response
+from refaug.service.web.connection.admission import WAITING_A_PLACE, lent_place
 from refaug.service.web.dependencies import count_items
 
 ALWAYS = ("/healthz", "/readyz", "/metrics")
@@ -118,6 +119,38 @@ def test_more_requests_than_there_are_places_are_told_to_come_again(tmp_path: Pa
     assert told["request_id"] == refused.headers["x-request-id"]
     assert [one.status for one in always] == [200] * 4
     assert after.status == 200
+
+
+def test_requests_that_wait_lend_their_places_to_so_many(tmp_path: Path) -> None:
+    async def play() -> tuple[list[Answered], Answered, Answered, bool]:
+        go_on, waiting = asyncio.Event(), 0
+        app = app_with(tmp_path, never, requests=1)
+
+        @app.post("/v1/waiting")
+        async def wait(request: Request) -> Response:
+            nonlocal waiting
+            with lent_place(request.scope) as may_wait:
+                waiting += may_wait
+                if may_wait:
+                    await go_on.wait()
+            return json_response({"waited": may_wait})
+
+        first = list[asyncio.Task[Answered]]()
+        for number in range(WAITING_A_PLACE):
+            first.append(asyncio.create_task(played(app, "/v1/waiting", empty())))
+            while waiting <= number:
+                await asyncio.sleep(0)
+        other = await played(app, "/v1/free/a", empty())
+        too_many = await played(app, "/v1/waiting", empty())
+        go_on.set()
+        waited = [await one for one in first]
+        last = await played(app, "/v1/waiting", empty())
+        return waited, other, too_many, orjson.loads(last.body)["waited"]
+
+    waited, other, too_many, is_free_again = asyncio.run(asyncio.wait_for(play(), 60))
+    assert [orjson.loads(one.body)["waited"] for one in waited] == [True] * WAITING_A_PLACE
+    assert (other.status, orjson.loads(too_many.body)["waited"]) == (200, False)
+    assert is_free_again is True
 
 
 def empty() -> Callable[[], Awaitable[dict[str, Any]]]:
