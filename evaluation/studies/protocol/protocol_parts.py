@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from refaug.evaluation.studies.protocol.form_answers import checked_answers
-from refaug.evaluation.studies.protocol.study_fields import StudyFields
+from refaug.evaluation.studies.protocol.study_fields import ID, StudyFields
 from refaug.evaluation.studies.protocol.study_form import StudyForm, StudyQuestion, form_of
 
 MOST_TRAINING: Final = 50
 MOST_QUOTAS: Final = 50
 _MOST_CHECKS: Final = 10
+_MOST_FACTORS: Final = 20
+_BOT_FACTOR: Final = "bot"  # the factor that every report has
 
 Part = dict[str, Any]
 
@@ -107,11 +109,16 @@ def exclusion_part(fields: StudyFields, where: str) -> Part:
     return rules
 
 
-def analysis_part(fields: StudyFields, where: str) -> Part:
-    """Return how the answers will be analysed."""
+def analysis_part(fields: StudyFields, where: str, bots: Sequence[str] = ()) -> Part:
+    """Return how the answers will be analysed; factors are those of these bots, or of any system where there are none.
+
+    A protocol without factors has no such field, so that its hash is that of a protocol from before there were some.
+    """
     inner = StudyFields(fields.table("analysis"), f"{where}, analysis")
-    inner.require_known(("level", "cluster", "holm", "draws", "seed", "ties", "contrasts", "main"))
+    inner.require_known(("level", "cluster", "holm", "draws", "seed", "ties", "contrasts", "main", "factors"))
+    factors = _factors(inner, f"{where}, analysis.factors", bots)
     return {
+        **({"factors": factors} if factors else {}),
         "level": inner.number("level", 0.95, 0.5, 0.999),
         "cluster": inner.choice("cluster", ("participant", "none")),
         "holm": inner.flag("holm", default=True),
@@ -120,6 +127,29 @@ def analysis_part(fields: StudyFields, where: str) -> Part:
         "ties": inner.choice("ties", ("half", "davidson")),
         "main": list(inner.texts("main", 20, longest=64)),
     }
+
+
+def _factors(fields: StudyFields, where: str, bots: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return what each bot is like: names of factors with their levels."""
+    example = '{"c-bm25": {"data": "movies"}, "vhred": {"data": "forum"}}'
+    table = fields.table("factors")
+    by_bot = StudyFields(table, where)
+    if bots:
+        by_bot.require_known(bots)
+    factors = dict[str, dict[str, str]]()
+    for bot, levels in table.items():
+        if not isinstance(levels, dict) or len(levels) > _MOST_FACTORS:
+            raise by_bot.bad(bot[:80], f"factors with levels were expected, at most {_MOST_FACTORS}", example)
+        inner = StudyFields(levels, f"{where}.{bot[:80]}")
+        for name in levels:
+            if ID.fullmatch(name) is None or name == _BOT_FACTOR:
+                raise inner.bad(name[:80], "this cannot be the name of a factor", "such as data; not bot")
+        factors[bot] = {name: inner.long_text(name, 64, required=True) for name in levels}
+    for name in sorted({name for levels in factors.values() for name in levels}):
+        named = {levels[name] for levels in factors.values() if name in levels}
+        if len(named) < 2:
+            raise fields.bad("factors", f"{name} has one level, {named.pop()!r}, and nothing to compare", example)
+    return factors
 
 
 def screening_part(fields: StudyFields, where: str) -> list[Part]:

@@ -170,7 +170,7 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
         "training": parts.training_part(fields, form, where),
         "checks": parts.checks_part(fields, where, asks_bots=is_chat(kind)),
         "exclude": parts.exclusion_part(fields, where),
-        "analysis": parts.analysis_part(fields, where),
+        "analysis": parts.analysis_part(fields, where, bots),
         "retention_days": fields.whole("retention_days", 365, 1, 36_500),
         "screening": screening,
         "quotas": parts.quota_part(fields, screening, where),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from refaug.core.errors import BadInput
+from refaug.evaluation.studies.figures.factors import protocol_factors
 from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
 from refaug.evaluation.studies.protocol.study_form import StudyQuestion, built_in_forms, find_form, form_of
 from refaug.evaluation.studies.protocol.study_items import items_sha256, units_of
@@ -81,6 +82,11 @@ def test_equal_protocols_have_one_hash_whatever_is_left_out() -> None:
         ({"training": {"items": [{"answers": {"quality": 9}}]}}, "answers.quality: '9' is no answer", "1 to 7"),
         ({"screening": [{**ONE, "type": "choice"}]}, "a list was expected", "objects"),
         ({"quotas": [{"question": "age", "value": "x", "most": 1}]}, "no screening question 'age'", "none"),
+        ({"analysis": {"factors": {"c": {"data": "x"}}}}, "factors, c: there is no such field", "one of: a, b"),
+        ({"analysis": {"factors": {"a": "x"}}}, "factors with levels were expected", '"data": "movies"'),
+        ({"analysis": {"factors": {"a": {"bot": "x"}}}}, "cannot be the name of a factor", "data"),
+        ({"analysis": {"factors": {"a": {"data": 3}}}}, "a text was expected, not int", "1 to 64"),
+        ({"analysis": {"factors": {"a": {"data": "x"}, "b": {"data": "x"}}}}, "data has one level, 'x'", "movies"),
         ({"opening": "fixed"}, "openings", '"openings": ["Hi!"]'),
         ({"completion": {"return_url": "javascript:alert(1)"}}, "is no address", "https://"),
         ({"pay": {"amount": 3, "currency": "euro"}}, "'euro' is no currency", "EUR"),
@@ -95,6 +101,17 @@ def test_wrong_protocols_are_refused_with_what_would_be_right(
         StudyProtocol.of({**CHAT, **changes})
     assert message in error.value.message, error.value.message
     assert remedy in error.value.remedy, error.value.remedy
+
+
+def test_factors_of_bots_are_part_of_the_analysis_and_of_the_hash() -> None:
+    factors = {"a": {"data": "movies"}, "b": {"data": "forum"}}
+    protocol = StudyProtocol.of({**CHAT, "analysis": {"factors": factors}})
+    assert protocol["analysis"]["factors"] == factors
+    assert protocol_factors(protocol.fields) == factors
+    assert StudyProtocol.of(dict(protocol.fields)).sha256 == protocol.sha256
+    plain = StudyProtocol.of(CHAT)
+    assert plain.sha256 == StudyProtocol.of({**CHAT, "analysis": {"factors": {}}}).sha256 != protocol.sha256
+    assert "factors" not in plain["analysis"]
 
 
 @pytest.mark.parametrize(
