@@ -1,4 +1,7 @@
-"""`refaug studies simulate`: a study rehearsed with simulated people before real ones come."""
+"""`refaug studies simulate`: a study rehearsed with simulated people before real ones come.
+
+With `--study`, they take part in its pilot at a running server (`server_rehearsals`); without, no server is asked.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,47 @@ from typing import Annotated, Any
 
 import typer
 
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json
 from refaug.cli.shared.progress import display_progress
+from refaug.cli.studies.server_rehearsals import DEFAULT_SERVER, ServerOptions, print_caught, rehearse_on_server
 from refaug.cli.studies.study_source import ProtocolOption, read_protocol
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import write_aside
 
 _QUALITIES = "4.6,4.2,3.8,3.4"
+_SERVER_OPTIONS = ("server", "together", "pace")
+_CHAT_OPTIONS = ("protocol", "tasks", "studies", "protocol_output")
 
 
 def simulate_command(
     context: typer.Context,
     *,
     qualities: Annotated[
-        str, typer.Option(help="The true quality of each bot, in points of the scale.", metavar="NUMBERS")
-    ] = _QUALITIES,
+        str | None,
+        typer.Option(
+            help=f"The true quality of each bot, in points of the scale: {_QUALITIES} without --study. With it, in the "
+            "order of its bots; left out, they differ by 0.4.",
+            metavar="NUMBERS",
+            show_default=False,
+        ),
+    ] = None,
+    study: Annotated[
+        str | None,
+        typer.Option("--study", help="A study whose pilot is running: people come to its server.", metavar="STUDY"),
+    ] = None,
+    server: Annotated[
+        str, typer.Option("--server", help="The address of the server, with --study.", metavar="URL")
+    ] = DEFAULT_SERVER,
+    together: Annotated[int, typer.Option(help="People at once, with --study.", min=1, max=200)] = 8,
+    pace: Annotated[
+        float,
+        typer.Option(
+            help="Seconds that an honest person takes for a message or a turn, with --study; at 0, the rules "
+            "about seconds are not tried.",
+            min=0.0,
+            max=60.0,
+        ),
+    ] = 0.0,
     protocol: ProtocolOption = None,
     participants: Annotated[int, typer.Option(help="Participants of a study.", min=2, max=100_000)] = 60,
     tasks: Annotated[int, typer.Option(help="Tasks of each, without checks.", min=1, max=1_000)] = 4,
@@ -35,21 +64,43 @@ def simulate_command(
     studies: Annotated[int, typer.Option(help="Studies to simulate.", min=1, max=10_000)] = 20,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 1,
     output: Annotated[
-        Path | None, typer.Option(help="File for the tasks of the first study, for refaug studies report.")
+        Path | None, typer.Option(help="File for the tasks, of the first study, for refaug studies report.")
     ] = None,
     protocol_output: Annotated[Path | None, typer.Option(help="File for its protocol.", metavar="FILE")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Rehearse a study of chats with people whose truth is known: whom the rules catch, and which bots are seen.
+    """Rehearse a study with people whose truth is known: whom the rules catch, and which bots are seen.
 
-    Careless people answer at random, always the same, without regard to the bot, or hurry and copy. With --protocol,
-    its questions on a scale and its rules of exclusion are used. No bot is asked.
+    Careless people answer at random, always the same, without regard to the bot, or hurry and copy. Without --study,
+    chats are simulated and no bot is asked; with --protocol, its questions on a scale and its rules of exclusion are
+    used. With --study, people take part in its pilot at the server, from consent to the code, and what it stored is
+    compared with what was planned. Ctrl-C ends it, and compares what there is.
     """
+    _require_fitting(context, has_study=study is not None)
+    if study is not None:
+        rehearse_on_server(
+            context.obj,
+            ServerOptions(
+                study=study,
+                server=server,
+                qualities=qualities,
+                participants=participants,
+                careless=careless,
+                sd=sd,
+                rho=rho,
+                pace_s=pace,
+                together=together,
+                seed=seed,
+                output=output,
+                as_json=as_json,
+            ),
+        )
+        return
     from refaug.evaluation.studies.simulation.people import SimulatedPeople  # noqa: PLC0415  scipy
     from refaug.evaluation.studies.simulation.rehearsal import rehearse  # noqa: PLC0415  scipy
 
     people = SimulatedPeople(
-        qualities=_parsed_qualities(qualities),
+        qualities=_parsed_qualities(qualities or _QUALITIES),
         participants=participants,
         per_participant=tasks,
         careless=careless,
@@ -64,15 +115,7 @@ def simulate_command(
     if as_json:
         print_json(rehearsal)
         return
-    print_table(
-        "whom the rules leave out",
-        ("participants", "number", "left out", "share"),
-        [
-            (str(kind), row["participants"], row["left_out"], f"{row['share']:.3f}")
-            for kind, row in rehearsal["caught"].items()
-        ],
-    )
-    print_table("participants by rule", ("rule", "left out"), list(rehearsal["by_rule"].items()))
+    print_caught(rehearsal)
     facts: dict[str, Any] = {
         f"true order found, {name}": f"{row['found']:.3f} (mean rank correlation {row['spearman']:.3f})"
         for name, row in rehearsal["order"].items()
@@ -80,6 +123,16 @@ def simulate_command(
     print_facts(
         f"{studies} studies of {participants}", {**facts, "tasks of two bots differ by at most": rehearsal["balance"]}
     )
+
+
+def _require_fitting(context: typer.Context, *, has_study: bool) -> None:
+    """Refuse options that have no effect: those of a server without --study, those of simulated chats with it."""
+    for name in _CHAT_OPTIONS if has_study else _SERVER_OPTIONS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            remedy = "leave it out" if has_study else "--study STUDY, whose pilot is running"
+            raise Usage(f"{option} has no effect {'with' if has_study else 'without'} --study", remedy=remedy)
 
 
 def _parsed_qualities(text: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Row, select
 
+from refaug.core.errors import NotFound
 from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, StudyProtocol, is_chat, side_names
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import (
@@ -50,6 +51,17 @@ def study_records(
         bots = _bots(connection, study)
         for part in connection.execute(query).partitions():
             yield from _records(connection, study, bots, part)
+
+
+def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str, str]:
+    """Return the bot on each side of a task, begun or over: what participants never see."""
+    columns = STUDY_TASKS.c
+    with database.reading() as connection:
+        row = connection.execute(select(STUDY_TASKS).where(columns.id == task, columns.study == study.id)).first()
+        if row is None:
+            raise NotFound(f"study {study.name} has no task {task[:40]!r}", remedy="the server of this home's database")
+        bots = _bots(connection, study)
+    return {side: bots[slot].bot for side, slot in side_slots(side_names(study.protocol.kind), row).items()}
 
 
 def _bots(connection: Connection, study: StoredStudy) -> dict[int, Row[Any]]:

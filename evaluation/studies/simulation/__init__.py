@@ -4,7 +4,7 @@ The main names:
 
 - `people.simulated_study`: the tasks of a study as honest and careless people would do them
 - `rehearsal.rehearse`: many such studies, and how often the truth is found
-- `coverage.interval_coverage`: how often intervals hold the truth.
+- `server_rehearsal.ServerRehearsal`: simulated people in the pilot of a study at a running server.
 """
 
-__all__ = ["coverage", "people", "rehearsal"]
+__all__ = ["answering", "coverage", "people", "rehearsal", "server_rehearsal", "taking_part"]

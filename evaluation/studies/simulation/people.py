@@ -39,6 +39,7 @@ _WORDS: Final = (
 )  # fmt: skip
 _HONEST_PACE: Final = 14.0  # seconds a turn, in the median
 _HASTY_PACE: Final = 0.9
+HASTE: Final = _HASTY_PACE / _HONEST_PACE  # of an honest pace
 
 
 class Carelessness(StrEnum):
@@ -115,10 +116,8 @@ class SimulatedStudy:
 
 def simulated_study(people: SimulatedPeople, seed: int, *, name: str = "simulated") -> SimulatedStudy:
     """Return a study as these people would do it; the careless ones are of the four kinds in turn."""
-    kinds = list(Carelessness)
-    count = round(people.careless * people.participants)
-    places = np.random.default_rng([seed, 0]).permutation(people.participants)[:count]
-    careless = {_code(int(place)): kinds[number % len(kinds)] for number, place in enumerate(sorted(places))}
+    places = careless_places(people.participants, people.careless, seed)
+    careless = {_code(place): kind for place, kind in places.items()}
     bots = list(people.qualities)
     rows, protocol = williams_rows(len(bots)), people.protocol()
     sha256 = protocol_sha256(protocol)
@@ -128,6 +127,18 @@ def simulated_study(people: SimulatedPeople, seed: int, *, name: str = "simulate
         person = _Person(people, np.random.default_rng([seed, 1, place]), careless.get(_code(place)))
         tasks += person.tasks(order, name, sha256, _code(place))
     return SimulatedStudy(tasks=tuple(tasks), protocol=protocol, careless=careless)
+
+
+def careless_places(participants: int, share: float, seed: int) -> dict[int, Carelessness]:
+    """Return which participants are careless, and how: the four kinds in turn."""
+    kinds = list(Carelessness)
+    places = np.random.default_rng([seed, 0]).permutation(participants)[: round(share * participants)]
+    return {int(place): kinds[number % len(kinds)] for number, place in enumerate(sorted(places))}
+
+
+def sentence_of(random: np.random.Generator) -> str:
+    """Return some words."""
+    return " ".join(_WORDS[place] for place in random.integers(0, len(_WORDS), size=7))
 
 
 def _code(place: int) -> str:
@@ -203,4 +214,4 @@ class _Person:
         return turns
 
     def _sentence(self) -> str:
-        return " ".join(_WORDS[place] for place in self.random.integers(0, len(_WORDS), size=7))
+        return sentence_of(self.random)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ def rehearse(people: SimulatedPeople, *, studies: int, seed: int, progress: Prog
         study = simulated_study(people, seed + number)
         questions = protocol_questions(study.protocol, study.tasks)
         left_out = exclusions(study.tasks, study.protocol["exclude"], questions)
-        _count(study, left_out.reasons, caught, counts)
+        names = {task.participant for task in study.tasks}
+        _count(names, study.careless, left_out.reasons, caught, counts)
         rules.update(left_out.by_rule())
         for name, tasks in (("kept", left_out.kept(study.tasks)), ("all", list(study.tasks))):
             correlations[name].append(_order_found(people, study, tasks))
@@ -44,11 +45,7 @@ def rehearse(people: SimulatedPeople, *, studies: int, seed: int, progress: Prog
     return {
         "studies": studies,
         "participants": people.participants,
-        "caught": {
-            kind: {"participants": counts[kind], "left_out": caught[kind], "share": caught[kind] / counts[kind]}
-            for kind in ["honest", "careless", *Carelessness]
-            if counts[kind]
-        },
+        "caught": _shares(caught, counts),
         "by_rule": dict(rules),
         "order": {
             name: {"found": float(np.mean(np.array(own) > 1 - 1e-9)), "spearman": float(np.mean(own))}
@@ -58,9 +55,32 @@ def rehearse(people: SimulatedPeople, *, studies: int, seed: int, progress: Prog
     }
 
 
-def _count(study: SimulatedStudy, reasons: Mapping[str, object], caught: Counter[str], counts: Counter[str]) -> None:
-    for participant in {task.participant for task in study.tasks}:
-        kind = study.careless.get(participant)
+def caught_shares(
+    participants: Collection[str], careless: Mapping[str, Carelessness], reasons: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return how many honest and careless participants there are and how many of them are left out."""
+    caught, counts = Counter[str](), Counter[str]()
+    _count(participants, careless, reasons, caught, counts)
+    return _shares(caught, counts)
+
+
+def _shares(caught: Counter[str], counts: Counter[str]) -> dict[str, Any]:
+    return {
+        str(kind): {"participants": counts[kind], "left_out": caught[kind], "share": caught[kind] / counts[kind]}
+        for kind in ["honest", "careless", *Carelessness]
+        if counts[kind]
+    }
+
+
+def _count(
+    participants: Collection[str],
+    careless: Mapping[str, Carelessness],
+    reasons: Mapping[str, object],
+    caught: Counter[str],
+    counts: Counter[str],
+) -> None:
+    for participant in participants:
+        kind = careless.get(participant)
         names = ("honest",) if kind is None else ("careless", kind.value)
         for name in names:
             counts[name] += 1

@@ -1,0 +1,214 @@
+"""What `refaug studies simulate --study` does: simulated people in the pilot of a study, at a running server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refaug.cli.shared.database import open_database
+from refaug.cli.shared.output import print_facts, print_json, print_table
+from refaug.cli.shared.progress import display_progress
+from refaug.core.errors import Conflict, Interrupted, MissingPart, Usage
+from refaug.core.files import write_aside
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.evaluation.studies.records import StudyTask
+    from refaug.evaluation.studies.simulation.answering import RehearsedPeople
+    from refaug.evaluation.studies.simulation.server_rehearsal import ServerRehearsal
+    from refaug.service.database.database import Database
+    from refaug.service.studies.study_rows import StoredStudy
+
+DEFAULT_SERVER = "http://127.0.0.1:8000"
+_LABEL = "simulated people"
+_HOURS = 24
+_STEP = 0.4  # between the qualities of two bots
+_SCALE = (1, 7)  # where a form has no scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """What the command line says of a rehearsal at a server."""
+
+    study: str
+    server: str
+    qualities: str | None
+    participants: int
+    careless: float
+    sd: float
+    rho: float
+    pace_s: float
+    together: int
+    seed: int
+    output: Path | None
+    as_json: bool
+
+
+def rehearse_on_server(home: Settings, options: ServerOptions) -> None:
+    """Let simulated people take part in the pilot of a study; print what was planned beside what is stored."""
+    from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
+    from refaug.service.studies.study_store import StudyStore  # noqa: PLC0415
+
+    try:
+        from refaug.evaluation.studies.simulation.server_rehearsal import (  # noqa: PLC0415  httpx2
+            ServerRehearsal,
+            require_server,
+        )
+    except ModuleNotFoundError as error:
+        raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judge]'") from error
+    require_server(options.server)
+    with open_database(home) as database:
+        study = StudyStore(database, BotStore(database, home)).get(options.study)
+        if study.state != "pilot":
+            raise Conflict(
+                f"study {study.name} is {study.state}: simulated people come to a pilot alone, never among real ones",
+                remedy=f"refaug studies pilot {study.name}, or the same protocol as a study of another name",
+            )
+        rehearsal = ServerRehearsal(people=_people(database, study, options), protocol=dict(study.protocol.fields))
+        _run(database, study, rehearsal, options, is_quiet=home.quiet)
+        tasks = _stored_tasks(database, study, rehearsal)
+    if options.output is not None:
+        from refaug.evaluation.studies.records import write_tasks  # noqa: PLC0415
+
+        with write_aside(options.output) as file:
+            write_tasks(tasks, file)
+    comparison = {"study": study.name, "kind": study.protocol.kind.value, **rehearsal.comparison(tasks)}
+    if options.as_json:
+        print_json(comparison)
+    else:
+        _print_comparison(comparison)
+    if rehearsal.is_interrupted:
+        came = len(rehearsal.codes)
+        raise Interrupted(
+            f"interrupted: {came} of {options.participants} people came", remedy="the same command brings new ones"
+        )
+
+
+def _run(
+    database: Database, study: StoredStudy, rehearsal: ServerRehearsal, options: ServerOptions, *, is_quiet: bool
+) -> None:
+    """Let the people in by an invitation of their own, which is revoked afterwards, whatever happens."""
+    from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
+    from refaug.service.studies.invites import InviteStore  # noqa: PLC0415
+    from refaug.service.studies.study_records import bots_of_task  # noqa: PLC0415
+
+    invites, actor = InviteStore(database), user_of_machine()
+    ((token, invite),) = invites.create(
+        study,
+        label=_LABEL,
+        uses_max=options.participants,
+        expires=datetime.now(UTC) + timedelta(hours=_HOURS),
+        actor=actor,
+    )
+    try:
+        with display_progress(quiet=is_quiet) as progress:
+            rehearsal.run(
+                options.server,
+                token,
+                partial(bots_of_task, database, study),
+                together=options.together,
+                progress=progress,
+            )
+    finally:
+        invites.revoke(study, invite.id, actor=actor)
+
+
+def _people(database: Database, study: StoredStudy, options: ServerOptions) -> RehearsedPeople:
+    from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
+    from refaug.evaluation.studies.simulation.answering import RehearsedPeople  # noqa: PLC0415
+    from refaug.service.studies.study_figures import study_slots  # noqa: PLC0415  sqlalchemy
+
+    slots = study_slots(database, study)
+    bots = [slot["bot"] for slot in slots if not slot["degraded"]]
+    questions = protocol_questions(study.protocol.fields, ())
+    scales = [(entry.least or 0, entry.most or 0) for entry in questions if entry.type is AnswerType.NUMBER]
+    least, most = scales[0] if scales else _SCALE
+    return RehearsedPeople(
+        qualities=_qualities(options.qualities, bots, least, most),
+        degraded=frozenset(slot["bot"] for slot in slots if slot["degraded"]),
+        degraded_below=2.2 * (most - least) / 6,
+        participants=options.participants,
+        careless=options.careless,
+        sd=options.sd,
+        rho=options.rho,
+        least=least,
+        most=most,
+        pace_s=options.pace_s,
+        seed=options.seed,
+    )
+
+
+def _qualities(text: str | None, bots: Sequence[str], least: float, most: float) -> dict[str, float]:
+    """Return the quality of each bot: those of the command line, or such as differ by a step around the middle."""
+    if text is None:
+        step = _STEP * (most - least) / 6
+        return {bot: (least + most) / 2 + step * ((len(bots) - 1) / 2 - place) for place, bot in enumerate(bots)}
+    try:
+        numbers = [float(number) for number in text.split(",")]
+    except ValueError as error:
+        raise Usage(f"--qualities {text}: {error}", remedy="numbers with commas between them") from error
+    if len(numbers) != len(bots):
+        raise Usage(f"--qualities {text}: {len(numbers)} numbers for {len(bots)} bots", remedy=", ".join(bots))
+    return dict(zip(bots, numbers, strict=True))
+
+
+def _stored_tasks(database: Database, study: StoredStudy, rehearsal: ServerRehearsal) -> list[StudyTask]:
+    """Return the stored tasks of the people who came."""
+    from refaug.evaluation.studies.records import task_of  # noqa: PLC0415  pydantic
+    from refaug.service.studies.study_records import study_records  # noqa: PLC0415  sqlalchemy
+
+    records = (record for record in study_records(database, study) if record["participant"] in rehearsal.codes)
+    return [task_of(record, f"task {record['task']}") for record in records]
+
+
+# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_caught(rehearsal: Mapping[str, Any]) -> None:
+    """Print whom the rules leave out, by kind of people and by rule."""
+    print_table(
+        "whom the rules leave out",
+        ("participants", "number", "left out", "share"),
+        [
+            (str(kind), row["participants"], row["left_out"], f"{row['share']:.3f}")
+            for kind, row in rehearsal["caught"].items()
+        ],
+    )
+    print_table("participants by rule", ("rule", "left out"), list(rehearsal["by_rule"].items()))
+
+
+def _print_comparison(comparison: Mapping[str, Any]) -> None:
+    stored, balance = comparison["stored"], comparison["balance"]
+    print_facts(
+        f"pilot of {comparison['study']}",
+        {
+            **{f"people, {end}": number for end, number in comparison["ends"].items()},
+            "tasks acknowledged": stored["acknowledged"],
+            "tasks lost": stored["lost"],
+            "answers that differ": f"{stored['answers_that_differ']} of {stored['answers']}",
+            "messages that differ": f"{stored['messages_that_differ']} of {stored['messages']}",
+            "tasks without a reply of the bot": comparison["bot_failures"],
+        },
+    )
+    planned = balance["planned"] or {}
+    rows = [(bot, planned.get(bot, ""), number) for bot, number in balance["stored"].items()]
+    print_table("tasks of each bot", ("bot", "planned", "stored"), rows)
+    print_caught(comparison)
+    if comparison["rules_not_tried"]:
+        print_facts("not tried without --pace", dict.fromkeys(comparison["rules_not_tried"], "people take no time"))
+    means = [
+        (subject[:60], f"{row['truth']:.3g}", *(_shown(row[name]) for name in ("all", "kept")))
+        for subject, row in comparison["means"].items()
+    ]
+    print_table("truth in points, and means from 0 to 1", ("bot", "truth", "all", "kept"), means)
+    order = {f"rank correlation with the truth, {name}": _shown(row["spearman"])
+             for name, row in comparison["order"].items()}  # fmt: skip
+    print_facts("recovery", order)
+
+
+def _shown(number: float | None) -> str:
+    return "none" if number is None else f"{number:.3f}"
