@@ -103,7 +103,7 @@ class Page:
         elif event == "Network.loadingFinished" and about["requestId"] in self._addresses:
             self.sizes[self._addresses[about["requestId"]]] = int(about["encodedDataLength"])
         elif event == "Log.entryAdded" and about["entry"]["level"] in ("error", "warning"):
-            self.said.append(about["entry"]["text"])
+            self.said.append(f"{about['entry']['text']} {about['entry'].get('url', '')}".rstrip())
         elif event == "Runtime.exceptionThrown":
             details = about["exceptionDetails"]
             self.said.append(details.get("exception", {}).get("description", details["text"]))

@@ -115,7 +115,7 @@ def analysis_part(fields: StudyFields, where: str, bots: Sequence[str] = ()) -> 
     A protocol without factors has no such field, so that its hash is that of a protocol from before there were some.
     """
     inner = StudyFields(fields.table("analysis"), f"{where}, analysis")
-    inner.require_known(("level", "cluster", "holm", "draws", "seed", "ties", "contrasts", "main", "factors"))
+    inner.require_known(("level", "cluster", "holm", "draws", "seed", "ties", "main", "factors"))
     factors = _factors(inner, f"{where}, analysis.factors", bots)
     return {
         **({"factors": factors} if factors else {}),
