@@ -142,7 +142,6 @@ class _Place:
     def give_back(self) -> None:
         """Give the place back, if it was taken."""
         self._gate.request_count -= self._is_taken
-        self._is_taken = False
 
     @contextmanager
     def lent(self) -> Iterator[bool]:
@@ -151,13 +150,13 @@ class _Place:
         if not self._is_taken or gate.waiting_count >= WAITING_A_PLACE * gate.state.serve.requests:
             yield False
             return
-        self.give_back()
+        gate.request_count -= 1
         gate.waiting_count += 1
         try:
             yield True
         finally:
             gate.waiting_count -= 1
-            self.take()
+            gate.request_count += 1
 
 
 def lent_place(scope: Scope) -> AbstractContextManager[bool]:

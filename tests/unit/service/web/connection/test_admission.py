@@ -132,6 +132,7 @@ def test_requests_that_wait_lend_their_places_to_so_many(tmp_path: Path) -> None
             with lent_place(request.scope) as may_wait:
                 waiting += may_wait
                 if may_wait:
+                    await request.receive()  # as what looks whether the client is still there
                     await go_on.wait()
             return json_response({"waited": may_wait})
 
