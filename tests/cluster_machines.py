@@ -36,7 +36,7 @@ def add_machine(machines, **resources):
 @contextmanager
 def machine_with_its_own_disk(cluster, address, folder):
     """A machine that has an empty disk where the others have this folder, until the block ends."""
-    require_tmpfs(folder.parent / "probe")
+    require_tmpfs()
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--address", address, "--block", "--num-cpus", "1"]
     script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", script, str(folder), *ray, "--object-store-memory", str(_STORE)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,29 +12,35 @@ from safeguards import require
 
 
 @contextmanager
-def small_disk(folder: Path, options: str) -> Iterator[Path]:
-    """A tmpfs on a folder, which it makes; unmounted lazily where a file on it is still open."""
+def small_disk(options: str) -> Iterator[Path]:
+    """A tmpfs on a folder which pytest never removes, unmounted lazily where a file on it is still open.
+
+    Another run that clears old folders of pytest away would rename this one under its mount, and fail on it for ever.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="refaug-disk-"))
     _mount(folder, options)
     try:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
+        folder.rmdir()
 
 
-def require_tmpfs(folder: Path) -> None:
+def require_tmpfs() -> None:
     """Skip or fail, as REFAUG_REQUIRE has it, where no tmpfs can be mounted."""
-    with small_disk(folder, "size=1m"):
+    with small_disk("size=1m"):
         pass
 
 
 def _mount(folder: Path, options: str) -> None:
-    folder.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
         done = subprocess.run(mount, capture_output=True, check=False)
         why = done.stderr.decode().strip()
     except FileNotFoundError as error:
         done, why = None, str(error)
+    if done is None or done.returncode:
+        folder.rmdir()
     require("tmpfs", found=done is not None and done.returncode == 0, why=why)
 
 

@@ -81,6 +81,11 @@ class ParticipantDesk:
 
         return self._run(participant, action, work)
 
+    def is_asking(self, task: str) -> bool:
+        """Return whether a reply of a task is being made."""
+        with self._database.reading() as connection:
+            return bool(chat_turns.asked_places(connection, task))
+
     def message(
         self, participant: str, action: ParticipantAction, task: str, *, n: int, text: str
     ) -> Mapping[str, Any]:

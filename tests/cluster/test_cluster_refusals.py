@@ -131,7 +131,7 @@ def test_of_two_builds_of_one_name_the_second_is_refused(cluster, places):
 @pytest.mark.machine
 def test_a_full_disk_is_named_and_the_build_goes_on_when_there_is_room(cluster, places, tmp_path):
     alone = build_index(places, order_of("alone", FEW), Silent()).manifest
-    with small_disk(tmp_path / "disk", "size=64m") as disk:
+    with small_disk("size=64m") as disk:
         here = Places.under(disk / "home")
         _copy(places, here)
 

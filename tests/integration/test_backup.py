@@ -402,7 +402,7 @@ def test_a_dialogue_that_is_ingested_meanwhile_is_there_once(own_home: Settings,
 
 @pytest.mark.machine
 def test_a_full_disk_is_told_and_leaves_nothing_that_looks_whole(home: Settings, backup: Path, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "size=400k") as disk:
+    with small_disk("size=400k") as disk:
         for command in (lambda: backed_up(home, disk / "b"), lambda: restored(backup, disk / "r")):
             with pytest.raises(StorageFull):
                 command()

@@ -433,7 +433,7 @@ def read_to_its_end(address: str, job: str, texts: list[str], begun: threading.E
 @pytest.fixture
 def disk(tmp_path: Path, template: Settings) -> Iterator[Path]:
     """A file system of its own with a home on it and a few megabytes more."""
-    with small_disk(tmp_path / "disk", "size=24m") as folder:
+    with small_disk("size=24m") as folder:
         shutil.copytree(template.home, folder / "home")
         yield folder
 

@@ -181,7 +181,7 @@ def is_over(evaluation: Mapping[str, Any], state: str) -> bool:
 @pytest.mark.machine
 @pytest.mark.slow
 def test_a_full_disk_ends_an_upload_with_507_and_a_job_with_its_reason(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "size=6m") as disk:
+    with small_disk("size=6m") as disk:
         home = migrated(Settings(home=disk / "home"))
         with client_of(home, ready=False) as client:
             name = asked(client)
@@ -211,7 +211,7 @@ def test_a_disk_that_is_full_when_scores_are_written_ends_the_job_alone(tmp_path
     table = b"id,utterance,reference,reply:a,reply:b\n" + b"".join(
         b"%d,how are you %d,i am fine %d,so am i %d,not at all %d\n" % (n, n, n, n, n) for n in range(8_000)
     )
-    with small_disk(tmp_path / "disk", "size=16m") as disk:
+    with small_disk("size=16m") as disk:
         home = migrated(Settings(home=disk / "home"))
         with client_of(home, ready=False) as client:
             uploaded = client.post("/v1/uploads?name=t.csv", content=table, headers=BYTES).json()

@@ -38,7 +38,7 @@ def test_a_full_disk_ends_no_process_and_keeps_no_request_from_its_answer(
     with_all: Path, tmp_path: Path, workers: int
 ) -> None:
     size = sum(path.stat().st_size for path in with_all.rglob("*") if path.is_file())
-    with small_disk(tmp_path / "home", f"size={(size >> 10) + 4_096}k") as home:
+    with small_disk(f"size={(size >> 10) + 4_096}k") as home:
         shutil.copytree(with_all, home, dirs_exist_ok=True)
         with served(home, "--workers", str(workers), "--default-index", "chat", "--default-rater", "tiny") as service:
             check_answers(service, home, workers)

@@ -783,7 +783,7 @@ def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
 @pytest.fixture
 def disk(tmp_path):
     """A file system of its own, of twelve megabytes."""
-    with small_disk(tmp_path / "disk", "size=12m") as folder:
+    with small_disk("size=12m") as folder:
         yield folder
         word_vectors._load_folder.cache_clear()
         gc.collect()  # what is mapped is open as long as something refers to it

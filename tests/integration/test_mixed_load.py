@@ -48,7 +48,7 @@ def test_hours_of_everything_fail_nothing_that_was_not_told(
     size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file()) + SPARE
     aside = tmp_path / "backups"
     aside.mkdir()
-    with small_disk(tmp_path / "home", f"size={size}") as home:
+    with small_disk(f"size={size}") as home:
         shutil.copytree(made, home, dirs_exist_ok=True)
         url = cluster.url(name)
         monkeypatch.setenv("REFAUG_DATABASE", url)  # of commands

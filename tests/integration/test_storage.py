@@ -28,7 +28,7 @@ from refaug.logs.ingest.ingest import IngestOrder
 @pytest.fixture
 def disk(tmp_path):
     """A file system of its own, of eight megabytes."""
-    with small_disk(tmp_path / "disk", "size=8m") as folder:
+    with small_disk("size=8m") as folder:
         yield folder
         assert close_strictly(folder), "some file on the disk is still open"
 

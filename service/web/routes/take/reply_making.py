@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _STORE_WITHIN_S: Final = 60.0  # a database that is away for longer makes the bot be asked again
 _STORE_EVERY_S: Final = 0.5
-_LOOK_EVERY_S: Final = 0.25  # for replies that another process makes
 
 
 class ReplyMaker:
@@ -50,11 +49,11 @@ class ReplyMaker:
             self._running[task] = running
             running.add_done_callback(partial(self._forget, task))
 
-    async def wait(self, task: str, seconds: float) -> None:
-        """Return when this process has made the replies of a task, or after a while."""
+    async def wait(self, task: str, seconds: float, *, look_s: float) -> None:
+        """Return when this process has made the replies of a task; after `look_s` where another one makes them."""
         running = self._running.get(task)
         if running is None:
-            await asyncio.sleep(min(seconds, _LOOK_EVERY_S))
+            await asyncio.sleep(min(seconds, look_s))
         else:
             await asyncio.wait({running}, timeout=seconds)
 

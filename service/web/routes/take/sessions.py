@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from refaug.core.backoff import Backoff
 from refaug.service.studies.invites import WrongInvite
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.admission import lent_place
@@ -40,6 +41,8 @@ router = APIRouter(prefix="/v1/take", tags=["take"])
 
 ParticipantId = Annotated[str, Depends(participant_of)]
 MOST_WAIT_S: Final = 25.0
+_FIRST_LOOK_S: Final = 0.2  # for a reply that another process makes
+_NEXT_LOOKS_S: Final = 2.0
 DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
@@ -112,11 +115,13 @@ def _is_waiting(content: Mapping[str, Any]) -> bool:
 async def _state_with_replies(
     state: ServiceState, participant: str, content: dict[str, Any], wait: float
 ) -> dict[str, Any]:
-    until = time.monotonic() + wait
-    while _is_waiting(content) and (remaining := until - time.monotonic()) > 0:
-        await state.replies.wait(content["task"]["id"], remaining)
-        content = await shown_state(state, participant)
-    return content
+    until, backoff, task = time.monotonic() + wait, Backoff(_FIRST_LOOK_S, _NEXT_LOOKS_S), content["task"]["id"]
+    while (remaining := until - time.monotonic()) > 0:
+        await state.replies.wait(task, remaining, look_s=backoff.next_s())
+        if not await database_threads.run_query(lambda: state.desk.is_asking(task)):
+            break
+        state.replies.start(task)  # the process that was making it may have died
+    return await shown_state(state, participant)
 
 
 async def answered(

@@ -328,7 +328,7 @@ def test_a_damaged_file_is_told(tmp_path):
 @pytest.fixture
 def disk(tmp_path):
     """A file system of its own, of one megabyte."""
-    with small_disk(tmp_path / "disk", "size=1m") as folder:
+    with small_disk("size=1m") as folder:
         yield folder
 
 

@@ -40,7 +40,7 @@ def test_files_of_killed_processes_are_removed_and_no_others(tmp_path):
 
 @pytest.mark.machine
 def test_a_disk_without_room_for_a_name_is_reported(tmp_path):
-    with small_disk(tmp_path / "disk", "size=1m,nr_inodes=4") as folder:
+    with small_disk("size=1m,nr_inodes=4") as folder:
         holders = RowHolders(Settings(home=folder))
         with (
             holders.hold() as name,
