@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from refaug.core.errors import Conflict, Usage
 from refaug.service.database.database import Database, time_of, time_text
@@ -23,6 +23,22 @@ from refaug.service.studies.study_rows import Attendance, attendance, json_text
 ACTION_ID: Final = re.compile(r"[A-Za-z0-9_-]{16,64}")
 MOST_ACTIONS: Final = 20_000  # of a participant
 _IDLE_MS: Final = 60_000  # a longer silence is no work: that much of it counts as time spent
+_ACTION: Final = select(STUDY_ACTIONS).where(
+    STUDY_ACTIONS.c.participant == bindparam("participant"), STUDY_ACTIONS.c.action == bindparam("action")
+)
+_LAST_NUMBER: Final = select(func.coalesce(func.max(STUDY_ACTIONS.c.number), 0)).where(
+    STUDY_ACTIONS.c.participant == bindparam("participant")
+)
+_SEEN: Final = (
+    update(STUDY_PARTICIPANTS)
+    .where(STUDY_PARTICIPANTS.c.id == bindparam("me"))
+    .values(seen=bindparam("now"), active_ms=STUDY_PARTICIPANTS.c.active_ms + bindparam("elapsed_ms"))
+)
+_PROLONGED: Final = (
+    update(STUDY_TASKS)
+    .where(STUDY_TASKS.c.participant == bindparam("me"), STUDY_TASKS.c.state.in_(("reserved", "started")))
+    .values(reserved_until=bindparam("until"), active_ms=STUDY_TASKS.c.active_ms + bindparam("elapsed_ms"))
+)
 UNDONE: Final = {"undone": True}
 
 
@@ -61,9 +77,7 @@ def run_action(database: Database, participant: str, action: ParticipantAction, 
     require_action_id(action.id)
     with database.writing() as connection:
         attending = attendance(connection, participant, locks=True)
-        columns = STUDY_ACTIONS.c
-        mine = columns.participant == participant
-        before = connection.execute(select(STUDY_ACTIONS).where(mine, columns.action == action.id)).first()
+        before = connection.execute(_ACTION, {"participant": participant, "action": action.id}).first()
         if before is not None:
             if before.body_sha256 != action.sha256:
                 raise ActionReused(
@@ -71,9 +85,7 @@ def run_action(database: Database, participant: str, action: ParticipantAction, 
                 )
             answer: dict[str, Any] = orjson.loads(before.answer)
             return answer
-        number = 1 + int(
-            connection.execute(select(func.coalesce(func.max(columns.number), 0)).where(mine)).scalar_one()
-        )
+        number = 1 + int(connection.execute(_LAST_NUMBER, {"participant": participant}).scalar_one())
         if number > MOST_ACTIONS:
             raise Conflict(f"a participant has at most {MOST_ACTIONS:,} actions", remedy="finish, or tell the operator")
         outcome = work(connection, attending)
@@ -88,7 +100,7 @@ def run_action(database: Database, participant: str, action: ParticipantAction, 
             "undo": None if outcome.undo is None else json_text(outcome.undo),
             "at": time_text(attending.now),
         }
-        connection.execute(insert(STUDY_ACTIONS).values(row))
+        connection.execute(insert(STUDY_ACTIONS), row)
         spend_time(connection, attending)
         return outcome.done
 
@@ -108,19 +120,10 @@ def spend_time(connection: Connection, attending: Attendance) -> None:
     """
     elapsed_ms = spent_ms(attending.participant.seen, attending.now)
     now = time_text(attending.now)
-    participants, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
-    me = attending.participant.id
-    connection.execute(
-        update(STUDY_PARTICIPANTS)
-        .where(participants.id == me)
-        .values(seen=now, active_ms=participants.active_ms + elapsed_ms)
-    )
+    spent = {"me": attending.participant.id, "elapsed_ms": elapsed_ms}
+    connection.execute(_SEEN, {**spent, "now": now})
     until = time_text(attending.now + timedelta(minutes=attending.protocol["reservation_minutes"]))
-    connection.execute(
-        update(STUDY_TASKS)
-        .where(tasks.participant == me, tasks.state.in_(("reserved", "started")))
-        .values(reserved_until=until, active_ms=tasks.active_ms + elapsed_ms)
-    )
+    connection.execute(_PROLONGED, {**spent, "until": until})
 
 
 def spent_ms(seen: str, now: datetime) -> int:

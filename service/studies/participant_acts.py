@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from refaug.core.errors import BadInput, Conflict
 from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
@@ -23,7 +23,12 @@ from refaug.service.studies.study_rows import Attendance, json_text, lock_study,
 from refaug.service.studies.tasks.task_acts import write_answers
 from refaug.service.studies.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
 
-_LAST_ACTIONS: Final = 500  # that are looked through for one that can be undone
+_ACTIONS: Final = (
+    select(STUDY_ACTIONS)
+    .where(STUDY_ACTIONS.c.participant == bindparam("participant"))
+    .order_by(STUDY_ACTIONS.c.number.desc())
+    .limit(500)  # that are looked through for one that can be undone
+)
 
 
 def require_state(attending: Attendance, *states: str) -> None:
@@ -169,14 +174,7 @@ def undoable_action(connection: Connection, attending: Attendance) -> Row[Any] |
     """
     if not attending.protocol["undo"] or not attending.study.takes_answers:
         return None
-    columns = STUDY_ACTIONS.c
-    query = (
-        select(STUDY_ACTIONS)
-        .where(columns.participant == attending.participant.id)
-        .order_by(columns.number.desc())
-        .limit(_LAST_ACTIONS)
-    )
-    for row in connection.execute(query):
+    for row in connection.execute(_ACTIONS, {"participant": attending.participant.id}):
         if row.undo is not None and orjson.loads(row.undo) == UNDONE:
             continue
         if row.kind == "next" and _is_untouched(connection, attending):

@@ -81,10 +81,11 @@ class ParticipantDesk:
 
         return self._run(participant, action, work)
 
-    def is_asking(self, task: str) -> bool:
-        """Return whether a reply of a task is being made."""
+    def asking_task(self, participant: str) -> str | None:
+        """Return the current task of a participant if a reply is being made in it."""
         with self._database.reading() as connection:
-            return bool(chat_turns.asked_places(connection, task))
+            task = current_task(connection, participant)
+            return task.id if task is not None and chat_turns.is_asking(connection, task.id) else None
 
     def message(
         self, participant: str, action: ParticipantAction, task: str, *, n: int, text: str

@@ -7,16 +7,21 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Self
 
 import orjson
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from refaug.core.errors import NotFound
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
 from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANTS
 
+# Statements that every request of a participant runs are made once: making one costs as much as running it.
+_PARTICIPANT: Final = select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("participant"))
+_LOCKED_PARTICIPANT: Final = _PARTICIPANT.with_for_update()
+_STUDY: Final = select(STUDIES).where(STUDIES.c.id == bindparam("study"))
 _PROTOCOLS: Final = BoundedCache[str, StudyProtocol](64)
 DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # of codes that people may have to type
 
@@ -83,7 +88,7 @@ class Attendance:
         """The protocol of the study as it is now."""
         return self.study.protocol
 
-    @property
+    @cached_property
     def sequence(self) -> list[dict[str, Any]]:
         """The planned tasks with their checks."""
         return orjson.loads(self.participant.sequence) if self.participant.sequence else []
@@ -91,11 +96,10 @@ class Attendance:
 
 def attendance(connection: Connection, participant: str, *, locks: bool = False) -> Attendance:
     """Return a participant with the study; with `locks`, no other transaction changes the participant meanwhile."""
-    query = select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == participant)
-    row = connection.execute(query.with_for_update() if locks else query).first()
+    row = connection.execute(_LOCKED_PARTICIPANT if locks else _PARTICIPANT, {"participant": participant}).first()
     if row is None:
         raise NotFound("there is no such participant", remedy="open the link of the invitation again")
-    study = connection.execute(select(STUDIES).where(STUDIES.c.id == row.study)).one()
+    study = connection.execute(_STUDY, {"study": row.study}).one()
     return Attendance(study=StoredStudy.of(study), participant=row, now=datetime.now(UTC))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from refaug.evaluation.studies.protocol.study_items import training_messages
 from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
@@ -15,16 +15,20 @@ from refaug.service.studies.invites import resume_token
 from refaug.service.studies.participant_acts import undoable_action
 from refaug.service.studies.study_rows import Attendance
 from refaug.service.studies.tasks.task_acts import (
+    Answers,
+    TaskContent,
     obstacle,
     shown_form,
     shown_messages,
     shown_payload,
     skips_left,
-    stored_answers,
 )
 from refaug.service.studies.tasks.task_assignment import current_task
 
 _SEPARATOR: Final = "/"
+_DONE: Final = select(func.count()).where(
+    STUDY_TASKS.c.participant == bindparam("participant"), STUDY_TASKS.c.state == "done"
+)
 
 
 def participant_state(connection: Connection, attending: Attendance) -> dict[str, Any]:
@@ -108,8 +112,9 @@ def _training(attending: Attendance) -> dict[str, Any]:
 
 
 def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, Any]:
-    why_not = obstacle(connection, attending, task)
-    messages = shown_messages(connection, attending, task)
+    content = TaskContent.of(connection, attending, task)
+    why_not = obstacle(connection, attending, task, content)
+    messages = shown_messages(connection, attending, task, content)
     return {
         "id": task.id,
         "position": int(attending.participant.position) + 1,
@@ -118,17 +123,17 @@ def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict
         "sides": [{"side": side, "messages": messages[side]} for side in messages],
         "payload": shown_payload(connection, attending, task),
         "form": shown_form(attending, task),
-        "answers": shown_answers(connection, task),
+        "answers": shown_answers(content.answers),
         "can_finish": not why_not,
         "why_not": why_not,
     }
 
 
-def shown_answers(connection: Connection, task: Row[Any]) -> dict[str, Any]:
+def shown_answers(answers: Answers) -> dict[str, Any]:
     """Return the answers of a task under the keys of pages: side, turn and question, as far as there are such."""
     shown = {}
-    for (side, turn), answers in stored_answers(connection, task.id).items():
-        for question, answer in answers.items():
+    for (side, turn), given in answers.items():
+        for question, answer in given.items():
             shown[answer_key(side, turn, question)] = answer
     return shown
 
@@ -140,10 +145,9 @@ def answer_key(side: str, turn: int, question: str) -> str:
 
 
 def _progress(connection: Connection, attending: Attendance) -> Mapping[str, int]:
-    columns = STUDY_TASKS.c
-    query = select(func.count()).where(columns.participant == attending.participant.id, columns.state == "done")
+    done = connection.execute(_DONE, {"participant": attending.participant.id}).scalar_one()
     planned = len(attending.sequence) or int(attending.protocol["per_participant"])
-    return {"done": int(connection.execute(query).scalar_one()), "of": planned}
+    return {"done": int(done), "of": planned}
 
 
 def _completion(attending: Attendance) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict
 from refaug.evaluation.studies.protocol.study_protocol import side_names
@@ -25,6 +25,11 @@ VENDOR_NAMES: Final = (
     "large language model",
 )  # fmt: skip
 _SHORTEST_NAME: Final = 3
+_OF_TASK: Final = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == bindparam("task"))
+_MESSAGES: Final = _OF_TASK.order_by(STUDY_MESSAGES.c.n)
+_ASKED: Final = _OF_TASK.where(STUDY_MESSAGES.c.state == "asked")
+_TASK: Final = select(STUDY_TASKS).where(STUDY_TASKS.c.id == bindparam("task"))
+_BOT: Final = select(STUDY_BOTS).where(STUDY_BOTS.c.study == bindparam("study"), STUDY_BOTS.c.slot == bindparam("slot"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +60,8 @@ def side_slots(protocol_sides: Sequence[str], task: Row[Any]) -> dict[str, int]:
 
 def messages_of(connection: Connection, task: str) -> dict[str, list[Row[Any]]]:
     """Return the messages of a task by side, in their order."""
-    query = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == task).order_by(STUDY_MESSAGES.c.n)
     sides = dict[str, list[Row[Any]]]()
-    for row in connection.execute(query):
+    for row in connection.execute(_MESSAGES, {"task": task}):
         sides.setdefault(row.side, []).append(row)
     return sides
 
@@ -106,24 +110,22 @@ def ask_failed_again(connection: Connection, task: Row[Any]) -> int:
     return connection.execute(failed.values(state="asked", problem=None, holder=None)).rowcount
 
 
-def asked_places(connection: Connection, task: str) -> list[tuple[str, int]]:
-    """Return side and number of the replies of a task that are being made."""
-    columns = STUDY_MESSAGES.c
-    query = select(columns.side, columns.n).where(columns.task == task, columns.state == "asked")
-    return [(side, n) for side, n in connection.execute(query.order_by(columns.side))]
+def is_asking(connection: Connection, task: str) -> bool:
+    """Return whether a reply of a task is being made."""
+    return connection.execute(_ASKED, {"task": task}).first() is not None
 
 
 def claim_turns(database: Database, task: str, holder: str, is_live: Callable[[str], bool]) -> list[AskedTurn]:
     """Return the replies of a task that this process is to ask for: its own, and those of processes that have died."""
     columns = STUDY_MESSAGES.c
-    query = select(STUDY_MESSAGES).where(columns.task == task, columns.state == "asked")
+    of_task = {"task": task}
     with database.reading() as connection:
-        rows = connection.execute(query).all()
+        rows = connection.execute(_ASKED, of_task).all()
         turns = [_asked_turn(connection, row) for row in rows if row.holder == holder]
     if not any(_is_free(row, holder, is_live) for row in rows):
         return turns
     with database.writing() as connection:
-        for row in connection.execute(query.with_for_update()).all():
+        for row in connection.execute(_ASKED.with_for_update(), of_task).all():
             if _is_free(row, holder, is_live):
                 mine = (columns.task == task, columns.side == row.side, columns.n == row.n)
                 values = {"holder": holder, "tries": row.tries + 1}
@@ -138,11 +140,10 @@ def _is_free(row: Row[Any], holder: str, is_live: Callable[[str], bool]) -> bool
 
 
 def _asked_turn(connection: Connection, row: Row[Any]) -> AskedTurn:
-    task = connection.execute(select(STUDY_TASKS).where(STUDY_TASKS.c.id == row.task)).one()
+    task = connection.execute(_TASK, {"task": row.task}).one()
     kind_sides = ("one",) if row.side == "one" else ("left", "right")
     slot = side_slots(kind_sides, task)[row.side]
-    bots = STUDY_BOTS.c
-    bot = connection.execute(select(STUDY_BOTS).where(bots.study == task.study, bots.slot == slot)).one()
+    bot = connection.execute(_BOT, {"study": task.study, "slot": slot}).one()
     before = [message for message in messages_of(connection, row.task).get(row.side, []) if message.n < row.n]
     return AskedTurn(
         task=row.task,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import orjson
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.evaluation.studies.protocol.form_answers import checked_answers, missing_answers
@@ -40,22 +41,50 @@ _COLOURS: Final[Mapping[str, Mapping[str, str]]] = {
     "de": {"red": "rot", "green": "grün", "blue": "blau", "yellow": "gelb"}
 }
 
+_ANSWERS: Final = (
+    select(STUDY_ANSWERS)
+    .where(STUDY_ANSWERS.c.task == bindparam("task"))
+    .order_by(STUDY_ANSWERS.c.side, STUDY_ANSWERS.c.turn, STUDY_ANSWERS.c.question)
+)
+_SKIPPED: Final = select(STUDY_TASKS.c.id).where(
+    STUDY_TASKS.c.participant == bindparam("participant"),
+    STUDY_TASKS.c.state == "skipped",
+    STUDY_TASKS.c.skip_reason != BOT_FAILED,
+)
+
 Answers = Mapping[tuple[str, int], Mapping[str, Any]]  # by side and turn; "" and 0 for the whole task
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskContent:
+    """What is stored of a task, as of one transaction."""
+
+    messages: Mapping[str, Sequence[Row[Any]]]  # of a chat, by side
+    answers: Answers
+
+    @classmethod
+    def of(cls, connection: Connection, attending: Attendance, task: Row[Any]) -> Self:
+        """Return the messages and answers of a task."""
+        messages = messages_of(connection, task.id) if is_chat(attending.protocol.kind) else {}
+        return cls(messages=messages, answers=stored_answers(connection, task.id))
 
 
 def own_current_task(connection: Connection, attending: Attendance, task: str) -> Row[Any]:
     """Return the participant's current task of this id, begun; a task of another participant is not found."""
-    row = connection.execute(
-        select(STUDY_TASKS).where(STUDY_TASKS.c.id == task, STUDY_TASKS.c.participant == attending.participant.id)
-    ).first()
-    if row is None:
+    current = current_task(connection, attending.participant.id)
+    is_current = current is not None and current.id == task
+    if not is_current and not _has_task(connection, attending, task):
         raise NotFound("you have no such task", remedy="load the page again")
     if not attending.study.takes_answers:
         raise Conflict("this study is over", remedy="thank you for what you did")
-    current = current_task(connection, attending.participant.id)
-    if current is None or current.id != task or attending.participant.state != "active":
+    if current is None or not is_current or attending.participant.state != "active":
         raise Conflict("this task is over", remedy="load the page again")
     return _begun(connection, attending, current)
+
+
+def _has_task(connection: Connection, attending: Attendance, task: str) -> bool:
+    mine = (STUDY_TASKS.c.id == task, STUDY_TASKS.c.participant == attending.participant.id)
+    return connection.execute(select(STUDY_TASKS.c.id).where(*mine)).first() is not None
 
 
 def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row[Any]:
@@ -125,7 +154,8 @@ def _checked_answers(
         checked[ATTENTION] = answer
     if turn is not None:
         named = require_side(attending, side)
-        if turn not in {message["n"] for message in shown_messages(connection, attending, task)[named]}:
+        content = TaskContent.of(connection, attending, task)
+        if turn not in {message["n"] for message in shown_messages(connection, attending, task, content)[named]}:
             raise NotFound(f"there is no turn {turn}", remedy="load the page again")
         return (named, turn), checked | checked_answers(form, given_answers, ("turn",))
     if side is not None and len(sides) > 1:
@@ -162,10 +192,8 @@ def write_answers(
 
 def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the answers of a task by place."""
-    columns = STUDY_ANSWERS.c
-    query = select(STUDY_ANSWERS).where(columns.task == task).order_by(columns.side, columns.turn, columns.question)
     answers = dict[tuple[str, int], dict[str, Any]]()
-    for row in connection.execute(query):
+    for row in connection.execute(_ANSWERS, {"task": task}):
         answers.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
     return answers
 
@@ -173,25 +201,25 @@ def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], d
 # ── the end of a task ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def obstacle(connection: Connection, attending: Attendance, task: Row[Any]) -> str:
+def obstacle(connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent) -> str:
     """Return why a task cannot be finished yet, in a sentence; empty where it can."""
     protocol = attending.protocol
     if is_chat(protocol.kind):
-        for messages in messages_of(connection, task.id).values() or [[]]:
+        for messages in content.messages.values():
             written = sum(message.role == "participant" for message in messages)
             if written < protocol["min_turns"]:
                 return f"{protocol['min_turns'] - written} more messages of yours are needed"
             if messages and messages[-1].state == "asked":
                 return "a reply is being made"
-        if protocol["min_turns"] and not messages_of(connection, task.id):
+        if protocol["min_turns"] and not content.messages:
             return f"{protocol['min_turns']} more messages of yours are needed"
-    missing = missing_places(connection, attending, task)
+    missing = missing_places(connection, attending, task, content)
     return f"these questions have no answer: {', '.join(missing)}" if missing else ""
 
 
-def missing_places(connection: Connection, attending: Attendance, task: Row[Any]) -> list[str]:
+def missing_places(connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent) -> list[str]:
     """Return the required questions without an answer, as keys of the answers."""
-    answers = stored_answers(connection, task.id)
+    answers = content.answers
     form, sides = attending.protocol.form, side_names(attending.protocol.kind)
     of_scope = {scope: [q for q in form.questions if q.scope == scope] for scope in ("task", "side", "turn")}
     missing = list[str]()
@@ -203,7 +231,7 @@ def missing_places(connection: Connection, attending: Attendance, task: Row[Any]
         for side in sides:
             missing += _missing(of_scope["side"], answers, (side, 0), f"{side}/")
     if of_scope["turn"]:
-        for side, messages in shown_messages(connection, attending, task).items():
+        for side, messages in shown_messages(connection, attending, task, content).items():
             for message in messages:
                 if message["role"] == "bot":
                     prefix = "" if len(sides) == 1 else f"{side}/"
@@ -217,7 +245,7 @@ def _missing(questions: Sequence[StudyQuestion], answers: Answers, place: tuple[
 
 def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -> Mapping[str, Any]:
     """Finish a task and return what takes that back; Conflict says what is missing."""
-    if why := obstacle(connection, attending, task):
+    if why := obstacle(connection, attending, task, TaskContent.of(connection, attending, task)):
         raise Conflict(f"this cannot be finished yet: {why}", remedy="do that first")
     values = {"state": "done", "ended": time_text(attending.now)}
     connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
@@ -259,11 +287,8 @@ def skip_task(connection: Connection, attending: Attendance, task: Row[Any], rea
 
 def skips_left(connection: Connection, attending: Attendance) -> int:
     """Return how many more tasks the participant may leave out."""
-    columns = STUDY_TASKS.c
-    query = select(columns.id).where(
-        columns.participant == attending.participant.id, columns.state == "skipped", columns.skip_reason != BOT_FAILED
-    )
-    return max(0, int(attending.protocol["skips"]) - len(connection.execute(query).all()))
+    skipped = connection.execute(_SKIPPED, {"participant": attending.participant.id}).all()
+    return max(0, int(attending.protocol["skips"]) - len(skipped))
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -277,12 +302,13 @@ def unit_of(connection: Connection, task: Row[Any]) -> dict[str, Any]:
     return content
 
 
-def shown_messages(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, list[dict[str, Any]]]:
+def shown_messages(
+    connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent
+) -> dict[str, list[dict[str, Any]]]:
     """Return the messages of each side as a page shows them: those of a chat, or the turns of a dialogue to judge."""
     sides = side_names(attending.protocol.kind)
     if is_chat(attending.protocol.kind):
-        stored = messages_of(connection, task.id)
-        return {side: [_shown(row) for row in stored.get(side, [])] for side in sides}
+        return {side: [_shown(row) for row in content.messages.get(side, [])] for side in sides}
     unit = unit_of(connection, task)
     payload = unit["payload"]
     if "dialogues" in payload:

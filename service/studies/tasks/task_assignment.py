@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from refaug.evaluation.studies.assignment.next_task import (
     bot_pairs,
@@ -38,6 +38,12 @@ from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, loc
 LIVE: Final = ("reserved", "started")
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
+_LAST_TASK: Final = (
+    select(STUDY_TASKS)
+    .where(STUDY_TASKS.c.participant == bindparam("participant"))
+    .order_by(STUDY_TASKS.c.number.desc())
+    .limit(1)
+)
 BOT_FAILED: Final = "bot_failed"  # the reason of a skip that is not the participant's
 ATTENTION_ANSWERS: Final = ("red", "green", "blue", "yellow")
 
@@ -53,9 +59,7 @@ class _ChosenWork:
 
 def current_task(connection: Connection, participant: str) -> Row[Any] | None:
     """Return the task that a participant is in; an expired one goes on when the participant comes back."""
-    columns = STUDY_TASKS.c
-    query = select(STUDY_TASKS).where(columns.participant == participant).order_by(columns.number.desc()).limit(1)
-    row = connection.execute(query).first()
+    row = connection.execute(_LAST_TASK, {"participant": participant}).first()
     return row if row is not None and row.state in (*LIVE, "expired") else None
 
 

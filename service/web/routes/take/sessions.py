@@ -89,12 +89,12 @@ async def get_state(
     requests; where too many wait already, the answer comes at once.
     """
     state = state_of(request)
-    content = await shown_state(state, participant)
-    if wait and _is_waiting(content):
+    task = await _asking_task(state, participant) if wait else None
+    if task is not None:
         with lent_place(request.scope) as may_wait:
             if may_wait:
-                content = await while_connected(request, _state_with_replies(state, participant, content, wait))
-    return json_response(content)
+                await while_connected(request, _wait_for_replies(state, participant, task, wait))
+    return json_response(await shown_state(state, participant))
 
 
 async def shown_state(state: ServiceState, participant: str) -> dict[str, Any]:
@@ -112,16 +112,17 @@ def _is_waiting(content: Mapping[str, Any]) -> bool:
     )
 
 
-async def _state_with_replies(
-    state: ServiceState, participant: str, content: dict[str, Any], wait: float
-) -> dict[str, Any]:
-    until, backoff, task = time.monotonic() + wait, Backoff(_FIRST_LOOK_S, _NEXT_LOOKS_S), content["task"]["id"]
-    while (remaining := until - time.monotonic()) > 0:
-        await state.replies.wait(task, remaining, look_s=backoff.next_s())
-        if not await database_threads.run_query(lambda: state.desk.is_asking(task)):
-            break
+async def _asking_task(state: ServiceState, participant: str) -> str | None:
+    return await database_threads.run_query(lambda: state.desk.asking_task(participant))
+
+
+async def _wait_for_replies(state: ServiceState, participant: str, task: str | None, wait: float) -> None:
+    """Return when no reply is being made for a participant, or after so many seconds; looking is cheap, and rare."""
+    until, backoff = time.monotonic() + wait, Backoff(_FIRST_LOOK_S, _NEXT_LOOKS_S)
+    while task is not None and (remaining := until - time.monotonic()) > 0:
         state.replies.start(task)  # the process that was making it may have died
-    return await shown_state(state, participant)
+        await state.replies.wait(task, remaining, look_s=backoff.next_s())
+        task = await _asking_task(state, participant)
 
 
 async def answered(
