@@ -52,8 +52,8 @@ function draw(place, study, signal) {
       fact("State", stateBadge(study.state)), fact("What people do", KINDS[study.kind]?.[1] ?? study.kind), fact("Made", moment(study.created)), fact("Protocol", element("code", { title: study.protocol_sha256 }, study.protocol_sha256.slice(0, 12)))),
     actions(study, again, trouble), trouble),
     element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: isDraft, id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), previewOf(study.protocol))),
-    card("invites-title", "Links", inviteSection(study)),
-    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("people-title", "Participants", people.node), card("report-title", "Report and files", reportSection(study))],
+    study.state !== "closed" && card("invites-title", "Links", inviteSection(study)),
+    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("report-title", "Report and files", reportSection(study)), card("people-title", "Participants", people.node)],
     card("protocol-title", "Protocol", protocolSection(study, again)),
     element("section", { class: "card to-print", "aria-labelledby": "preregistration-title" }, preregistration(study)));
   if (!isDraft) follow(study, [progress, agreement, disagreements, people], signal);
