@@ -23,6 +23,7 @@ PAGED = {"after": "x", "limit": 3}
 DRAWN = {"draws": 10, "confidence": 0.9, "seed": 2, "baseline": "a"}
 
 # Every route with everything that can be said to it, and what its answer is read as.
+PEOPLE = [{"item": "d1", "reference": "At the market.", "weight": 0.5}]
 ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/references": (
         calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, show_excluded=9, on_error="report"),
@@ -70,7 +71,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     ),
     "GET /v1/reference-sets": (calls.list_sets(purpose="test", **PAGED), {"sets": models.ListedSet}),
     "POST /v1/reference-sets/{id}/derive": (
-        calls.derive_set("abcdef", weights="one", parrot=0.5, gold="rated", k=3),
+        calls.derive_set("abcdef", weights="one", parrot=0.5, gold="rated", k=3, people=PEOPLE),
         models.FrozenSet,
     ),
     "GET /v1/reference-sets/{id}": (calls.get_set("abcdef"), models.ReferenceSet),

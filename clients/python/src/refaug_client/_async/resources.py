@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 
@@ -75,10 +75,16 @@ class AsyncSets(AsyncResource):
         parrot: Union[str, float, None] = None,
         gold: Optional[str] = None,
         k: Optional[int] = None,
+        people: Optional[Sequence[Mapping[str, Any]]] = None,
         timeout_s: Optional[float] = None,
     ) -> models.FrozenSet:
-        """Make a set of other weights from what another one has stored; settings that are left out stay the same."""
-        return await self._send(calls.derive_set(id, weights=weights, parrot=parrot, gold=gold, k=k), timeout_s)
+        """Make a set of other weights from what another one has stored; settings that are left out stay the same.
+
+        `people` are weights that people gave: `{"item": …, "reference": …, "weight": …}`, as a study exports them.
+        """
+        return await self._send(
+            calls.derive_set(id, weights=weights, parrot=parrot, gold=gold, k=k, people=people), timeout_s
+        )
 
     async def get(self, id: str, *, timeout_s: Optional[float] = None) -> models.ReferenceSet:  # noqa: A002
         """Return how a set was made, and how many references support scores against it; a withdrawn one, too."""

@@ -5,6 +5,7 @@ import { byId, element, fill, userText } from "../dom.js";
 import { moment, showProblem } from "../frame.js";
 import { ask } from "../question.js";
 import { agreementSection, disagreementSection } from "./agreement.js";
+import { derivedSetSection } from "./derived_set.js";
 import { area, field, saveText, table, text } from "./fields.js";
 import { inviteSection } from "./invites.js";
 import { KINDS } from "./new_study.js";
@@ -53,7 +54,7 @@ function draw(place, study, signal) {
     actions(study, again, trouble), trouble),
     element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: isDraft, id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), previewOf(study.protocol))),
     study.state !== "closed" && card("invites-title", "Links", inviteSection(study)),
-    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("report-title", "Report and files", reportSection(study)), card("people-title", "Participants", people.node)],
+    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("report-title", "Report and files", reportSection(study)), study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study)), card("people-title", "Participants", people.node)],
     card("protocol-title", "Protocol", protocolSection(study, again)),
     element("section", { class: "card to-print", "aria-labelledby": "preregistration-title" }, preregistration(study)));
   if (!isDraft) follow(study, [progress, agreement, disagreements, people], signal);
