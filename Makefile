@@ -66,8 +66,9 @@ test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
-test-all: $(VENV)/.installed
+test-all: $(VENV)/.installed $(VENV)-cluster/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/cluster
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -148,8 +149,9 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_vhred.py --data $(DATA)
 	$(BIN)/python bench/bench_adem.py --data $(DATA)
 
-faults: $(VENV)/.installed
+faults: $(VENV)/.installed $(VENV)-cluster/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/cluster
 
 lock:
 	$(PYTHON) -m venv build/lock

@@ -39,16 +39,22 @@ def chance_tests(random, pairs, count):
 
 
 def processes_of_shards():
-    """The processes of this cluster, which its token tells from others, that have a shard."""
+    """The processes of this cluster that have a shard."""
+    return sorted(process for process, _ in titles_of_cluster("ray::ActorHost"))
+
+
+def titles_of_cluster(*beginnings):
+    """Processes of this cluster, which its token tells from others, and their titles, where they begin so."""
     token, processes = os.environ["RAY_AUTH_TOKEN"].encode(), []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
-                if (path / "cmdline").read_bytes().startswith(b"ray::ActorHost"):
-                    processes += [int(path.name)] if token in (path / "environ").read_bytes() else []
+                title = (path / "cmdline").read_bytes().rstrip(b"\0").decode("utf-8", "replace")
+                if title.startswith(beginnings) and token in (path / "environ").read_bytes():
+                    processes.append((int(path.name), title))
             except OSError:
                 continue
-    return sorted(processes)
+    return processes
 
 
 def until(condition, what=str):
