@@ -127,6 +127,30 @@ class Replicas:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedReplicas:
+    """Replicas of one process as others of the cluster get them; they end with that process."""
+
+    name: str
+    handles: tuple[Any, ...]
+    nodes: tuple[ClusterNode, ...]
+
+    @classmethod
+    def of(cls, replicas: Replicas) -> SharedReplicas:
+        """Take replicas apart."""
+        members = replicas.members
+        return cls(
+            name=replicas.name,
+            handles=tuple(member.handle for member in members),
+            nodes=tuple(member.node for member in members),
+        )
+
+    def opened(self) -> Replicas:
+        """Return them for calls of this process."""
+        members = [Replica(handle, node) for handle, node in zip(self.handles, self.nodes, strict=True)]
+        return Replicas(name=self.name, members=members)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorCall:
     """A call of one of several objects: which, the method, and its arguments; `shared` is a value or a reference."""
 

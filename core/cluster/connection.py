@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,6 +59,13 @@ def connect(address: str) -> Iterator[Cluster]:
         yield Cluster(ray, address)
     finally:
         ray.shutdown()
+
+
+def joined_cluster() -> Cluster:
+    """Return the cluster that a task of it runs on."""
+    import ray  # noqa: PLC0415  a task of a cluster has it
+
+    return Cluster(ray, AUTO)
 
 
 def _set_environment(address: str) -> None:
@@ -212,23 +219,25 @@ class Cluster:
     def run(
         self,
         function: Callable[..., Any],
-        arguments: Sequence[Mapping[str, Any]],
+        arguments: Iterable[Mapping[str, Any]],
         *,
         threads: int = 1,
         memory: int = 0,
         shared: Any = None,
         look: Callable[[], None] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
+        at_once: int = _AT_ONCE,
+    ) -> Generator[tuple[int, Any]]:
         """Call a function with each of these arguments on the cluster; yield number and result as they come.
 
         A machine has as many calls at once as its cores and its memory allow. The first error ends all of it: other
-        tasks are stopped; so does one that `look` raises, which is called every few seconds.
+        tasks are stopped; so does one that `look` raises, which is called every few seconds. Arguments are taken as
+        tasks are submitted: `at_once` for each core.
         """
-        if not arguments:
+        if isinstance(arguments, Sequence) and not arguments:
             return
         self.require_room(threads, memory)
         waiting, running = iter(enumerate(arguments)), dict[Any, int]()
-        most, alone_since = _AT_ONCE * sum(node.cores for node in self.nodes()), time.monotonic()
+        most, alone_since = at_once * sum(node.cores for node in self.nodes()), time.monotonic()
         try:
             while True:
                 while len(running) < most and (following := next(waiting, None)) is not None:
