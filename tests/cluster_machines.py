@@ -19,11 +19,11 @@ from refaug.indexer.search.on_cluster.node_copies import VARIABLE
 _STORE = 100 << 20  # bytes of Ray's object store a machine
 
 
-def start_head(redis=None):
-    """Start a head that takes no tasks, and stores what it knows of the cluster in this Redis."""
+def start_head(redis=None, port=0):
+    """Start a head that takes no tasks, at a free port, and stores what it knows of the cluster in this Redis."""
     from ray.cluster_utils import Cluster  # noqa: PLC0415  it reads the token when it is imported
 
-    arguments = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE}
+    arguments = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE, "gcs_server_port": port}
     with pytest.MonkeyPatch.context() as patch:
         if redis is not None:
             patch.setenv("RAY_REDIS_ADDRESS", redis)
@@ -55,12 +55,9 @@ def lose_head(machines):
     machines.head_node.kill_gcs_server()
 
 
-def bring_head_back(machines, redis=None):
+def bring_head_back(machines):
     """Start the head's server again at the same address."""
-    with pytest.MonkeyPatch.context() as patch:
-        if redis is not None:
-            patch.setenv("RAY_REDIS_ADDRESS", redis)
-        machines.head_node.start_gcs_server()
+    machines.head_node.start_gcs_server()
 
 
 def add_machine(machines, **resources):

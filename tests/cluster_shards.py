@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 from plain_search import RawPair
@@ -58,10 +59,9 @@ def titles_of_cluster(*beginnings):
 
 
 def until(condition, what=str):
-    """Wait for a condition."""
-    waiting = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.1)):
-        if condition():
-            return
+    """Wait for a condition, longer where more processes want to run than there are cores."""
+    waiting, began = threading.Event(), time.monotonic()
+    while not condition():
+        waited = time.monotonic() - began
+        assert waited < PATIENCE_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), f"in vain: {what()}"
         waiting.wait(0.1)
-    raise AssertionError(f"waited in vain: {what()}")

@@ -8,6 +8,7 @@ replica as well, and the first answer counts; so a call must be one that may run
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from refaug.core.cluster.calls import Failure, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.errors import RefaugError, Unavailable, Usage
 
+PROBE: Final = "probe"  # the method by which an object says whether it can answer
 _BYTES: Final = 1 << 20  # asked for, since an actor that asks for nothing is placed anywhere
 _AT_ONCE: Final = 8  # calls that one actor works on
 _PROBE_S: Final = 0.5  # between two questions whether an actor lives
@@ -29,13 +31,18 @@ _HEDGE_FACTOR: Final = 4.0  # times what the call was expected to take
 _MOST_HEDGE_S: Final = 0.5  # beyond what was expected
 _SHARES: Final = (0.5, 0.05)  # of a quicker and a slower call in the moving average of times: the first ones are slow
 _REOPEN_S: Final = 2.0  # before an object that could not be made is tried again
+_LEASE_S: Final = 30.0  # without any call, of which there is one every half second from a process that watches
 
 
 log = logging.getLogger(__name__)
 
 
 class ActorHost:
-    """The process of an actor: it makes the object, and calls its methods."""
+    """The process of an actor: it makes the object, and calls its methods.
+
+    It ends when the process that watches it is gone: Ray ends the actors of a process that has died, but not those
+    that were there before the head was lost and came back.
+    """
 
     def __init__(self, factory: str, arguments: Mapping[str, Any], shared: Any = None) -> None:
         self._factory, self._arguments, self._shared = factory, arguments, shared
@@ -43,6 +50,9 @@ class ActorHost:
         self._object: Any = None
         self._failure: Failure | None = None
         self._again_at = 0.0
+        self._calls, self._heard_at = 0, time.monotonic()
+        self._counter = threading.Lock()
+        self._watch: threading.Thread | None = None
 
     def call(self, method: str, arguments: Sequence[Any], shared: Any = None) -> Any:
         """Call a method; an error of refaug's own is returned as a Failure.
@@ -54,10 +64,28 @@ class ActorHost:
 
             shared = cloudpickle.loads(shared)  # what the process that asks has packed: Ray's own messages are no other
         further = () if shared is None else (shared,)
+        self._note_call(method)
         try:
             return getattr(self._opened(), method)(*arguments, *further)
         except RefaugError as error:
             return Failure.of(error)
+        finally:
+            with self._counter:
+                self._calls, self._heard_at = self._calls - 1, time.monotonic()
+
+    def _note_call(self, method: str) -> None:
+        with self._counter:
+            self._calls += 1
+            if method == PROBE and self._watch is None:
+                self._watch = threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True)
+                self._watch.start()
+
+    def _end_when_forgotten(self) -> None:
+        while True:
+            time.sleep(_PROBE_S)
+            with self._counter:
+                if not self._calls and time.monotonic() - self._heard_at > _LEASE_S:
+                    os._exit(0)
 
     def _opened(self) -> Any:
         """Return the object; one that could not be made is tried again after a while."""
@@ -350,7 +378,7 @@ class Actors:
                 answer = self._ray.get(member.probe)
                 member.answered_at = time.monotonic()
                 member.note(name, answer.message if isinstance(answer, Failure) else "")
-        member.probe, member.probed_at = member.handle.call.remote("probe", ()), time.monotonic()
+        member.probe, member.probed_at = member.handle.call.remote(PROBE, ()), time.monotonic()
 
 
 class _RunningCall:

@@ -108,6 +108,11 @@ def _start(ray: Any, address: str) -> None:
     except ConnectionError as error:
         if "InvalidAuthToken" in str(error.__cause__):
             raise _no_token(address) from error
+        if "resolve node to connect to" in str(error.__cause__):
+            raise Unavailable(
+                f"this machine does not belong to the cluster at {address}",
+                remedy=f"ray start --address {address} adds it; with --num-cpus 0 it takes no tasks",
+            ) from error
         raise Unavailable(
             f"no cluster answers at {address}: {error}", remedy="ray status on the head says its address"
         ) from error

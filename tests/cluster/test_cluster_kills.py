@@ -107,7 +107,7 @@ def test_nothing_is_wrong_or_lost_after_five_kills(seed, service, kept_machines,
             restore(victim, kept_machines)
             until(lambda: is_whole(service), lambda: titles_of_cluster("ray::"))
             asking.until_answered()
-            figures.append({"killed": victim, **asking.after(killed_at)})
+            figures.append({"killed": victim, **asking.after(killed_at), "load": round(os.getloadavg()[0])})
         builds.finish()
     assert asking.wrong == []
     assert len(figures) == KILLS
