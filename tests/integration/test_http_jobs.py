@@ -24,6 +24,7 @@ from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.store import JobState, JobStore, NewEvent
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
+from refaug.service.web.connection import event_stream
 from refaug.service.web.routes import jobs as routes
 
 UPDATE = {"kind": "index-update", "index": "chat"}
@@ -460,8 +461,8 @@ def test_a_silent_stream_is_kept_open_by_comments(client: TestClient, monkeypatc
     assert routes.PING_S == 15
     monkeypatch.setattr(routes, "PING_S", 0.02)
     job = started(client, **UPDATE)
-    pinged, ping = list[int](), routes._ping
-    monkeypatch.setattr(routes, "_ping", lambda: pinged.append(1) or ping())
+    pinged, ping = list[int](), event_stream._ping
+    monkeypatch.setattr(event_stream, "_ping", lambda: pinged.append(1) or ping())
     texts = list[str]()
     following = threading.Thread(target=lambda: texts.append(client.get(f"/v1/jobs/{job}/events").text))
     following.start()
