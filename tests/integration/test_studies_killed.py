@@ -159,10 +159,10 @@ def test_every_acknowledged_action_survives_five_kills(tmp_path: Path, kill: Kil
 
 @pytest.mark.faults
 @KILLS
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(10))
 def test_every_acknowledged_action_survives_a_hundred_kills_of_each_sort_over_both_databases(
     tmp_path: Path, seed: int, database_url: str, kill: Callable[[Served], object]
 ) -> None:
     options = ["--database", database_url] if database_url else []
     with served(tmp_path / "home", *options) as server:
-        check(*play(server, 10, seed, kill))
+        check(*play(server, 5, seed, kill))
