@@ -132,6 +132,27 @@ def test_what_nobody_could_have_said_is_no_decision(
     assert (refused.status_code, words in refused.text) == (status, True), refused.text
 
 
+def test_a_report_is_computed_without_who_was_erased(client: TestClient) -> None:
+    protocol = {"kind": "rate-reply", "form": FORM, "consent": "c", "per_participant": 4, "ratings_per_item": 2}
+    token = new_study(client, "forgotten", protocol, ITEMS)
+    for place in range(2):
+        rate_all(client, token, place)
+
+    def means() -> list[tuple[int, int, float]]:
+        report = client.get("/v1/studies/forgotten/report?draws=100").json()["report"]
+        figures = report["analyses"]["all"]["ratings"]["quality"]["means"]
+        return [(figure["n"], figure["participants"], figure["mean"]) for figure in figures]
+
+    assert means() == [(8, 2, pytest.approx(36 / 8))]
+    records = [json.loads(line) for line in client.get("/v1/studies/forgotten/export").text.splitlines()]
+    first = next(
+        record["participant"] for record in records if record["answers"] == {"quality": RATINGS["r0/zebra"][0]}
+    )
+    assert client.delete(f"/v1/studies/forgotten/participants/{first}").status_code == 200
+    assert means() == [(4, 1, pytest.approx(sum(second for _, second in RATINGS.values()) / 4))]
+    assert client.get("/v1/studies/forgotten/disagreements").json()["items"] == []
+
+
 @pytest.mark.parametrize(
     ("order", "n"),
     [
