@@ -21,7 +21,6 @@ from refaug.core.cluster.calls import Failure, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.errors import RefaugError, Unavailable, Usage
 
-PROBE: Final = "probe"  # the method by which an object says whether it can answer
 _BYTES: Final = 1 << 20  # asked for, since an actor that asks for nothing is placed anywhere
 _AT_ONCE: Final = 8  # calls that one actor works on
 _PROBE_S: Final = 0.5  # between two questions whether an actor lives
@@ -31,7 +30,8 @@ _HEDGE_FACTOR: Final = 4.0  # times what the call was expected to take
 _MOST_HEDGE_S: Final = 0.5  # beyond what was expected
 _SHARES: Final = (0.5, 0.05)  # of a quicker and a slower call in the moving average of times: the first ones are slow
 _REOPEN_S: Final = 2.0  # before an object that could not be made is tried again
-_LEASE_S: Final = 30.0  # without any call, of which there is one every half second from a process that watches
+_LEASE_S: Final = 60.0  # without any call
+_TOUCH_S: Final = 5.0  # between two calls that say that an actor is still wanted
 
 
 log = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 class ActorHost:
     """The process of an actor: it makes the object, and calls its methods.
 
-    It ends when the process that watches it is gone: Ray ends the actors of a process that has died, but not those
-    that were there before the head was lost and came back.
+    It ends a minute after the process that has started it is gone or wants it no more: Ray ends such actors, too, but
+    not those that were there before the head was lost and came back, nor all of those that are just starting again.
     """
 
     def __init__(self, factory: str, arguments: Mapping[str, Any], shared: Any = None) -> None:
@@ -52,7 +52,12 @@ class ActorHost:
         self._again_at = 0.0
         self._calls, self._heard_at = 0, time.monotonic()
         self._counter = threading.Lock()
-        self._watch: threading.Thread | None = None
+        threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True).start()
+
+    def touch(self) -> None:
+        """Say that the actor is still wanted, without opening its object."""
+        with self._counter:
+            self._heard_at = time.monotonic()
 
     def call(self, method: str, arguments: Sequence[Any], shared: Any = None) -> Any:
         """Call a method; an error of refaug's own is returned as a Failure.
@@ -64,7 +69,8 @@ class ActorHost:
 
             shared = cloudpickle.loads(shared)  # what the process that asks has packed: Ray's own messages are no other
         further = () if shared is None else (shared,)
-        self._note_call(method)
+        with self._counter:
+            self._calls += 1
         try:
             return getattr(self._opened(), method)(*arguments, *further)
         except RefaugError as error:
@@ -72,13 +78,6 @@ class ActorHost:
         finally:
             with self._counter:
                 self._calls, self._heard_at = self._calls - 1, time.monotonic()
-
-    def _note_call(self, method: str) -> None:
-        with self._counter:
-            self._calls += 1
-            if method == PROBE and self._watch is None:
-                self._watch = threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True)
-                self._watch.start()
 
     def _end_when_forgotten(self) -> None:
         while True:
@@ -207,7 +206,8 @@ class Actors:
         self._observe = observe
         self._cluster, self._ray, self._timeout_s = cluster, cluster.ray, timeout_s
         self._host = cluster.ray.remote(ActorHost)
-        self._watched = list[Replicas]()
+        self._started, self._watched = list[Replicas](), list[Replicas]()
+        self._touched_at = 0.0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -236,19 +236,27 @@ class Actors:
             )
             handle = host.remote(name_of(factory), dict(arguments), *(() if shared is None else (shared,)))
             members.append(Replica(handle, node))
-        return Replicas(name=name, members=members)
+        replicas = Replicas(name=name, members=members)
+        with self._lock:
+            self._started.append(replicas)
+            self._start_watching()
+        return replicas
 
     def watch(self, replicas: Sequence[Replicas]) -> None:
         """Ask these from now on whether they live."""
         with self._lock:
             self._watched += replicas
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._probe_all, name="replicas", daemon=True)
-                self._thread.start()
+            self._start_watching()
+
+    def _start_watching(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._probe_all, name="replicas", daemon=True)
+            self._thread.start()
 
     def end(self, replicas: Sequence[Replicas]) -> None:
         """End the processes of these."""
         with self._lock:
+            self._started = [started for started in self._started if started not in replicas]
             self._watched = [watched for watched in self._watched if watched not in replicas]
         for of_object in replicas:
             for member in of_object.members:
@@ -352,6 +360,7 @@ class Actors:
 
     def _probe_all(self) -> None:
         while not self._is_over.wait(_PROBE_S):
+            self._touch_all()
             with self._lock:
                 members = [(replicas.name, member) for replicas in self._watched for member in replicas.members]
             for name, member in members:
@@ -362,6 +371,19 @@ class Actors:
                         return
                     member.probe = None
                     member.note(name, _why(error))
+
+    def _touch_all(self) -> None:
+        """Tell all actors that they are wanted, also those that still open what they hold."""
+        if time.monotonic() - self._touched_at < _TOUCH_S:
+            return
+        self._touched_at = time.monotonic()
+        with self._lock:
+            members = [member for replicas in self._started for member in replicas.members]
+        for member in members:
+            try:
+                member.handle.touch.remote()
+            except Exception:  # noqa: BLE001  of a cluster whose head is gone: the probe says so
+                return
 
     def _probe(self, name: str, member: Replica) -> None:
         """Take the answer to the last question, if there is one, and ask again."""
@@ -378,7 +400,7 @@ class Actors:
                 answer = self._ray.get(member.probe)
                 member.answered_at = time.monotonic()
                 member.note(name, answer.message if isinstance(answer, Failure) else "")
-        member.probe, member.probed_at = member.handle.call.remote(PROBE, ()), time.monotonic()
+        member.probe, member.probed_at = member.handle.call.remote("probe", ()), time.monotonic()
 
 
 class _RunningCall:
