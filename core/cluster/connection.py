@@ -68,6 +68,13 @@ def joined_cluster() -> Cluster:
     return Cluster(ray, AUTO)
 
 
+def joined_address() -> str:
+    """Return the address of the machine that a task of a cluster runs on, as others of the cluster reach it."""
+    import ray  # noqa: PLC0415  a task of a cluster has it
+
+    return str(ray.util.get_node_ip_address())
+
+
 def _set_environment(address: str) -> None:
     """Set what Ray reads when it is imported."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

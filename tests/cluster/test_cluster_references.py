@@ -16,13 +16,13 @@ from raters import tiny_rater
 
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.cluster import alike
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Conflict, Corrupt
+from refaug.core.errors import Conflict
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.metric_setup.on_cluster import references as on_cluster
-from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder
 from refaug.evaluation.metric_setup.on_cluster.references import cluster_references
+from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES
 from refaug.evaluation.metric_setup.scoring_steps import open_index_and_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import BLOCK_SIZE, augment
@@ -164,25 +164,10 @@ def test_killed_tasks_and_shards_change_nothing(cluster, home, items, expected):
     assert progress.seen == ITEMS
 
 
-def test_a_damaged_block_is_named(tmp_path, expected):
-    from refaug.rater.language_coverage import Coverage  # noqa: PLC0415
-
-    folder, coverage = BlockFolder(path=tmp_path), Coverage(characters=5, pieces=2, unknown=1)
-    facts = folder.write("block", expected[:60], coverage)
-    assert (facts.items, facts.coverage) == (60, coverage)
-    assert folder.facts("block") == facts
-    assert list(folder.read("block")) == expected[:60]
-    assert folder.facts("other") is None
-    path = tmp_path / "block.jsonl"
-    path.write_bytes(path.read_bytes()[:-2] + b" \n")
-    with pytest.raises(Corrupt, match=r"block\.jsonl is damaged"):
-        list(folder.read("block"))
-
-
 @pytest.mark.slow
 def test_a_machine_with_other_versions_is_refused(cluster, home, items, monkeypatch):
-    there = on_cluster.tasks.versions()
-    monkeypatch.setattr(on_cluster.tasks, "versions", lambda: {**there, "torch": "1.0"})
+    there = alike.versions_of(PACKAGES)
+    monkeypatch.setattr(alike, "versions_of", lambda _: {**there, "torch": "1.0"})
     with pytest.raises(Conflict, match=re.escape(f"has other versions: torch {there['torch']} in place of 1.0 ")):
         found_on(cluster, home, items, Silent())
     assert left_in(home) == []

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.store.locations import StoreSettings
+from refaug.core.cluster.alike import require_alike, versions_of
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Conflict, Locked, RefaugError, Usage
-from refaug.core.files import exclusive, make_folder, remove_asides, remove_tree, unique_suffix
+from refaug.core.errors import Locked, RefaugError, Usage
+from refaug.core.files import exclusive, make_folder, remove_asides, remove_tree
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
@@ -26,7 +27,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.on_cluster import tasks
 from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder, block_key
-from refaug.evaluation.metric_setup.on_cluster.tasks import TIMEOUT_S, ReferenceWork
+from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES, TIMEOUT_S, ReferenceWork
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import (
     BATCH_SIZE,
@@ -66,7 +67,7 @@ def cluster_references(
     places = places_of(home)
     make_folder(places.cache)
     _remove_old(places.cache)
-    _require_alike(cluster, places.cache)
+    require_alike(cluster, places.cache, PACKAGES)
     name, version = places.indexes.resolve(index)
     shards = len(IndexManifest.read(places.indexes.folder(name, version)).main_segments)
     replicas = max(1, len(cluster.nodes()) // shards)
@@ -106,35 +107,10 @@ def _inputs_hash(index: ReferenceIndex, rater: Rater | None, settings: AugmentSe
         "index": index.spec,
         "rater": None if rater is None else rater.spec,
         "settings": asdict(settings),
-        "software": tasks.versions(),
+        "software": versions_of(PACKAGES),
         "block": BLOCK_SIZE,
     }
     return hash_of_inputs(inputs)
-
-
-def _require_alike(cluster: Cluster, cache: Path) -> None:
-    """Refuse a cluster with a machine that does not see the home, or has other software."""
-    mark, here = cache / f".seen-{unique_suffix()}", tasks.versions()
-    mark.touch()
-    try:
-        for node, seen in cluster.on_every_node(tasks.look, mark=mark):
-            if not seen.has_folder:
-                raise Conflict(
-                    f"the machine {node.address} of the cluster does not see {cache}",
-                    remedy="mount REFAUG_HOME under the same path on all machines",
-                )
-            differing = [
-                f"{name} {seen.versions.get(name, 'missing')} in place of {version}"
-                for name, version in here.items()
-                if seen.versions.get(name) != version
-            ]
-            if differing:
-                raise Conflict(
-                    f"the machine {node.address} of the cluster has other versions: {', '.join(differing)}",
-                    remedy="install the versions of requirements.lock on all machines",
-                )
-    finally:
-        mark.unlink(missing_ok=True)
 
 
 def _remove_old(cache: Path) -> None:
@@ -213,7 +189,7 @@ class ClusterReferences:
             yield {"work": self._work, "key": key, "items": block}
 
     def _ready(self, blocks: _Blocks) -> Iterator[Augmented | BadItem]:
-        """Yield the items of finished blocks, up to the first one that is not finished."""
+        """Yield the items of finished blocks, up to the first unfinished block."""
         while blocks.following in blocks.finished:
             yield from self._work.folder.read(blocks.keys[blocks.following])
             blocks.finished.remove(blocks.following)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +19,14 @@ from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFacts, BlockFo
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augmented_batches
 from refaug.evaluation.scoring.items import BadItem
-from refaug.indexer.installed_software import software
+from refaug.indexer.installed_software import PACKAGES as INDEX_PACKAGES
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import SharedShard, SharedShards
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 
+PACKAGES: Final = (*INDEX_PACKAGES, "torch", "sentencepiece")  # that can change references or ratings
 TIMEOUT_S: Final = 120.0  # for one answer of a shard to a batch of items
 _PATIENCE_S: Final = 180.0  # for shards whose machine has died: Ray starts them again
 _AGAIN_S: Final = 0.5
@@ -43,24 +43,6 @@ class ReferenceWork:
     threads: int
     folder: BlockFolder
     shards: tuple[SharedShard, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeenMachine:
-    """What a machine has of what the work needs."""
-
-    versions: Mapping[str, str]
-    has_folder: bool
-
-
-def versions() -> Mapping[str, str]:
-    """Return the versions of the software that can change references or ratings."""
-    return {**software(), **{package: version_of(package) for package in ("torch", "sentencepiece")}}
-
-
-def look(mark: Path) -> SeenMachine:
-    """Say what this machine has installed, and whether it sees a file that the command has written."""
-    return SeenMachine(versions=versions(), has_folder=mark.is_file())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +85,7 @@ def _open(work: ReferenceWork) -> _Opened:
 
 
 def augment_block(work: ReferenceWork, key: str, items: Sequence[Item | BadItem]) -> BlockFacts:
-    """Find and rate the references of a block of items, and write it; one that is there is left as it is."""
+    """Find and rate the references of a block of items, and write it; a finished block is left as it is."""
     if (finished := work.folder.facts(key)) is not None:
         return finished
     opened, deadline = _state.opened(work), time.monotonic() + _PATIENCE_S
