@@ -125,6 +125,7 @@ def found_on(cluster, home, items, progress):
         return list(references.augment(read_items(items), progress))
 
 
+@pytest.mark.slow
 def test_a_stopped_command_goes_on_from_finished_blocks(cluster, home, items, expected, monkeypatch):
     def stop():
         raise Stopped

@@ -71,17 +71,18 @@ def assert_alike(found, expected):
         np.testing.assert_allclose(weights, expected[1][name], atol=TOLERANCE, err_msg=name)
 
 
-def test_two_workers_train_the_network_of_one_and_a_killed_one_changes_nothing(cluster, home, alone):
+@pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_workers_train_the_network_of_one_and_a_killed_one_changes_nothing(cluster, home, alone, kills):
     killed = []
 
     def kill(figures):
-        if figures.epoch == 1 and not killed:
+        if kills and figures.epoch == 1 and not killed:
             killed.extend(process for process, _ in processes_titled("ActorHost")[:1])
             for process in killed:
                 os.kill(process, signal.SIGKILL)
 
-    both = trained(home, "both", cluster, on_epoch=kill, workers=2)
-    assert killed
+    both = trained(home, f"both-{kills:d}", cluster, on_epoch=kill, workers=2)
+    assert bool(killed) == kills
     assert_alike(both, alone)
     assert both[2]["details"]["training"]["workers"] == 2
     assert alone[2]["details"]["training"]["workers"] == 1
