@@ -84,7 +84,8 @@ def import_command(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Tasks as refaug studies export writes them, or rated conversations; compressed or not; - for stdin.",
+            help="Tasks as refaug studies export writes them, rated conversations, or CSV with the columns of "
+            "neural_chat_web; - for stdin.",
             metavar="FILE",
         ),
     ],
@@ -127,12 +128,15 @@ def import_command(
 
 
 def _imported(path: Path, study: str, name: str) -> ImportedStudy:
+    from refaug.evaluation.studies.imports.chat_rows import imported_chat_rows, is_chat_rows  # noqa: PLC0415
     from refaug.evaluation.studies.imports.rated_conversations import (  # noqa: PLC0415  pydantic
         ImportedStudy,
         imported_conversations,
     )
     from refaug.evaluation.studies.records import read_tasks, task_order  # noqa: PLC0415
 
+    if is_chat_rows(path):
+        return imported_chat_rows(path, study=study, shown_name=name)
     if _is_tasks(path, name):
         return ImportedStudy(protocol=None, tasks=tuple(sorted(read_tasks(path, shown_name=name), key=task_order)))
     return imported_conversations(path, study=study, shown_name=name)
