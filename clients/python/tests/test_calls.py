@@ -346,7 +346,8 @@ def document(url: str) -> dict[str, Any]:
     return found
 
 
-OF_PAGES = ("/v1/take/",)  # the page of participants asks these, with a session in place of a key
+# Pages ask these: that of participants with a session in place of a key, and that of a study for its progress.
+OF_PAGES = ("/v1/take/", "/v1/studies/{id}/events")
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
