@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_facts, print_json
-from refaug.cli.studies.study_source import ProtocolOption, TasksArgument, read_study
+from refaug.cli.studies.study_source import ProtocolOption, StudySourceArgument, read_study
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 
@@ -34,7 +34,8 @@ class ExportChoice(StrEnum):
 
 
 def export_command(
-    tasks: TasksArgument,
+    context: typer.Context,
+    study: StudySourceArgument,
     *,
     form: Annotated[
         ExportChoice,
@@ -57,14 +58,14 @@ def export_command(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.", metavar="FILE")] = None,
 ) -> None:
-    """Write a study in the format of another command or program."""
+    """Write a study in the format of another command or program; a study of the home comes with its protocol."""
     from refaug.evaluation.studies.exports.formats import ExportFormat, export_study  # noqa: PLC0415  scipy
 
-    if kept and protocol is None:
+    source = read_study(context.obj, study, protocol)
+    if kept and source.protocol is None:
         raise Usage("--kept without the rules", remedy="--protocol FILE")
-    study = read_study(tasks, protocol)
     pieces = export_study(
-        study.tasks, study.protocol, ExportFormat(form.value), question=question, kept_only=kept, with_pilot=pilot
+        source.tasks, source.protocol, ExportFormat(form.value), question=question, kept_only=kept, with_pilot=pilot
     )
     _write(pieces, output)
 
