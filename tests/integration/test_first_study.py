@@ -275,6 +275,9 @@ class Walk:
         tasks.write_text(self.server.ask("GET", "/v1/studies/first/export?format=jsonl").text)
         protocol.write_text(json.dumps(self.server.ask("GET", "/v1/studies/first").json()["protocol"]))
         self.command("refaug studies report first.jsonl --protocol first.json --to report")
+        of_files = {path.name: path.read_bytes() for path in report.iterdir()}
+        self.command("refaug studies report first --to report")
+        assert {path.name: path.read_bytes() for path in report.iterdir()} == of_files
         figures = json.loads((report / "report.json").read_text())
         means = {row["bot"]: row["mean"] for row in figures["analyses"]["kept"]["ratings"]["quality"]["means"]}
         assert means == {bot: pytest.approx(self._mean(bot)) for bot in BOTS}
