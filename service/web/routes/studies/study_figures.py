@@ -46,8 +46,11 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
     response_class=StreamingResponse,
     dependencies=STUDY,
     responses={
-        200: {"description": "a task a line", "content": {_LINES: {"schema": {"type": "string"}}}},
-        **errors(404, 422),
+        200: {
+            "description": "a task a line",
+            "content": {_LINES: {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}},
+        },
+        **errors(400, 404, 422),
     },
 )
 async def export_study(
