@@ -60,14 +60,7 @@ class ActorHost:
             self._heard_at = time.monotonic()
 
     def call(self, method: str, arguments: Sequence[Any], shared: Any = None) -> Any:
-        """Call a method; an error of refaug's own is returned as a Failure.
-
-        `shared` is the last argument, as a value or packed (`Actors.pack`).
-        """
-        if isinstance(shared, bytes):
-            from ray import cloudpickle  # noqa: PLC0415
-
-            shared = cloudpickle.loads(shared)  # what the process that asks has packed: Ray's own messages are no other
+        """Call a method; an error of refaug's own is returned as a Failure. `shared` is the last argument."""
         further = () if shared is None else (shared,)
         with self._counter:
             self._calls += 1
@@ -298,11 +291,6 @@ class Actors:
         for call in running:
             self._observe(call.call.replicas.name, call.outcome, call.seconds)
         return answers
-
-    def pack(self, value: Any) -> bytes:
-        """Return a value that several calls have as `shared`, so that it is put together once."""
-        packed: bytes = self._ray.cloudpickle.dumps(value)
-        return packed
 
     def _submit(self, call: ActorCall, member: Replica) -> Any:
         further = () if call.shared is None else (call.shared,)

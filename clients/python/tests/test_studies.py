@@ -132,6 +132,6 @@ def test_items_are_judged_and_decided_about(url: str) -> None:
     with Client(url) as client:
         study = client.studies.create("sdk-items", {"kind": "rate-reply", "consent": "Yes?"}, items=items[:1])
         assert client.studies.add_items(study.id, items[1:]).tasks == 2
-        decided = client.studies.adjudicate(study.id, "d0", "overall", 4, note="read again")
+        decided = client.studies.adjudicate(study.id, "d0/a", "overall", 4, note="read again")
         assert (decided.value, decided.note) == (4, "read again")
         assert client.studies.power(difference=0.5).n == 107

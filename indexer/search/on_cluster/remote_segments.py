@@ -78,8 +78,9 @@ class RemoteSegments:
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=NO_WEIGHTS)
-        terms_there = terms._replace(likeness=likeness)
-        packed = share(terms_there) if len(likeness.able) >= _SHARED_FROM else actors.pack(terms_there)
+        packed: Any = terms._replace(likeness=likeness)
+        if len(likeness.able) >= _SHARED_FROM:
+            packed = share(packed)
         return cls(actors, shards, terms, numbers, packed)
 
     def subset(self, numbers: Sequence[int]) -> RemoteSegments:
