@@ -227,6 +227,37 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     looks_right(page)
 
 
+def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page) -> None:
+    form = {"name": "pair", "questions": [{"id": "better", "text": "Which one?", "type": "pair"}]}
+    protocol = {"kind": "pair-reply", "form": form, "per_participant": 2, "ratings_per_item": 2}
+    study = opened_study(browsed, "chosen", protocol, items=ITEMS)
+    for better in ("Yes", "No"):  # of zebra, and of quokka
+        person = Person(browsed.server.client)
+        person.enter(study.link.partition("#")[2])
+        person.agree()
+        for _ in ITEMS:
+            task = person.done("tasks/next")["task"]
+            side = next(side for side, text in task["payload"]["replies"].items() if text.startswith(better))
+            person.done(f"tasks/{task['id']}/answers", {"answers": {"better": side}})
+            person.done(f"tasks/{task['id']}/finish")
+    listed = browsed.server.ask("GET", f"/v1/studies/{study.id}/disagreements").json()["items"]
+    decision = {"item": listed[0]["item"], "question": "better", "value": "zebra", "note": "it answers"}
+    assert browsed.server.ask("PUT", f"/v1/studies/{study.id}/adjudications", json=decision).status_code == 200
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    press(page, "Show the report")
+    page.until("document.querySelector('#report table')")
+    heads, row = (
+        page.run(f"[...document.querySelectorAll('#report {cells}')].map((cell) => cell.textContent)")
+        for cells in ("thead th", "tbody tr > *")
+    )
+    shown = dict(zip(heads, row, strict=True))
+    assert shown["Systems"] == "quokka and zebra"
+    assert [shown[name] for name in ("First", "Second", "Ties")] == ["2", "2", "0"]
+    assert shown["First, second, ties with decisions"] == "1 · 3 · 0"
+    looks_right(page)
+
+
 def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:
     home = study_home(tmp_path)
     database = Database.open(Settings(home=home))

@@ -49,7 +49,9 @@ function numbers(report, study) {
   const meanRow = (question, row) => { const own = ofKept(question, row.bot); return [userText(row.bot), userText(question), count(own?.n ?? 0), count(own?.participants ?? 0), figure(own?.mean), own ? interval(own) : "–", figure(row.mean), ...(decided ? [figure(ofDecided(question, row.bot)?.mean)] : [])]; };
   const means = Object.entries(all.ratings).flatMap(([question, { means: rows }]) => rows.map((row) => meanRow(question, row)));
   const differences = Object.entries(kept.ratings).flatMap(([question, { differences: rows }]) => rows.map((row) => [[userText(row.first), " − ", userText(row.second)], userText(question), figure(row.difference), interval(row), figure(row.p_holm, 3)]));
-  const choices = Object.entries(kept.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3)]));
+  const decidedPair = (question, { first, second }) => decided?.choices[question]?.pairs.find((row) => row.first === first && row.second === second);
+  const inOrder = (row) => (row ? ["wins", "losses", "ties"].map((name) => count(row.outcome[name])).join(" · ") : "–");
+  const choices = Object.entries(kept.choices).flatMap(([question, { pairs }]) => pairs.map((row) => [[userText(row.first), " and ", userText(row.second)], userText(question), count(row.outcome.wins), count(row.outcome.losses), count(row.outcome.ties), figure(row.halved_holm, 3), ...(decided ? [inOrder(decidedPair(question, row))] : [])]));
   const numeric = (from) => ({ isNumber: (place) => place >= from });
   return [
     element("p", {}, `${count(counts.tasks.done)} tasks of ${count(counts.participants)} participants are done; ${count(exclusions.excluded)} ${exclusions.excluded === 1 ? "participant is" : "participants are"} left out by the rules.`),
@@ -57,7 +59,7 @@ function numbers(report, study) {
     decisions?.decisions > 0 && element("p", {}, `${count(decisions.decisions)} ${decisions.decisions === 1 ? "decision" : "decisions"} about disagreements change ${count(decisions.answers_that_differ)} of ${count(decisions.answers)} answers; every other figure is that of the participants alone.`),
     means.length > 0 && [element("h3", {}, "Means"), table(["System", "Question", "n", "Participants", "Mean", "Interval", "Mean of everybody", ...(decided ? ["Mean with decisions"] : [])], means, numeric(2))],
     differences.length > 0 && [element("h3", {}, "Differences"), table(["Systems", "Question", "Difference", "Interval", "p, after Holm"], differences, numeric(2))],
-    choices.length > 0 && [element("h3", {}, "Choices"), table(["Systems", "Question", "First", "Second", "Ties", "p, after Holm"], choices, numeric(2))],
+    choices.length > 0 && [element("h3", {}, "Choices"), table(["Systems", "Question", "First", "Second", "Ties", "p, after Holm", ...(decided ? ["First, second, ties with decisions"] : [])], choices, numeric(2))],
     element("p", { class: "faint" }, "A page with everything: ", element("code", {}, `refaug studies report ${study.name}.jsonl --protocol ${study.name}.json --to report`)),
     element("button", { type: "button", class: "small", onclick: () => saveText(JSON.stringify(report, null, 2), `${study.name}-report.json`, "application/json") }, "Keep the figures as a file"),
   ];
