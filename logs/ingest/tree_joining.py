@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute
@@ -16,16 +15,13 @@ from refaug.logs.ingest.reply_trees import TreeCounts, Trees
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.pairs import PAIR_SCHEMA, erasure_key
 
-if TYPE_CHECKING:
-    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
 
-
-def join_trees(stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
-    """Turn staged messages into staged pairs; on a cluster, texts are sorted and joined by tasks."""
+def join_trees(stage: Stage, progress: Progress) -> None:
+    """Turn staged messages into staged pairs."""
     state = stage.state
     if state.phase != "messages":
         return
-    progress.stage("joining message trees" if cluster is None else "linking messages", state.messages, "messages")
+    progress.stage("joining message trees", state.messages, "messages")
     staged = [stage.folder / part["file"] for part in state.message_parts]
     with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         trees = Trees(engine, staged, stage.folder)
@@ -33,8 +29,7 @@ def join_trees(stage: Stage, progress: Progress, cluster: IngestCluster | None =
         state.tree_counts = asdict(counts)
         if stage.order.rejects is not None:
             stage.write_rejects((stage.units[m.source].name, reject_unplaced(m)) for m in trees.unplaced())
-        pairs = trees.pairs() if cluster is None else cluster.tree_pairs(stage, trees)
-        _stage_pairs(stage, pairs, progress)
+        _stage_pairs(stage, trees.pairs(), progress)
     _report_trees(stage, counts, progress)
     state.phase = "joined"
     stage.save()

@@ -20,7 +20,6 @@ from refaug.rater.training.loop import (
     BatchResult,
     OnEpoch,
     OnNow,
-    Task,
     TrainConfig,
     TrainingCourse,
     ValidationScores,
@@ -45,15 +44,8 @@ def train_network(
 
     The training changes the model: in the end it has the weights of the best epoch.
     """
-    return run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
-
-
-def task_of(
-    model: CrossNetwork, examples: CrossExamples, validation: CrossExamples, config: TrainConfig
-) -> Task[CrossBatch]:
-    """Return the task of a training; the model gets its dropout."""
     model.dropout = config.dropout
-    return _CrossTask(model, examples, validation, config.device)
+    return run(_CrossTask(model, examples, validation, config.device), config, folder, progress, on_now, on_epoch)
 
 
 def balanced_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -158,36 +158,22 @@ export const ENDED = new Set(["done", "failed", "cancelled"]);
  * Yield the events of a job until it ends: `{id, type, data}`. A lost stream is opened again after the last event, so
  * that none is missed, whatever becomes of the server meanwhile.
  */
-export function events(job, { signal, after = 0 } = {}) {
-  return follow(`/v1/jobs/${job}/events`, {
-    signal, after, isLast: (event) => event.type === "state" && ENDED.has(event.data.state),
-    isOver: async () => (await get(`/v1/jobs/${job}`, { signal })).finished !== null,
-  });
-}
-
-/** Yield the progress of a study whenever it changes, until the study is closed. */
-export function studyEvents(study, { signal } = {}) {
-  return follow(`/v1/studies/${study}/events`, {
-    signal, after: 0, isLast: (event) => event.data.state === "closed", isOver: async () => (await get(`/v1/studies/${study}`, { signal })).state === "closed",
-  });
-}
-
-async function* follow(path, { signal, after, isLast, isOver }) {
-  let last = String(after), pause = 250;
+export async function* events(job, { signal, after = 0 } = {}) {
+  let last = after, pause = 250;
   while (!signal?.aborted) {
     try {
-      const headers = headersFor({ Accept: "text/event-stream", "Last-Event-ID": last });
-      const response = await send(path, { headers, signal });
+      const headers = headersFor({ Accept: "text/event-stream", "Last-Event-ID": String(last) });
+      const response = await send(`/v1/jobs/${job}/events`, { headers, signal });
       pause = 250;
-      let isNew = false, hasEnded = false;
+      let isNew = false, isOver = false;
       for await (const event of parse(response.body)) {
-        last = event.place;
+        last = event.id;
         isNew = true;
-        hasEnded = isLast(event);
+        isOver = event.type === "state" && ENDED.has(event.data.state);
         yield event;
       }
       // A stream may also end because the server does; then what came after the last event is still to come.
-      if (hasEnded || (!isNew && (await isOver()))) return;
+      if (isOver || (!isNew && (await get(`/v1/jobs/${job}`, { signal })).finished !== null)) return;
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error instanceof Problem && !error.isPassing) throw error;
@@ -225,7 +211,7 @@ function parseEvent(block) {
     if (at > 0) fields[line.slice(0, at)] = line.slice(at + 1).replace(/^ /, "");
   }
   if (fields.data === undefined) return null;
-  return { id: Number(fields.id), place: fields.id, type: fields.event, data: JSON.parse(fields.data) };
+  return { id: Number(fields.id), type: fields.event, data: JSON.parse(fields.data) };
 }
 
 /** Call `action` again while it meets a passing problem; other errors go to the caller. */
