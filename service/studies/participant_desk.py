@@ -82,8 +82,11 @@ class ParticipantDesk:
         return self._run(participant, action, work)
 
     def asking_task(self, participant: str) -> str | None:
-        """Return the current task of a participant if a reply is being made in it."""
+        """Return the task in which a participant waits for a reply, as far as the study still takes answers."""
         with self._database.reading() as connection:
+            attending = attendance(connection, participant)
+            if attending.participant.state != "active" or not attending.study.takes_answers:
+                return None
             task = current_task(connection, participant)
             return task.id if task is not None and chat_turns.is_asking(connection, task.id) else None
 

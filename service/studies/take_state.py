@@ -132,8 +132,8 @@ def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict
 def shown_answers(answers: Answers) -> dict[str, Any]:
     """Return the answers of a task under the keys of pages: side, turn and question, as far as there are such."""
     shown = {}
-    for (side, turn), given in answers.items():
-        for question, answer in given.items():
+    for (side, turn), of_place in answers.items():
+        for question, answer in of_place.items():
             shown[answer_key(side, turn, question)] = answer
     return shown
 

@@ -215,3 +215,19 @@ def test_a_database_that_goes_away_in_the_middle_of_a_chat_stops_the_page_only_f
         monkeypatch.setattr(reply_making, "store_reply", away_once)
         person.say("and now")
         assert (len(calls), len(person.sides[0]["messages"])) == (2, 4)
+
+
+def test_a_reply_is_waited_for_while_its_study_takes_answers(client: TestClient) -> None:
+    """A message whose reply is kept from being made stands for a bot that is slow."""
+    person = entered(client, new_study(client, "waits", chat_protocol("quokka")))
+    task = person.done("tasks/next")["task"]["id"]
+    person.say("hello")
+    desk = client.app.state.refaug.desk  # type: ignore[attr-defined]
+    with client.app.state.refaug.database.reading() as connection:  # type: ignore[attr-defined]
+        query = text("SELECT participant FROM study_tasks WHERE id = :task")
+        me = connection.execute(query, {"task": task}).scalar_one()
+    assert desk.asking_task(me) is None
+    for state in ("open", "paused", "closed"):
+        change(client, "UPDATE studies SET state = :state WHERE name = 'waits'", state=state)
+        change(client, "UPDATE study_messages SET state = 'asked', text = NULL WHERE task = :task AND n = 2", task=task)
+        assert desk.asking_task(me) == (None if state == "closed" else task)

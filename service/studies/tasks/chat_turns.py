@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from refaug.core.errors import BadInput, Conflict
 from refaug.evaluation.studies.protocol.study_protocol import side_names
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import STUDIES, STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
+from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
 from refaug.service.studies.study_rows import Attendance, storable
 
 # Names by which replies give away what they come from; the names of the study's own bots are added.
@@ -185,18 +185,3 @@ def names_bot(text: str, bot: str) -> bool:
     """Return whether a reply names its bot, or a product or maker of bots."""
     names = [*VENDOR_NAMES, *([bot] if len(bot) >= _SHORTEST_NAME else [])]
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
-
-
-def tasks_with_asked_turns(database: Database, participant: str) -> list[str]:
-    """Return the tasks of a participant in which replies are being made."""
-    messages, tasks = STUDY_MESSAGES.c, STUDY_TASKS.c
-    query = (
-        select(tasks.id)
-        .join(STUDY_MESSAGES, messages.task == tasks.id)
-        .join(STUDIES, STUDIES.c.id == tasks.study)
-        .where(tasks.participant == participant, messages.state == "asked", STUDIES.c.state != "closed")
-        .where(tasks.state.in_(("reserved", "started")))
-        .distinct()
-    )
-    with database.reading() as connection:
-        return list(connection.execute(query).scalars())
