@@ -50,6 +50,7 @@ def test_the_page_lists_the_known_field_names_in_order() -> None:
     assert {field: tuple(re.findall(r"`([^`]+)`", names)) for field, names in rows} == dict(KNOWN_NAMES)
 
 
+@pytest.mark.slow
 def test_the_first_steps_show_the_demo_log_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

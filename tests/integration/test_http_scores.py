@@ -631,6 +631,7 @@ def test_a_metric_reads_vectors_in_the_inbox_by_their_name_there(client: TestCli
     assert str(home.home) not in found.text
 
 
+@pytest.mark.slow
 def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path: Path, capsys: Any) -> None:
     home = migrated(Settings(home=home_with_models(tmp_path)))
     path = tmp_path / "items.jsonl"

@@ -144,6 +144,7 @@ def everything(home, index="chat"):
 # ── planning and building ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_plan_names_the_kind_that_a_build_then_takes(ready):
     plan = ready("index", "plan", "chat", "--json").json
     utterances = {normalise(utterance) for _, utterance, _ in pairs_of(talk())}
@@ -208,6 +209,7 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
     assert list((ready.path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_content_does_not_depend_on_threads_memory_or_the_name(ready):
     ids = [
         ready("index", "build", "chat", *FEW, "--again", *more, "--json").json["id"]
@@ -623,6 +625,7 @@ def holding(folder, text):
     return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_stopped_build_resumes_finished_stages_unless_settings_change(ready, begun):
     process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
     process.send_signal(signal.SIGINT)
@@ -641,6 +644,7 @@ def test_stopped_build_resumes_finished_stages_unless_settings_change(ready, beg
     assert list((ready.path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_abandoned_build_leaves_nothing_after_the_next_one(ready, begun):
     process = begun(ready, "adding vectors", "index", "build", "chat", *FEW)
     process.kill()

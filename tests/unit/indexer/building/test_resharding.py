@@ -85,6 +85,7 @@ def test_the_files_are_those_of_a_build_with_as_many_shards(tmp_path, before, af
     )
 
 
+@pytest.mark.slow
 def test_a_build_of_the_same_then_finds_that_nothing_is_to_do(tmp_path):
     places = home_of(tmp_path, pairs_of_chance(1, 60), vectors())
     build(places, "chat", **order_with(1, "Flat"))
@@ -124,6 +125,7 @@ class Interrupting(Silent):
             raise KeyboardInterrupt(name)
 
 
+@pytest.mark.slow
 def test_an_interrupted_change_goes_on_and_the_version_before_serves(tmp_path):
     places = home_of(tmp_path, pairs_of_chance(1, 1_000), vectors())
     expected = build(places, "expected", **order_with(4))
