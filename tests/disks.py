@@ -17,13 +17,13 @@ def small_disk(options: str) -> Iterator[Path]:
 
     Another run that clears old folders of pytest away would rename this one under its mount, and fail on it for ever.
     """
-    folder = Path(tempfile.mkdtemp(prefix="refaug-disk-"))
-    _mount(folder, options)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=False)
-        folder.rmdir()
+    with tempfile.TemporaryDirectory(prefix="refaug-disk-", ignore_cleanup_errors=True) as around:
+        folder = Path(around) / "disk"
+        _mount(folder, options)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "--lazy", str(folder)], check=False)
 
 
 def require_tmpfs() -> None:
@@ -33,14 +33,13 @@ def require_tmpfs() -> None:
 
 
 def _mount(folder: Path, options: str) -> None:
+    folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
         done = subprocess.run(mount, capture_output=True, check=False)
         why = done.stderr.decode().strip()
     except FileNotFoundError as error:
         done, why = None, str(error)
-    if done is None or done.returncode:
-        folder.rmdir()
     require("tmpfs", found=done is not None and done.returncode == 0, why=why)
 
 
