@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -532,8 +532,9 @@ def test_two_names_can_be_written_at_once(versions, tmp_path):
 
 
 def test_reading_writes_nothing_and_needs_no_right_to(tmp_path):
-    with tempfile.TemporaryDirectory() as home:  # where another user may look: a test's own folder is private
-        versions = Versions(Path(home) / "indexes", "index", lambda: TODAY)
+    # named from inside: who may look at the folder may have no way through those above it
+    with tempfile.TemporaryDirectory() as home, chdir(home):
+        versions = Versions(Path("indexes"), "index", lambda: TODAY)
         versions.publish("chat", versions.add("chat", stage(tmp_path / "a")))
         for path in [Path(home), *Path(home).rglob("*")]:
             path.chmod(0o555 if path.is_dir() else 0o444)
