@@ -2,6 +2,8 @@
 #               plan, build and search an index of it, train a rater, score the demo test file, verify the scores, let
 #               two bots play and count what their conversations share, start the service, score the same file through the client library, and leave the service in the foreground
 #               until Ctrl-C
+# make demo-cluster   a local cluster of four nodes: an index of 300,000 pairs in 6 shards, a node killed while it is built and one
+#               while it is served, and the references compared with those of one process
 # make test     the tests of everything, in minutes, with nothing but Python and make
 # make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
 # make check    format, lint, types, imports, names, spelling, docs
@@ -26,7 +28,7 @@ ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test test-all test-integrations test-store test-cluster check format docs screenshots bench faults lock lock-integrations clean
+.PHONY: demo demo-cluster test test-all test-integrations test-store test-cluster check format docs screenshots bench faults lock lock-integrations clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -64,8 +66,9 @@ test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
-test-all: $(VENV)/.installed
+test-all: $(VENV)/.installed $(VENV)-cluster/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/cluster
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -95,6 +98,9 @@ $(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
+
+demo-cluster: $(VENV)-cluster/.installed
+	$(VENV)-cluster/bin/python examples/demo_cluster.py
 
 test-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/cluster
@@ -143,8 +149,9 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_vhred.py --data $(DATA)
 	$(BIN)/python bench/bench_adem.py --data $(DATA)
 
-faults: $(VENV)/.installed
+faults: $(VENV)/.installed $(VENV)-cluster/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/cluster
 
 lock:
 	$(PYTHON) -m venv build/lock

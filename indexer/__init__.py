@@ -7,4 +7,14 @@ The main names:
 - `vectors.training.train_vectors`: word vectors by GloVe.
 """
 
-__all__ = ["bm25", "building", "columns", "index_folders", "manifest", "search", "tokens", "vectors"]
+__all__ = [
+    "bm25",
+    "building",
+    "columns",
+    "index_folders",
+    "installed_software",
+    "manifest",
+    "search",
+    "tokens",
+    "vectors",
+]

@@ -116,12 +116,35 @@ class StoredLog:
 
         Most utterances also occur in the pair before, as its response or its utterance; they are left out here.
         """
-        before = pa.record_batch([pa.array([""]), pa.array([""])], _TURN_COLUMNS)  # the last pair of the batch before
+        before = self._last_pair_before(0, 0)
         for batch in self.batches(_TURN_COLUMNS):
             yield _new_turns(before, batch)
             before = batch.slice(batch.num_rows - 1)
             if progress is not None:
                 progress.advance(batch.num_rows)
+
+    def turns_of(self, part: int, first: int, last: int) -> Iterator[pa.StringArray]:
+        """Yield the turns that `turns` yields for some row groups of a part, by its number."""
+        before = self._last_pair_before(part, first)
+        with self._open(self.manifest.parts[part]) as file, _damage_named(self.folder / self.manifest.parts[part].file):
+            for batch in file.iter_batches(
+                batch_size=20_000, row_groups=range(first, last), columns=_TURN_COLUMNS, use_threads=False
+            ):
+                batch.validate(full=True)
+                yield _new_turns(before, batch)
+                before = batch.slice(batch.num_rows - 1)
+
+    def _last_pair_before(self, part: int, group: int) -> pa.RecordBatch:
+        """Return the pair before a row group, as one row; empty texts where it is the first of the log."""
+        while part >= 0:
+            stored = self.manifest.parts[part]
+            with self._open(stored) as file, _damage_named(self.folder / stored.file):
+                for earlier in reversed(range(file.num_row_groups if group < 0 else group)):
+                    table = file.read_row_group(earlier, columns=_TURN_COLUMNS, use_threads=False).combine_chunks()
+                    if table.num_rows:
+                        return table.slice(table.num_rows - 1).to_batches()[0]
+            part, group = part - 1, -1
+        return pa.record_batch([pa.array([""]), pa.array([""])], _TURN_COLUMNS)
 
     def sample(self, count: int, seed: int, engine: QueryEngine) -> list[Pair]:
         """Return a seeded sample without replacement: the same for the same log content."""

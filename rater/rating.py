@@ -104,6 +104,9 @@ class Rater(ABC):
             by_request.append((own.reshape(-1, len(request.candidates)).mean(axis=0) if several else own).tolist())
         return by_request
 
+    def forget_texts(self) -> None:  # noqa: B027  not every network remembers texts
+        """Forget what was read before: ratings then are, to the last bit, those of a rater that was just opened."""
+
     def coverage(self, texts: Sequence[str]) -> Coverage:
         """Return how the tokenizer cuts texts into pieces; coverages can be added up for `unfamiliar`."""
         return Coverage.of(self.tokenizer, texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import Corrupt
@@ -17,6 +17,9 @@ from refaug.rater.rating import Rater
 from refaug.rater.training.initial_embeddings import LearnVectors
 from refaug.rater.training.loop import OnEpoch, OnNow
 from refaug.rater.training.order import TrainedVersion, TrainingPlaces, interrupted_order_path
+
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
 
 StoredAnyRater = nn.StoredRater | cross.StoredCrossRater
 NN: Final = "nn"
@@ -55,8 +58,11 @@ def resume_any_rater(
     *,
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
+    cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Continue the interrupted training of a rater of either kind, as it was ordered."""
     order: dict[str, Any] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
     resume = resume_cross if order.get("network") == cross.NETWORK else resume_rater
-    return resume(places, name, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate)
+    return resume(
+        places, name, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, cluster=cluster
+    )

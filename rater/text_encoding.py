@@ -36,6 +36,10 @@ class TextReader:
         self._read, self._tokenizer, self._size, self._max_tokens = read, tokenizer, size, max_tokens
         self._cache = BoundedCache[str, Vector](cache_bytes, bytes_of)
 
+    def forget(self) -> None:
+        """Empty the cache."""
+        self._cache = BoundedCache[str, Vector](self._cache.most, bytes_of)
+
     def vectors(self, texts: Sequence[str]) -> Tensor:
         """Return the vector of each text, (texts, size), from the cache or from the network."""
         vectors = np.empty((len(texts), self._size), np.float32)

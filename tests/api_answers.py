@@ -267,8 +267,8 @@ def _ask_of_studies(recorder: Recorder) -> None:
     ask("get_study_report", "GET", f"{studies}/first/report?draws=100")
     ask("get_study_agreement", "GET", f"{studies}/first/agreement")
     ask("list_disagreements", "GET", f"{studies}/first/disagreements")
-    decided = {"item": "d1/a", "question": "quality", "value": 4, "note": "an outlier"}
-    ask("adjudicate_item", "PUT", f"{studies}/first/adjudications", decided)
+    decided = {"item": "d1/a", "question": "overall", "value": 4, "note": "an outlier"}
+    ask("adjudicate_item", "PUT", f"{studies}/second/adjudications", decided)
     people = ask("list_participants", "GET", f"{studies}/first/participants")["participants"]
     at = f"{studies}/first/participants/{people[0]['code']}"
     ask("get_participant", "GET", at)
@@ -281,6 +281,7 @@ def _ask_of_studies(recorder: Recorder) -> None:
     _hide_resume(recorder.kept)
     ask("pause_study", "POST", f"{studies}/first/pause")
     ask("close_study", "POST", f"{studies}/first/close")
+    ask("follow_study", "GET", f"{studies}/first/events")  # it is closed, and so the stream ends
     ask("delete_study", "DELETE", f"{studies}/second")
 
 

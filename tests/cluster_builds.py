@@ -86,7 +86,7 @@ def left_of(name, places):
 def processes_titled(*titles):
     """The tasks of the clusters of this process that have one of these names now."""
     found = []
-    for process in _below(os.getpid()):
+    for process in processes_below(os.getpid()):
         try:
             title = Path(f"/proc/{process}/cmdline").read_bytes().rstrip(b"\0").decode()
         except OSError:
@@ -96,7 +96,7 @@ def processes_titled(*titles):
     return found
 
 
-def _below(process):
+def processes_below(process):
     """All processes that a process and its threads have started, and those below."""
     for thread in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -105,7 +105,7 @@ def _below(process):
             continue
         for child in children:
             yield int(child)
-            yield from _below(int(child))
+            yield from processes_below(int(child))
 
 
 def command_of(places, name, address, **environment):

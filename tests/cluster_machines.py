@@ -3,25 +3,61 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from disks import require_tmpfs
+from safeguards import require
 
 from refaug.indexer.search.on_cluster.node_copies import VARIABLE
 
 _STORE = 100 << 20  # bytes of Ray's object store a machine
 
 
-def start_head():
-    """Start a head that takes no tasks."""
+def start_head(redis=None, port=0):
+    """Start a head that takes no tasks, at a free port, and stores what it knows of the cluster in this Redis."""
     from ray.cluster_utils import Cluster  # noqa: PLC0415  it reads the token when it is imported
 
-    arguments = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE}
-    return Cluster(initialize_head=True, head_node_args=arguments)
+    arguments = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE, "gcs_server_port": port}
+    with pytest.MonkeyPatch.context() as patch:
+        if redis is not None:
+            patch.setenv("RAY_REDIS_ADDRESS", redis)
+        return Cluster(initialize_head=True, head_node_args=arguments)
+
+
+@contextmanager
+def redis_server(folder):
+    """The address of a Redis that stores nothing on a disk."""
+    program = shutil.which("redis-server")
+    require("redis", found=program is not None, why="redis-server is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with subprocess.Popen([*command, "--dir", str(folder)], stdout=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                assert process.poll() is None
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                    break
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def lose_head(machines):
+    """Kill the head's server, without which no process starts anywhere."""
+    machines.head_node.kill_gcs_server()
+
+
+def bring_head_back(machines):
+    """Start the head's server again at the same address."""
+    machines.head_node.start_gcs_server()
 
 
 def add_machine(machines, **resources):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 from plain_search import RawPair
@@ -39,23 +40,28 @@ def chance_tests(random, pairs, count):
 
 
 def processes_of_shards():
-    """The processes of this cluster, which its token tells from others, that have a shard."""
+    """The processes of this cluster that have a shard."""
+    return sorted(process for process, _ in titles_of_cluster("ray::ActorHost"))
+
+
+def titles_of_cluster(*beginnings):
+    """Processes of this cluster, which its token tells from others, and their titles, where they begin so."""
     token, processes = os.environ["RAY_AUTH_TOKEN"].encode(), []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
-                if (path / "cmdline").read_bytes().startswith(b"ray::ActorHost"):
-                    processes += [int(path.name)] if token in (path / "environ").read_bytes() else []
+                title = (path / "cmdline").read_bytes().rstrip(b"\0").decode("utf-8", "replace")
+                if title.startswith(beginnings) and token in (path / "environ").read_bytes():
+                    processes.append((int(path.name), title))
             except OSError:
                 continue
-    return sorted(processes)
+    return processes
 
 
 def until(condition, what=str):
-    """Wait for a condition."""
-    waiting = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.1)):
-        if condition():
-            return
+    """Wait for a condition, longer where more processes want to run than there are cores."""
+    waiting, began = threading.Event(), time.monotonic()
+    while not condition():
+        waited = time.monotonic() - began
+        assert waited < PATIENCE_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), f"in vain: {what()}"
         waiting.wait(0.1)
-    raise AssertionError(f"waited in vain: {what()}")

@@ -34,6 +34,15 @@ class Served:
     process: subprocess.Popen[bytes]
     home: Path
     client: httpx2.Client
+    options: tuple[str, ...] = ()
+
+    def restart_after_kill(self) -> None:
+        """End the whole service as a power cut would, and begin it again at the same address."""
+        self.process.send_signal(signal.SIGSTOP)  # it begins no process while its processes are looked up
+        for pid in [self.process.pid, *(pid for pids in self.children().values() for pid in pids)]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = _started(self.home, self.client.base_url.port or 0, *self.options)
 
     def children(self) -> dict[str, list[int]]:
         """The processes below it, by what they are: web, jobs."""
@@ -113,20 +122,16 @@ def said_by(home: Path) -> str:
 @contextmanager
 def served(home: Path, *options: str) -> Iterator[Served]:
     """The service over a home, ready, on a port that was free."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")}
-    environment.setdefault("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for every home
-    command = [sys.executable, "-c", _START, "--home", str(home), "serve", "--port", "0", *options]
-    with (home.parent / f"{home.name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log
-        )
+    process = _started(home, 0, *options)
+    found: Served | None = None
     try:
         address = _address_of(process, home)
         with httpx2.Client(base_url=address, timeout=60) as client:
-            found = Served(process=process, home=home, client=client)
+            found = Served(process=process, home=home, client=client, options=options)
             found.until(lambda: found.ask("GET", "/readyz").status_code == 200, "the service to be ready")
             yield found
     finally:
+        process = found.process if found else process
         if process.poll() is None:
             process.terminate()
         try:
@@ -134,6 +139,14 @@ def served(home: Path, *options: str) -> Iterator[Served]:
         finally:
             process.kill()
             process.wait()
+
+
+def _started(home: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")}
+    environment.setdefault("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for every home
+    command = [sys.executable, "-c", _START, "--home", str(home), "serve", "--port", str(port), *options]
+    with (home.parent / f"{home.name}.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)
 
 
 def _address_of(process: subprocess.Popen[bytes], home: Path) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +22,7 @@ from refaug.cli.indexes.cluster_plan import (
     refuse_without_pairs,
 )
 from refaug.cli.indexes.index_versions import list_command
+from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import typed_names
 from refaug.cli.shared.index_options import (
@@ -55,7 +54,6 @@ from refaug.core.errors import CheckFailed, Usage
 from refaug.evaluation.scoring.presets import find_preset
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
     from refaug.indexer.building.plan import Limits
 
 app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_args_is_help=True)
@@ -259,23 +257,11 @@ def build_command(
         memory=parse_size(memory),
         publish=publish,
     )
-    with _connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
+    with connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
         built = build_index(places_of(context.obj), order, progress, again=again, cluster=cluster)
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     print_built(built, as_json=as_json)
-
-
-@contextmanager
-def _connected(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to a cluster if one is asked for."""
-    if address is None:
-        yield None
-        return
-    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
-
-    with connect(address) as cluster:
-        yield cluster
 
 
 app.command("list")(list_command)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
     JsonFlag,
@@ -62,6 +63,14 @@ def train_command(
         bool, typer.Option("--deterministic", help="Train in one thread; the vectors are the same with several.")
     ] = False,
     memory: MemoryOption = "1GiB",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Count words and neighbours on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     publish: PublishOption = True,
     again: Annotated[
         bool, typer.Option("--again", help="Train even if the published vectors were made of exactly this.")
@@ -92,13 +101,14 @@ def train_command(
         ),
         publish=publish,
     )
-    with display_progress(quiet=context.obj.quiet) as progress:
+    with connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
         trained = train_vectors(
             places_of(context.obj),
             order,
             progress,
             on_epoch=lambda epoch, loss: progress.say(f"epoch {epoch}: loss {loss:.6f}"),
             again=again,
+            cluster=cluster,
         )
     _record_stored(context.obj, trained)
     _print_stored(trained, as_json=as_json)

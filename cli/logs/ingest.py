@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.output import (
     JsonFlag,
     MemoryOption,
@@ -87,6 +88,14 @@ def ingest_command(
     ] = None,
     memory: MemoryOption = "2GiB",
     workers: Annotated[int | None, typer.Option(help=options.WORKERS.help)] = options.WORKERS.default,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Read and clean the files on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read dialogue logs in any common format, clean them, and add their pairs to a log.
@@ -97,6 +106,8 @@ def ingest_command(
         raise Usage(f"--on-error {on_error!r} is neither report nor stop")
     if workers is not None and not 0 <= workers <= (options.WORKERS.most or 0):
         raise Usage(f"--workers {workers} is not between 0 and {options.WORKERS.most}")
+    if on is not None and workers is not None:
+        raise Usage("--workers are processes of this machine, --on reads on a cluster", remedy="use one of them")
     settings: Settings = context.obj
     order = IngestOrder(
         sources=tuple(sources),
@@ -121,8 +132,8 @@ def ingest_command(
         memory=parse_size(memory),
         workers=workers,
     )
-    with display_progress(quiet=settings.quiet) as progress:
-        report = ingest(order, settings.logs, progress)
+    with connected(on) as cluster, display_progress(quiet=settings.quiet) as progress:
+        report = ingest(order, settings.logs, progress, cluster=cluster)
     if as_json:
         print_json(asdict(report))
     else:

@@ -64,7 +64,7 @@ class RaterOptions:
             )
 
 
-def nn_order(logs: list[str], options: RaterOptions, training: TrainingOptions) -> RaterOrder:
+def nn_order(logs: list[str], options: RaterOptions, training: TrainingOptions, workers: int = 1) -> RaterOrder:
     """Return the order of an NN-rater."""
     from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
     from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
@@ -91,7 +91,7 @@ def nn_order(logs: list[str], options: RaterOptions, training: TrainingOptions) 
             seed=training.seed,
             negatives=options.negatives or "random",  # type: ignore[arg-type]
         ),
-        training=training.config(sizes),
+        training=training.config(sizes, workers),
         shared=None
         if min_words is None and min_chars is None
         else SharedSettings(min_words=min_words or 1, min_chars=min_chars or 1, seed=training.seed),
@@ -102,7 +102,7 @@ def nn_order(logs: list[str], options: RaterOptions, training: TrainingOptions) 
     )
 
 
-def cross_order(logs: list[str], options: RaterOptions, training: TrainingOptions) -> CrossOrder:
+def cross_order(logs: list[str], options: RaterOptions, training: TrainingOptions, workers: int = 1) -> CrossOrder:
     """Return the order of a cross rater."""
     from refaug.rater.cross.build import PRESETS, CrossOrder  # noqa: PLC0415  torch
     from refaug.rater.cross.examples import CrossExampleSettings  # noqa: PLC0415
@@ -128,7 +128,7 @@ def cross_order(logs: list[str], options: RaterOptions, training: TrainingOption
             limit=options.positives,
             seed=training.seed,
         ),
-        training=training.config(sizes),
+        training=training.config(sizes, workers),
         pieces=sizes.pieces,
         start=training.start(sizes),
         memory=parse_size(training.memory),

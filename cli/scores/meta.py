@@ -19,7 +19,7 @@ from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions, augment_sets
+from refaug.cli.shared.reference_options import IndexOption, OnOption, ReferenceOptions, augment_sets, require_searched
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
@@ -148,6 +148,7 @@ def meta_command(
     min_kappa: _MinKappa = None,
     language: LanguageOption = None,
     threads: ThreadsOption = None,
+    on: OnOption = None,
     report: _Report = None,
     strict: StrictFlag = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
@@ -163,13 +164,19 @@ def meta_command(
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets(items or [])
     named = [*(metric or []), *([baseline] if baseline is not None else [])]
+    require_searched(on, index)
     asks_rater = require_models(context.obj, models, named, rater, index=index)
     options.require_used(context, index, rater, rates=asks_rater, scores=True)
     augmenting = options.settings(context)
     if index is not None:
         _require_weighted(named, context.obj)
     judge = _MetricModels(
-        index=index, rater=rater, models=models, threads=threads, augmenting=augmenting if asks_rater or index else None
+        index=index,
+        rater=rater,
+        models=models,
+        threads=threads,
+        augmenting=augmenting if asks_rater or index else None,
+        on=on,
     )
     from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
@@ -230,6 +237,7 @@ class _MetricModels:
     models: ModelOptions
     threads: int | None
     augmenting: AugmentSettings | None
+    on: str | None = None  # the cluster that references are found on
 
     def bind(
         self, home: Settings, metrics: Sequence[ComparedMetric], versions: Mapping[str, str], progress: Progress
@@ -269,7 +277,9 @@ def _compare_metrics(
         *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
     ]
     if judge.index is not None and judge.augmenting is not None:
-        sets, provenance = augment_sets(home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress)
+        sets, provenance = augment_sets(
+            home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress, on=judge.on
+        )
         versions = provenance.settings
         based = baseline_setter(places_of(home).indexes, versions["index"], progress)
         compared = replace(compared, set_baseline=based)

@@ -12,7 +12,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
+from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, ReferenceOptions
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.items import BadItem
@@ -37,10 +37,11 @@ def refs_command(
         ),
     ] = 0,
     threads: ThreadsOption = None,
+    on: OnOption = None,
     strict: StrictFlag = False,
 ) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
-    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
@@ -49,16 +50,10 @@ def refs_command(
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,
-        open_index_and_rater(context.obj, index, rater, settings, threads) as (reference_index, weigher),
+        open_references(context.obj, index, rater, settings, threads, on) as source,
     ):
-        provenance = references_provenance(reference_index, weigher, settings).line
-        for augmented in augment(
-            ItemInputs(items=items, table=table).within_stage(progress),
-            reference_index,
-            weigher,
-            settings,
-            progress,
-        ):
+        provenance = source.provenance.line
+        for augmented in source.augment(ItemInputs(items=items, table=table).within_stage(progress), progress):
             if isinstance(augmented, BadItem):
                 bad.append(augmented)
                 continue

@@ -13,7 +13,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, ReferenceOptions
+from refaug.cli.shared.reference_options import IndexOption, OnOption, ReferenceOptions, require_searched
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
@@ -59,6 +59,7 @@ def score_command(
     options: ReferenceOptions,
     signature: SignatureOption = None,
     threads: ThreadsOption = None,
+    on: OnOption = None,
 ) -> None:
     """Score the replies of one or several systems against their references.
 
@@ -79,6 +80,7 @@ def score_command(
         request = _request_of(signature, scoring, index, rater, options)
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
         augmenting = request.augmenting
+    require_searched(on, index)
     asks_rater = models.require_named(context.obj, scoring.specifications, rater, index=index)
     if index is None and rater is not None and not asks_rater:
         raise Usage(
@@ -96,7 +98,7 @@ def score_command(
         provenance: Provenance | None = None
         if index is not None:
             test_items, provenance = find_references(
-                context.obj, test_items, index, rater, augmenting, threads, progress
+                context.obj, test_items, index, rater, augmenting, threads, progress, on=on
             )
         steps = scoring.steps(
             context.obj,

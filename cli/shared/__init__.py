@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "clusters",
     "database",
     "field_options",
     "index_options",

@@ -29,10 +29,14 @@ def open_database(home: Settings) -> Iterator[Database]:
         database.close()
 
 
+def has_database(home: Settings) -> bool:
+    """Return whether the home has a database already; opening one makes it."""
+    return bool(ServeSettings.from_env().database) or (home.home / "refaug.db").exists()
+
+
 def record_act(home: Settings, action: str, subject: str, **details: Any) -> None:
     """Add what a command has done to the audit log, where the home has a database; commands make none for this."""
-    url = ServeSettings.from_env().database
-    if not url and not (home.home / "refaug.db").exists():
+    if not has_database(home):
         return
     from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415
 

@@ -112,7 +112,7 @@ class TrainingOptions:
         bool, typer.Option("--again", help="Train even if the published version was made of exactly this.")
     ] = False
 
-    def config(self, sizes: PresetSizes) -> TrainConfig:
+    def config(self, sizes: PresetSizes, workers: int = 1) -> TrainConfig:
         """Return the options that were typed, completed by the preset."""
         from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
         from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415  torch
@@ -127,6 +127,7 @@ class TrainingOptions:
             seed=self.seed,
             device=self.device,
             threads=self.threads or cores(),
+            workers=workers,
         )
 
     def start(self, sizes: PresetSizes) -> Any:

@@ -33,6 +33,14 @@ IndexOption = Annotated[
 RaterOption = Annotated[
     str | None, typer.Option("--rater", help="Rater that weighs them: name or name@version.", metavar="NAME")
 ]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="Find and rate references on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
+        metavar="ADDRESS",
+    ),
+]
 CountOption = Annotated[int, typer.Option("-k", help="How many references to find.", min=1, max=MAX_REFERENCES)]
 GoldOption = Annotated[str, typer.Option("--gold", help="What a gold weighs: one, or rated; none: golds play no part.")]
 ParrotOption = Annotated[
@@ -137,6 +145,12 @@ def _parrot(text: str) -> str | float:
         return text
 
 
+def require_searched(on: str | None, index: str | None) -> None:
+    """Raise Usage where a cluster is named and nothing is searched, which is what its machines would do."""
+    if on is not None and index is None:
+        raise Usage("--on without --index", remedy="--index NAME, whose references the cluster finds and rates")
+
+
 @contextmanager
 def open_index_and_rater(
     settings: Settings, index: str, rater: str | None, augment_settings: AugmentSettings, threads: int | None
@@ -156,19 +170,20 @@ def augment_sets(
     augment_settings: AugmentSettings,
     threads: int | None,
     progress: Progress,
+    *,
+    on: str | None = None,
 ) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
     """Return test sets with weighted references from an index, which their items say, and the provenance of these."""
-    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
-    with open_index_and_rater(settings, index, rater, augment_settings, threads) as (reference_index, weigher):
-        provenance = references_provenance(reference_index, weigher, augment_settings)
-        line = provenance.line
+    with open_references(settings, index, rater, augment_settings, threads, on) as source:
+        line = source.provenance.line
         augmented = {
             name: [
                 augmented_item if isinstance(augmented_item, BadItem) else with_provenance(augmented_item.item, line)
-                for augmented_item in augment(items, reference_index, weigher, augment_settings, progress)
+                for augmented_item in source.augment(items, progress)
             ]
             for name, items in sets.items()
         }
-    return augmented, provenance
+        return augmented, source.provenance

@@ -14,7 +14,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table, print_warning
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.studies.study_source import ProtocolOption, TasksArgument, read_study
+from refaug.cli.studies.study_source import ProtocolOption, StudySourceArgument, read_study
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -57,7 +57,7 @@ class AnalysisOptions:
 @with_options
 def report_command(
     context: typer.Context,
-    tasks: TasksArgument,
+    study: StudySourceArgument,
     *,
     protocol: ProtocolOption = None,
     analysis: AnalysisOptions,
@@ -73,8 +73,8 @@ def report_command(
 ) -> None:
     """Say what people think of each bot: means, pairs, strengths and agreement, with and without exclusions.
 
-    Intervals are over participants. With -m or --hybrid the same replies are scored, and how far each metric agrees
-    with these people stands beside.
+    A study of the home comes with its protocol. Intervals are over participants. With -m or --hybrid the same replies
+    are scored, and how far each metric agrees with these people stands beside.
     """
     from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
     from refaug.evaluation.studies.report.numbers import StudyAnalysis, study_report  # noqa: PLC0415  scipy
@@ -85,9 +85,9 @@ def report_command(
     if not hybrids.hybrid and (hybrids.vectors or hybrids.sentiment or hybrids.meaning):
         raise Usage("--vectors, --sentiment or --meaning without --hybrid", remedy="--hybrid NAME, or leave them out")
     judges = turns.judges(context.obj, models, threads)
-    study = read_study(tasks, protocol)
+    source = read_study(context.obj, study, protocol)
     settings = StudyAnalysis.of_protocol(
-        study.protocol,
+        source.protocol,
         level=analysis.level,
         draws=analysis.draws,
         seed=analysis.seed,
@@ -95,12 +95,12 @@ def report_command(
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         progress.stage("figures")
-        report = study_report(study.tasks, study.protocol, settings)
+        report = study_report(source.tasks, source.protocol, settings)
         if judges is not None or hybrids.hybrid:
-            counted = [task for task in study.tasks if settings.with_pilot or not task.pilot]
+            counted = [task for task in source.tasks if settings.with_pilot or not task.pilot]
             judged = [task for task in counted if task.participant not in report["exclusions"]["reasons"]]
             report["metrics"] = _metrics(
-                context.obj, judged, study.protocol, judges, hybrids, settings.level, progress, threads
+                context.obj, judged, source.protocol, judges, hybrids, settings.level, progress, threads
             )
         written = write_study_report(report, to) if to is not None else []
     if as_json:

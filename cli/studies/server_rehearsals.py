@@ -91,7 +91,7 @@ def rehearse_on_server(home: Settings, options: ServerOptions) -> None:
 def _run(
     database: Database, study: StoredStudy, rehearsal: ServerRehearsal, options: ServerOptions, *, is_quiet: bool
 ) -> None:
-    """Let the people in by an invitation of their own, which is revoked afterwards, whatever happens."""
+    """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
     from refaug.service.studies.invites import InviteStore  # noqa: PLC0415
     from refaug.service.studies.study_records import bots_of_task  # noqa: PLC0415

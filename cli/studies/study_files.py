@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_facts, print_json
-from refaug.cli.studies.study_source import ProtocolOption, TasksArgument, read_study
+from refaug.cli.studies.study_source import ProtocolOption, StudySourceArgument, read_study
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 
@@ -34,7 +34,8 @@ class ExportChoice(StrEnum):
 
 
 def export_command(
-    tasks: TasksArgument,
+    context: typer.Context,
+    study: StudySourceArgument,
     *,
     form: Annotated[
         ExportChoice,
@@ -57,14 +58,14 @@ def export_command(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.", metavar="FILE")] = None,
 ) -> None:
-    """Write a study in the format of another command or program."""
+    """Write a study in the format of another command or program; a study of the home comes with its protocol."""
     from refaug.evaluation.studies.exports.formats import ExportFormat, export_study  # noqa: PLC0415  scipy
 
-    if kept and protocol is None:
+    source = read_study(context.obj, study, protocol)
+    if kept and source.protocol is None:
         raise Usage("--kept without the rules", remedy="--protocol FILE")
-    study = read_study(tasks, protocol)
     pieces = export_study(
-        study.tasks, study.protocol, ExportFormat(form.value), question=question, kept_only=kept, with_pilot=pilot
+        source.tasks, source.protocol, ExportFormat(form.value), question=question, kept_only=kept, with_pilot=pilot
     )
     _write(pieces, output)
 
@@ -84,7 +85,8 @@ def import_command(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Tasks as refaug studies export writes them, or rated conversations; compressed or not; - for stdin.",
+            help="Tasks as refaug studies export writes them, rated conversations, or CSV with the columns of "
+            "neural_chat_web; - for stdin.",
             metavar="FILE",
         ),
     ],
@@ -127,12 +129,15 @@ def import_command(
 
 
 def _imported(path: Path, study: str, name: str) -> ImportedStudy:
+    from refaug.evaluation.studies.imports.chat_rows import imported_chat_rows, is_chat_rows  # noqa: PLC0415
     from refaug.evaluation.studies.imports.rated_conversations import (  # noqa: PLC0415  pydantic
         ImportedStudy,
         imported_conversations,
     )
     from refaug.evaluation.studies.records import read_tasks, task_order  # noqa: PLC0415
 
+    if is_chat_rows(path):
+        return imported_chat_rows(path, study=study, shown_name=name)
     if _is_tasks(path, name):
         return ImportedStudy(protocol=None, tasks=tuple(sorted(read_tasks(path, shown_name=name), key=task_order)))
     return imported_conversations(path, study=study, shown_name=name)

@@ -15,7 +15,6 @@ from typing import Any
 import refaug_client
 from refaug_client._api import items as request_types
 from refaug_client._api.models import (
-    access,
     artefacts,
     base,
     evaluations,
@@ -27,6 +26,7 @@ from refaug_client._api.models import (
     scores,
     server,
     sets,
+    studies,
 )
 from refaug_client._core import errors
 from refaug_client._scorer import pending, rewards, scorer
@@ -39,12 +39,12 @@ RESULTS = (
     scored_item,
     scores,
     sets,
+    studies,
     evaluations,
     logs,
     artefacts,
     jobs,
     server,
-    access,
 )
 INTEGRATIONS = Path(refaug_client.__file__).parent / "integrations"
 _HEAD = """# The library `refaug_client`

@@ -28,6 +28,7 @@ _RULES = (
 _DOCSTRINGS = {
     "client.py": "The client for threads",
     "bots.py": "Calls of bots, for threads",
+    "studies.py": "Studies with people, for threads",
     "stored_bots.py": "Stored bots, for threads",
     "score_documents.py": "Calls of scores, for threads",
     "server.py": "Calls about the server, for threads",

@@ -8,6 +8,7 @@ replica as well, and the first answer counts; so a call must be one that may run
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +30,19 @@ _HEDGE_FACTOR: Final = 4.0  # times what the call was expected to take
 _MOST_HEDGE_S: Final = 0.5  # beyond what was expected
 _SHARES: Final = (0.5, 0.05)  # of a quicker and a slower call in the moving average of times: the first ones are slow
 _REOPEN_S: Final = 2.0  # before an object that could not be made is tried again
+_LEASE_S: Final = 60.0  # without any call
+_TOUCH_S: Final = 5.0  # between two calls that say that an actor is still wanted
 
 
 log = logging.getLogger(__name__)
 
 
 class ActorHost:
-    """The process of an actor: it makes the object, and calls its methods."""
+    """The process of an actor: it makes the object, and calls its methods.
+
+    It ends a minute after the process that has started it is gone or wants it no more: Ray ends such actors, too, but
+    not those that were there before the head was lost and came back, nor all of those that are just starting again.
+    """
 
     def __init__(self, factory: str, arguments: Mapping[str, Any], shared: Any = None) -> None:
         self._factory, self._arguments, self._shared = factory, arguments, shared
@@ -43,14 +50,34 @@ class ActorHost:
         self._object: Any = None
         self._failure: Failure | None = None
         self._again_at = 0.0
+        self._calls, self._heard_at = 0, time.monotonic()
+        self._counter = threading.Lock()
+        threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True).start()
+
+    def touch(self) -> None:
+        """Say that the actor is still wanted, without opening its object."""
+        with self._counter:
+            self._heard_at = time.monotonic()
 
     def call(self, method: str, arguments: Sequence[Any], shared: Any = None) -> Any:
         """Call a method; an error of refaug's own is returned as a Failure. `shared` is the last argument."""
         further = () if shared is None else (shared,)
+        with self._counter:
+            self._calls += 1
         try:
             return getattr(self._opened(), method)(*arguments, *further)
         except RefaugError as error:
             return Failure.of(error)
+        finally:
+            with self._counter:
+                self._calls, self._heard_at = self._calls - 1, time.monotonic()
+
+    def _end_when_forgotten(self) -> None:
+        while True:
+            time.sleep(_PROBE_S)
+            with self._counter:
+                if not self._calls and time.monotonic() - self._heard_at > _LEASE_S:
+                    os._exit(0)
 
     def _opened(self) -> Any:
         """Return the object; one that could not be made is tried again after a while."""
@@ -120,6 +147,30 @@ class Replicas:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedReplicas:
+    """Replicas of one process as others of the cluster get them; they end with that process."""
+
+    name: str
+    handles: tuple[Any, ...]
+    nodes: tuple[ClusterNode, ...]
+
+    @classmethod
+    def of(cls, replicas: Replicas) -> SharedReplicas:
+        """Take replicas apart."""
+        members = replicas.members
+        return cls(
+            name=replicas.name,
+            handles=tuple(member.handle for member in members),
+            nodes=tuple(member.node for member in members),
+        )
+
+    def opened(self) -> Replicas:
+        """Return them for calls of this process."""
+        members = [Replica(handle, node) for handle, node in zip(self.handles, self.nodes, strict=True)]
+        return Replicas(name=self.name, members=members)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ActorCall:
     """A call of one of several objects: which, the method, and its arguments; `shared` is a value or a reference."""
 
@@ -148,7 +199,8 @@ class Actors:
         self._observe = observe
         self._cluster, self._ray, self._timeout_s = cluster, cluster.ray, timeout_s
         self._host = cluster.ray.remote(ActorHost)
-        self._watched = list[Replicas]()
+        self._started, self._watched = list[Replicas](), list[Replicas]()
+        self._touched_at = 0.0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -177,19 +229,27 @@ class Actors:
             )
             handle = host.remote(name_of(factory), dict(arguments), *(() if shared is None else (shared,)))
             members.append(Replica(handle, node))
-        return Replicas(name=name, members=members)
+        replicas = Replicas(name=name, members=members)
+        with self._lock:
+            self._started.append(replicas)
+            self._start_watching()
+        return replicas
 
     def watch(self, replicas: Sequence[Replicas]) -> None:
         """Ask these from now on whether they live."""
         with self._lock:
             self._watched += replicas
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._probe_all, name="replicas", daemon=True)
-                self._thread.start()
+            self._start_watching()
+
+    def _start_watching(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._probe_all, name="replicas", daemon=True)
+            self._thread.start()
 
     def end(self, replicas: Sequence[Replicas]) -> None:
         """End the processes of these."""
         with self._lock:
+            self._started = [started for started in self._started if started not in replicas]
             self._watched = [watched for watched in self._watched if watched not in replicas]
         for of_object in replicas:
             for member in of_object.members:
@@ -288,6 +348,7 @@ class Actors:
 
     def _probe_all(self) -> None:
         while not self._is_over.wait(_PROBE_S):
+            self._touch_all()
             with self._lock:
                 members = [(replicas.name, member) for replicas in self._watched for member in replicas.members]
             for name, member in members:
@@ -298,6 +359,19 @@ class Actors:
                         return
                     member.probe = None
                     member.note(name, _why(error))
+
+    def _touch_all(self) -> None:
+        """Tell all actors that they are wanted, also those that still open what they hold."""
+        if time.monotonic() - self._touched_at < _TOUCH_S:
+            return
+        self._touched_at = time.monotonic()
+        with self._lock:
+            members = [member for replicas in self._started for member in replicas.members]
+        for member in members:
+            try:
+                member.handle.touch.remote()
+            except Exception:  # noqa: BLE001  of a cluster whose head is gone: the probe says so
+                return
 
     def _probe(self, name: str, member: Replica) -> None:
         """Take the answer to the last question, if there is one, and ask again."""

@@ -34,6 +34,11 @@ class Failure:
         raise kind(self.message, remedy=self.remedy)
 
 
+def machine_name() -> str:
+    """Return the name of the machine that this process runs on, for messages."""
+    return socket.gethostname()
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name under which a process of the cluster finds a function of refaug."""
     return f"{function.__module__}:{function.__qualname__}"
@@ -52,7 +57,7 @@ def call(function: str, arguments: Mapping[str, Any], shared: Any = None) -> Any
     except RefaugError as error:
         return Failure.of(error)
     except OSError as error:
-        where = f"{error.filename or name} on {socket.gethostname()}"
+        where = f"{error.filename or name} on {machine_name()}"
         if (full := storage_full(error, where)) is None:
             raise
         return Failure.of(full)

@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -61,6 +61,20 @@ def connect(address: str) -> Iterator[Cluster]:
         ray.shutdown()
 
 
+def joined_cluster() -> Cluster:
+    """Return the cluster that a task of it runs on."""
+    import ray  # noqa: PLC0415  a task of a cluster has it
+
+    return Cluster(ray, AUTO)
+
+
+def joined_address() -> str:
+    """Return the address of the machine that a task of a cluster runs on, as others of the cluster reach it."""
+    import ray  # noqa: PLC0415  a task of a cluster has it
+
+    return str(ray.util.get_node_ip_address())
+
+
 def _set_environment(address: str) -> None:
     """Set what Ray reads when it is imported."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -101,6 +115,11 @@ def _start(ray: Any, address: str) -> None:
     except ConnectionError as error:
         if "InvalidAuthToken" in str(error.__cause__):
             raise _no_token(address) from error
+        if "resolve node to connect to" in str(error.__cause__):
+            raise Unavailable(
+                f"this machine does not belong to the cluster at {address}",
+                remedy=f"ray start --address {address} adds it; with --num-cpus 0 it takes no tasks",
+            ) from error
         raise Unavailable(
             f"no cluster answers at {address}: {error}", remedy="ray status on the head says its address"
         ) from error
@@ -212,23 +231,25 @@ class Cluster:
     def run(
         self,
         function: Callable[..., Any],
-        arguments: Sequence[Mapping[str, Any]],
+        arguments: Iterable[Mapping[str, Any]],
         *,
         threads: int = 1,
         memory: int = 0,
         shared: Any = None,
         look: Callable[[], None] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:
+        at_once: int = _AT_ONCE,
+    ) -> Generator[tuple[int, Any]]:
         """Call a function with each of these arguments on the cluster; yield number and result as they come.
 
         A machine has as many calls at once as its cores and its memory allow. The first error ends all of it: other
-        tasks are stopped; so does one that `look` raises, which is called every few seconds.
+        tasks are stopped; so does one that `look` raises, which is called every few seconds. Arguments are taken as
+        tasks are submitted: `at_once` for each core.
         """
-        if not arguments:
+        if isinstance(arguments, Sequence) and not arguments:
             return
         self.require_room(threads, memory)
         waiting, running = iter(enumerate(arguments)), dict[Any, int]()
-        most, alone_since = _AT_ONCE * sum(node.cores for node in self.nodes()), time.monotonic()
+        most, alone_since = at_once * sum(node.cores for node in self.nodes()), time.monotonic()
         try:
             while True:
                 while len(running) < most and (following := next(waiting, None)) is not None:

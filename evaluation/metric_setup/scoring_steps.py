@@ -6,11 +6,10 @@ ScoringSteps       choose the metrics, bind them to their models, score
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
@@ -31,6 +30,7 @@ from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.model_metrics import OpenModels
+    from refaug.evaluation.scoring.augmentation import Augmented
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
 
@@ -50,14 +50,69 @@ def open_index_and_rater(
     from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
     from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
 
+    require_named_rater(rater, settings)
+    weigher = open_rater(home, rater, threads=threads) if rater is not None else None
+    with open_index(home, index, threads=threads) as reference_index:
+        yield reference_index, weigher
+
+
+def require_named_rater(rater: str | None, settings: AugmentSettings) -> None:
+    """Raise Usage where something is to be rated and no rater is named."""
     if settings.needs_rater and rater is None:
         raise Usage(
             "something is to be rated, and no rater is named",
             remedy="--rater NAME, or --reference-weights one --parrot off",
         )
-    weigher = open_rater(home, rater, threads=threads) if rater is not None else None
-    with open_index(home, index, threads=threads) as reference_index:
-        yield reference_index, weigher
+
+
+class ReferenceSource(Protocol):
+    """An index and a rater that are open: weighted references for items."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """What signatures say of the references."""
+
+    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
+        """Yield every item with further references, in the order given."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocalReferences:
+    """Index and rater in this process."""
+
+    index: ReferenceIndex
+    rater: Rater | None
+    settings: AugmentSettings
+
+    @property
+    def provenance(self) -> Provenance:
+        """What signatures say of the references."""
+        from refaug.evaluation.scoring.augmentation import references_provenance  # noqa: PLC0415  torch
+
+        return references_provenance(self.index, self.rater, self.settings)
+
+    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
+        """Yield every item with further references, in the order given."""
+        from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415  torch
+
+        return augment(items, self.index, self.rater, self.settings, progress)
+
+
+@contextmanager
+def open_references(
+    home: Settings, index: str, rater: str | None, settings: AugmentSettings, threads: int | None, on: str | None = None
+) -> Iterator[ReferenceSource]:
+    """Open index and rater, in this process or, with the address of a cluster, there."""
+    if on is None:
+        with open_index_and_rater(home, index, rater, settings, threads) as (opened, weigher):
+            yield LocalReferences(index=opened, rater=weigher, settings=settings)
+        return
+    require_named_rater(rater, settings)
+    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+    from refaug.evaluation.metric_setup.on_cluster.references import cluster_references  # noqa: PLC0415  torch
+
+    with connect(on) as cluster, cluster_references(cluster, home, index, rater, settings, threads) as references:
+        yield references
 
 
 def find_references(
@@ -69,20 +124,26 @@ def find_references(
     threads: int | None,
     progress: Progress,
     opener: IndexOpener | None = None,
+    *,
+    on: str | None = None,
 ) -> tuple[list[Item | BadItem], Provenance]:
     """Return items with weighted references from an index, and the provenance of the references.
 
-    `opener` opens index and rater, such as those that a server has open; else they are opened for this call.
+    `opener` opens index and rater, such as those that a server has open; else they are opened for this call, on a
+    cluster if `on` is the address of one.
     """
-    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415  torch
-
-    opener = opener or partial(open_index_and_rater, home, threads=threads)
-    with opener(index, rater, settings) as (reference_index, weigher):
+    with ExitStack() as stack:
+        source: ReferenceSource
+        if opener is None:
+            source = stack.enter_context(open_references(home, index, rater, settings, threads, on))
+        else:
+            opened, weigher = stack.enter_context(opener(index, rater, settings))
+            source = LocalReferences(index=opened, rater=weigher, settings=settings)
         augmented = [
             augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
-            for augmented_item in augment(items, reference_index, weigher, settings, progress)
+            for augmented_item in source.augment(items, progress)
         ]
-        return augmented, references_provenance(reference_index, weigher, settings)
+        return augmented, source.provenance
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final
 from refaug.core.text.characters import make_printable
 
 # What begins a text that a spreadsheet would compute; the last four are the same signs in full width.
-_FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_text(columns: Sequence[str] | None, rows: Iterable[Sequence[object]]) -> str:
@@ -29,5 +29,5 @@ def csv_text(columns: Sequence[str] | None, rows: Iterable[Sequence[object]]) ->
 def _cell(content: object) -> object:
     if isinstance(content, str):
         text = make_printable(content)
-        return f"'{text}" if content.startswith(_FORMULA_SIGNS) else text
+        return f"'{text}" if content.startswith(FORMULA_SIGNS) else text
     return float(content) if isinstance(content, float) else content  # numpy's floats would be written otherwise

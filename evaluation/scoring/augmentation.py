@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
@@ -24,7 +24,10 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import WITHOUT_GOLD, Candidate, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
-_BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
+BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
+# Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and
+# are the same to the last bit wherever it is rated.
+BLOCK_SIZE: Final = 5 * BATCH_SIZE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,22 +84,44 @@ def augment(
     An item without an utterance, or without a gold where one is needed, keeps the references that it came with. At the
     end a warning tells of test pairs in a language that the rater does not know.
     """
-    if settings.needs_rater and rater is None:
-        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+    require_rater(rater, settings)
     require_preset_index(index, settings)
     progress = progress or Silent()
     progress.stage("references", None, "items")
     coverage = Coverage()
-    for batch in _batches(items):
-        usable = [item for item in batch if isinstance(item, Item)]
-        if rater is not None and settings.needs_rater:
-            coverage += rater.coverage([text for item in usable for text in own_texts(item)])
-        augmented = iter(_rate_all(retrieve(usable, index, settings), rater, settings))
-        for test_item in batch:
-            yield next(augmented) if isinstance(test_item, Item) else test_item
-        progress.advance(len(batch))
+    for batch in augmented_batches(items, index, rater, settings):
+        coverage += batch.coverage
+        yield from batch.items
+        progress.advance(len(batch.items))
     if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
         progress.warn(warning)
+
+
+def require_rater(rater: Rater | None, settings: AugmentSettings) -> None:
+    """Raise Usage where something is to be rated without a rater."""
+    if settings.needs_rater and rater is None:
+        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+
+
+class AugmentedBatch(NamedTuple):
+    """Some neighbouring items with their references, and how the rater's tokenizer cuts their own texts."""
+
+    items: list[Augmented | BadItem]
+    coverage: Coverage
+
+
+def augmented_batches(
+    items: Iterable[Item | BadItem], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
+) -> Iterator[AugmentedBatch]:
+    """Yield items with further references, batch by batch, in the order given."""
+    for number, batch in enumerate(_batches(items)):
+        usable, coverage = [item for item in batch if isinstance(item, Item)], Coverage()
+        if rater is not None and settings.needs_rater:
+            if number % (BLOCK_SIZE // BATCH_SIZE) == 0:
+                rater.forget_texts()
+            coverage = rater.coverage([text for item in usable for text in own_texts(item)])
+        augmented = iter(_rate_all(retrieve(usable, index, settings), rater, settings))
+        yield AugmentedBatch([next(augmented) if isinstance(one, Item) else one for one in batch], coverage)
 
 
 def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:
@@ -115,7 +140,7 @@ def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
     batch = list[Item | BadItem]()
     for test_item in items:
         batch.append(test_item)
-        if len(batch) == _BATCH_SIZE:
+        if len(batch) == BATCH_SIZE:
             yield batch
             batch = []
     if batch:

@@ -7,8 +7,9 @@ r"""What participants did, a task a line of JSON: the records that stores yield,
                                           "vote": null}]}],
      "answers": {"quality": 4}, "seconds": 61.5, "started": "…", "ended": "…", "excluded": null}
 
-The keys stand in this order, and `skip_reason`, `item`, `labels` and `names_bot` only where they say something: reading
-a file and writing its tasks gives the same bytes. Times are ISO 8601 in UTC with milliseconds.
+The keys stand in this order, and `skip_reason`, `item`, `labels`, `names_bot` and, at the end, `decisions` only where
+they say something: reading a file and writing its tasks gives the same bytes. Times are ISO 8601 in UTC with
+milliseconds.
 """
 
 from __future__ import annotations
@@ -129,6 +130,18 @@ class TaskSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDecision:
+    """What an operator decided about a question of the task's item: the key by its name, and when."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _FORBID
+
+    value: int | float | str
+    note: str = ""
+    by: str = ""
+    at: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyTask:
     """What one participant did in one task, and whether a rule of the protocol excludes it."""
 
@@ -152,6 +165,7 @@ class StudyTask:
     started: Time | None = None
     ended: Time | None = None
     excluded: str | None = None
+    decisions: dict[str, TaskDecision] | None = None  # by question, of all tasks about the same thing
 
     @property
     def is_done(self) -> bool:
@@ -204,7 +218,15 @@ class StudyTask:
             "started": self.started,
             "ended": self.ended,
             "excluded": self.excluded,
+            **({} if self.decisions is None else {"decisions": _decisions_json(self.decisions)}),
         }
+
+
+def _decisions_json(decisions: Mapping[str, TaskDecision]) -> dict[str, Any]:
+    return {
+        question: {"value": decision.value, "note": decision.note, "by": decision.by, "at": decision.at}
+        for question, decision in decisions.items()
+    }
 
 
 def _turn_json(turn: TaskTurn) -> dict[str, Any]:

@@ -50,7 +50,7 @@ from refaug.indexer.tokens.vocabulary import Vocabulary
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 if TYPE_CHECKING:
-    from refaug.indexer.search.on_cluster.fleet import ShardFleet, ShardHosts
+    from refaug.indexer.search.on_cluster.fleet import FleetOpener, OpenShards
 
 _LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
 _LEAST_TO_SPLIT: Final = 128  # test pairs; with fewer, threads cost twice the CPU time and save no time
@@ -102,7 +102,7 @@ class ReferenceIndex:
     sources: Sources
     held: HeldVersion | None
     threads: int = 1
-    fleet: ShardFleet | None = None  # the segments, where they are open on a cluster
+    fleet: OpenShards | None = None  # the segments, where they are open on a cluster
 
     @classmethod
     def open(cls, places: Places, spec: str, *, threads: int = 1, hashed: bool = False) -> Self:
@@ -126,7 +126,7 @@ class ReferenceIndex:
         return replace(opened, held=held)
 
     @classmethod
-    def open_on(cls, places: Places, spec: str, hosts: ShardHosts, *, threads: int = 1) -> Self:
+    def open_on(cls, places: Places, spec: str, hosts: FleetOpener, *, threads: int = 1) -> Self:
         """Open a version whose segments are searched on a cluster; this process embeds, and merges the results.
 
         It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.

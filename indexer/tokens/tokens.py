@@ -255,6 +255,27 @@ class WordCounts:
         self._lengths.frombytes((ends - starts).tobytes())
         self.total += codes.size
 
+    def spelled(self) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+        """Return all words and their counts."""
+        return self._words(), self._counts[: len(self)]
+
+    def add_counts(self, words: pa.LargeStringArray, counts: NDArray[np.int64]) -> None:
+        """Add words that were counted elsewhere."""
+        content, bounds = _content(words)
+        starts, ends = bounds[:-1], bounds[1:]
+        known_count = len(self._table)
+        codes = self._table.codes(_hash_tokens(content, starts, ends), grow=True)
+        if len(self._table) > self._counts.size:
+            self._counts = np.concatenate([self._counts, np.zeros(len(self._table), np.int64)])
+        np.add.at(self._counts, codes, counts)
+        _, firsts = np.unique(codes, return_index=True)
+        new = firsts[codes[firsts] >= known_count]
+        spellings = np.empty(int((ends[new] - starts[new]).sum()), np.uint8)
+        copy_all(content, starts[new], ends[new], spellings)
+        self._spellings += spellings.tobytes()
+        self._lengths.frombytes((ends[new] - starts[new]).tobytes())
+        self.total += int(counts.sum())
+
     def most_common(self, *, min_count: int = 1, max_words: int | None = None) -> tuple[list[str], Places]:
         """Return the words and their counts: by descending frequency, then by code points."""
         if max_words is not None and max_words < 1:

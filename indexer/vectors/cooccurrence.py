@@ -12,7 +12,7 @@ Sums are integers, in units of 2^-32, so neither budget nor batches change the r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, write_json
+from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.vectors import cooccurrence_kernels as kernels
 
 UNIT: Final = 2.0**-32  # of the integer sums
 _MANIFEST: Final = "cooccurrences.json"
+_RUN: Final = "run"
 _FILES: Final = {"rows": np.int32, "columns": np.int32, "values": np.float32}
 _BYTES_A_PLACE: Final = 4 + 2 + 8  # packed, its reach, its place in the list of its word
 _FEWEST_PLACES: Final = 64  # a chunk holds at least so many, however small the budget
@@ -77,7 +79,7 @@ class Cooccurrences:
         return cls(words=words, fingerprint=str(manifest.get("fingerprint")), **arrays)
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """Some of the matrix's entries, in order."""
 
     rows: NDArray[np.int32]
@@ -92,10 +94,7 @@ def count_cooccurrences(
     batches: Iterable[Batch], words: int, settings: CooccurrenceSettings, folder: Path, progress: Progress
 ) -> Cooccurrences:
     """Count the words 0 … words − 1 in texts of codes; unknown words, which have negative codes, are removed first."""
-    if words < 2:
-        raise BadInput(f"a vocabulary of {words} words has no pairs", remedy="lower the count that a word must reach")
-    make_folder(folder)
-    (folder / _MANIFEST).unlink(missing_ok=True)
+    begin_counts(words, folder)
     with ExitStack() as files:
         pieces = _matrix(batches, words, settings, _Runs(folder / "runs", words, files), progress)
         _write(pieces, words, settings, folder, files)
@@ -103,9 +102,64 @@ def count_cooccurrences(
     return Cooccurrences.open(folder)
 
 
+def begin_counts(words: int, folder: Path) -> None:
+    """Make a folder ready for the counts of a vocabulary."""
+    if words < 2:
+        raise BadInput(f"a vocabulary of {words} words has no pairs", remedy="lower the count that a word must reach")
+    make_folder(folder)
+    (folder / _MANIFEST).unlink(missing_ok=True)
+
+
+def write_cooccurrences(
+    pieces: Iterable[Entries], words: int, settings: CooccurrenceSettings, folder: Path
+) -> Cooccurrences:
+    """Write sums that were counted elsewhere, all of them and in order."""
+    begin_counts(words, folder)
+    with ExitStack() as files:
+        _write(pieces, words, settings, folder, files)
+    return Cooccurrences.open(folder)
+
+
+def count_into_run(
+    batches: Iterable[Batch], words: int, settings: CooccurrenceSettings, folder: Path, progress: Progress
+) -> None:
+    """Count some of all texts into a run, which `add_runs` adds to the runs of other texts."""
+    with ExitStack() as files:
+        pieces = _matrix(batches, words, settings, _Runs(folder / "runs", words, files), progress)
+        _Runs(folder / _RUN, words, files).add(pieces)
+    remove_tree(folder / "runs")
+
+
+def run_lengths(folder: Path) -> NDArray[np.int64]:
+    """Return the number of entries of each row of a run."""
+    lengths: NDArray[np.int64] = np.diff(map_array(folder / _RUN / "starts.npy", np.int64)[0])
+    return lengths
+
+
+def add_runs(folders: Sequence[Path], first: int, last: int) -> Iterator[Entries]:
+    """Yield the sum of rows first … last − 1 of all runs, in pieces that are valid until the next one."""
+    columns, sums, starts = list[NDArray[np.int32]](), list[NDArray[np.uint64]](), list[NDArray[np.int64]]()
+    words, before = 0, 0
+    for folder in folders:
+        of_run = map_array(folder / _RUN / "starts.npy", np.int64)[0]
+        words, (begin, end) = len(of_run) - 1, of_run[[first, last]].tolist()
+        columns.append(map_array(folder / _RUN / "columns.npy", np.int32)[begin:end])
+        sums.append(map_array(folder / _RUN / "sums.npy", np.uint64)[begin:end])
+        starts.append(of_run[first : last + 1] - begin + before)
+        before += end - begin
+    runs = (frozen(np.concatenate(columns)), frozen(np.concatenate(sums)), frozen(np.stack(starts)))
+    merged_row, row = _MatrixRow(words), 0
+    while row < last - first:
+        row, written, _ = kernels.merge_rows(
+            *runs, _ENTRIES_A_CALL, row, merged_row.sums, merged_row.marks, *merged_row.out
+        )
+        entries = merged_row.written_entries(written)
+        yield entries._replace(rows=entries.rows + np.int32(first))
+
+
 def _matrix(
     batches: Iterable[Batch], words: int, settings: CooccurrenceSettings, runs: _Runs, progress: Progress
-) -> Iterator[_Entries]:
+) -> Iterator[Entries]:
     """Yield all entries in order, in pieces that are valid until the next one."""
     progress.stage("co-occurrences", unit="words")
     chunk = _Chunk(words, settings)
@@ -125,7 +179,7 @@ def _matrix(
 
 
 def _write(
-    pieces: Iterable[_Entries], words: int, settings: CooccurrenceSettings, folder: Path, files: ExitStack
+    pieces: Iterable[Entries], words: int, settings: CooccurrenceSettings, folder: Path, files: ExitStack
 ) -> None:
     """Write the matrix, and its manifest last."""
     hashes = {name: hashlib.sha256() for name in _FILES}
@@ -151,11 +205,11 @@ class _MatrixRow:
         room = max(_ENTRIES_A_CALL, size)
         self.sums = np.zeros(size, np.uint64)
         self.marks = np.zeros(size // kernels.COLUMNS_A_MARK, np.uint8)
-        self.out = _Entries(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint64))
+        self.out = Entries(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint64))
 
-    def written_entries(self, count: int) -> _Entries:
+    def written_entries(self, count: int) -> Entries:
         """Return the entries that a kernel wrote; valid until the next call."""
-        return _Entries(self.out.rows[:count], self.out.columns[:count], self.out.sums[:count])
+        return Entries(self.out.rows[:count], self.out.columns[:count], self.out.sums[:count])
 
 
 class _Chunk:
@@ -188,7 +242,7 @@ class _Chunk:
         self._used = 0
         self._counts[:] = 0
 
-    def entries(self, progress: Progress) -> Iterator[_Entries]:
+    def entries(self, progress: Progress) -> Iterator[Entries]:
         """Yield the matrix of the texts, in pieces that are valid until the next one."""
         starts = np.concatenate(([0], np.cumsum(self._counts)))
         places, at = self._list_places(starts), np.zeros(2, np.int64)
@@ -224,7 +278,7 @@ class _Runs:
         self._folder, self._words, self._files = folder, words, files
         self.count, self.entries = 0, 0
 
-    def add(self, pieces: Iterable[_Entries]) -> None:
+    def add(self, pieces: Iterable[Entries]) -> None:
         """Append a matrix on disk."""
         if self.count == 0:
             self._start()
@@ -248,7 +302,7 @@ class _Runs:
     def _writer(self, name: str, dtype: DTypeLike, *, width: int | None = None) -> NpyWriter:
         return self._files.enter_context(NpyWriter(self._folder / f"{name}.npy", dtype, width=width))
 
-    def merge(self, progress: Progress) -> Iterator[_Entries]:
+    def merge(self, progress: Progress) -> Iterator[Entries]:
         """Yield the sum of all matrices, in pieces that are valid until the next one."""
         columns, sums, starts = (_close_and_map(writer) for writer in (self._columns, self._sums, self._starts))
         merged_row, row = _MatrixRow(self._words), 0

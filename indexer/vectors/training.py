@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,14 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for, save_tokenizer
 from refaug.indexer.tokens.tokens import Splitter, WordCounts, WordTable
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
+from refaug.indexer.vectors.coverage import CoverageCounter, VectorCoverage
 from refaug.indexer.vectors.glove import GloveSettings, OnEpoch, train_glove
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
+
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
+    from refaug.indexer.vectors.on_cluster.counting import ClusterCounting
 
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
@@ -54,21 +59,6 @@ class VectorsOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorCoverage:
-    """How many tokens and texts the vectors cover."""
-
-    tokens: int
-    known_tokens: int
-    texts: int
-    without_vector: int  # texts with no known word, which cannot be found by their vector
-
-    @property
-    def share(self) -> float:
-        """The covered share of the tokens."""
-        return self.known_tokens / self.tokens if self.tokens else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class StoredVectors:
     """A finished version of word vectors."""
 
@@ -92,8 +82,11 @@ def train_vectors(
     on_epoch: OnEpoch = lambda _epoch, _loss: None,
     *,
     again: bool = False,
+    cluster: Cluster | None = None,
 ) -> StoredVectors:
     """Count words and their neighbours, train, and publish; an interrupted training continues after its last epoch.
+
+    On a cluster words and neighbours are counted by tasks; the vectors are the same, and trained here.
 
     If the published vectors were trained on exactly these inputs, they are returned as they are, unless `again` is
     set.
@@ -107,7 +100,7 @@ def train_vectors(
             Stages.of(places.cache, f"vectors-{order.name}", inputs).drop()  # remains of an interrupted clean-up
             return published
         stages = Stages.of(places.cache, f"vectors-{order.name}", inputs)
-        learned = learn_vectors(stages, logs, tokenizer, order, progress, on_epoch)
+        learned = learn_vectors(stages, logs, tokenizer, order, progress, on_epoch, cluster=cluster)
         details = {**learned.details, "at": now(), "inputs": input_hash}
         folder = stages.folder / "version"
         remove_tree(folder)
@@ -130,15 +123,19 @@ def learn_vectors(
     order: VectorsOrder,
     progress: Progress,
     on_epoch: OnEpoch = lambda _epoch, _loss: None,
+    *,
+    cluster: Cluster | None = None,
 ) -> LearnedVectors:
     """Count words and their neighbours, and train, in the folder of the stages; finished stages are not repeated."""
     texts = _TurnReader(logs, tokenizer)
-    counted = stages.run("words", lambda: _count_words(stages.folder, texts, order, progress))
+    machines = None if cluster is None else _counting(cluster, stages, logs, tokenizer, order, progress)
+    counted = stages.run("words", lambda: _count_words(stages.folder, texts, order, progress, machines))
     words = (stages.folder / _WORDS).read_bytes().decode().split("\n")[:-1]
-    table = WordTable.of(words)
     seen = stages.run(
-        "co-occurrences", lambda: _count_neighbours(stages.folder, texts, table, len(words), order, progress)
+        "co-occurrences", lambda: _count_neighbours(stages.folder, texts, words, order, progress, machines)
     )
+    if machines is not None:
+        machines.clear()
     trained = train_glove(
         Cooccurrences.open(stages.folder), order.glove, stages.folder / "training", progress, on_epoch
     )
@@ -163,6 +160,19 @@ def learn_vectors(
         "seconds": stages.seconds,
     }
     return LearnedVectors(vectors, details)
+
+
+def _counting(
+    cluster: Cluster,
+    stages: Stages,
+    logs: Sequence[StoredLog],
+    tokenizer: Tokenizer,
+    order: VectorsOrder,
+    progress: Progress,
+) -> ClusterCounting:
+    from refaug.indexer.vectors.on_cluster.counting import ClusterCounting  # noqa: PLC0415  only on clusters
+
+    return ClusterCounting.begin(cluster, stages, logs, tokenizer, order.cooccurrence, progress)
 
 
 def _inputs(order: VectorsOrder, logs: Sequence[StoredLog], tokenizer: Tokenizer) -> Mapping[str, Any]:
@@ -215,11 +225,16 @@ class _TurnReader:
                 yield tokens.hashes, tokens.offsets
 
 
-def _count_words(folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress) -> Mapping[str, Any]:
+def _count_words(
+    folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress, machines: ClusterCounting | None
+) -> Mapping[str, Any]:
     counts = WordCounts()
-    progress.stage("counting words", texts.pairs, "pairs")
-    for _ in texts.hashes(progress, counts):
-        pass
+    if machines is None:
+        progress.stage("counting words", texts.pairs, "pairs")
+        for _ in texts.hashes(progress, counts):
+            pass
+    else:
+        machines.count_words(counts)
     words, numbers = counts.most_common(min_count=order.min_count, max_words=order.max_words)
     frequent = [(word, number) for word, number in zip(words, numbers.tolist(), strict=True) if "\n" not in word]
     if len(frequent) < 2:
@@ -235,36 +250,22 @@ def _count_words(folder: Path, texts: _TurnReader, order: VectorsOrder, progress
 
 
 def _count_neighbours(
-    folder: Path, texts: _TurnReader, table: WordTable, words: int, order: VectorsOrder, progress: Progress
+    folder: Path,
+    texts: _TurnReader,
+    words: Sequence[str],
+    order: VectorsOrder,
+    progress: Progress,
+    machines: ClusterCounting | None,
 ) -> Mapping[str, Any]:
     """Count co-occurrences, and measure the vocabulary's coverage of the logs."""
-    counter = _CoverageCounter(words)
-    batches = (counter.codes(table, *batch) for batch in texts.hashes(progress))
-    cooccurrences = count_cooccurrences(batches, words, order.cooccurrence, folder, progress)
-    return {"entries": len(cooccurrences), "coverage": asdict(counter.coverage)}
-
-
-class _CoverageCounter:
-    """Turns words into codes and counts how many of them are known."""
-
-    def __init__(self, words: int) -> None:
-        self._words = words
-        self.coverage = VectorCoverage(tokens=0, known_tokens=0, texts=0, without_vector=0)
-
-    def codes(
-        self, table: WordTable, hashes: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the codes of a batch, −1 for an unknown word."""
-        codes = table.codes(hashes)
-        known_before = np.concatenate([[0], np.cumsum(codes >= 0)])
-        before = self.coverage
-        self.coverage = VectorCoverage(
-            tokens=before.tokens + len(codes),
-            known_tokens=before.known_tokens + int(known_before[-1]),
-            texts=before.texts + len(offsets) - 1,
-            without_vector=before.without_vector + int(np.count_nonzero(np.diff(known_before[offsets]) == 0)),
-        )
-        return codes, offsets
+    counter = CoverageCounter(len(words))
+    if machines is None:
+        table = WordTable.of(words)
+        batches = (counter.codes(table, *batch) for batch in texts.hashes(progress))
+        cooccurrences = count_cooccurrences(batches, len(words), order.cooccurrence, folder, progress)
+    else:
+        cooccurrences = machines.count_neighbours(words, counter, folder)
+    return {"entries": len(cooccurrences), "coverage": counter.as_facts()}
 
 
 # ── taking over, measuring, storing ───────────────────────────────────────────────────────────────────────────────
@@ -322,7 +323,7 @@ def coverage_of(
     texts, table, counter = (
         _TurnReader(logs, tokenizer),
         WordTable.of(vectors.words),
-        _CoverageCounter(len(vectors.words)),
+        CoverageCounter(len(vectors.words)),
     )
     progress.stage("reading the logs", texts.pairs, "pairs")
     for hashes, offsets in texts.hashes(progress):

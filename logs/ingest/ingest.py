@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import NoSource, Usage
 from refaug.core.files import exclusive
@@ -26,13 +26,20 @@ from refaug.logs.manifest import MANIFEST, LogManifest, require_same_settings
 from refaug.logs.reading.sources import LineReader, Source, find_files
 from refaug.logs.store import remove_leftovers
 
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
+    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
+
 __all__ = ["IngestOrder", "IngestReport", "ingest"]
 
 _SMALL_BYTES = 1_000  # smaller files may be empty
 
 
-def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
-    """Read the sources, clean and pair them, and add the result to the log as new parts."""
+def ingest(order: IngestOrder, logs: Path, progress: Progress, *, cluster: Cluster | None = None) -> IngestReport:
+    """Read the sources, clean and pair them, and add the result to the log as new parts.
+
+    On a cluster this is done by tasks on its machines; the log is the same.
+    """
     files, context = find_files(order.sources), find_files(order.context)
     _require_place_for_rejects(order.rejects, [*files, *context])
     folder = logs / order.log
@@ -40,7 +47,12 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
         manifest = LogManifest.read(folder) if (folder / MANIFEST).exists() else LogManifest.new(order.log)
         remove_leftovers(folder, manifest, stages=False)
         order = _with_cleaning_of_the_log(order, manifest, progress)
-        fingerprinted = _fingerprints([*files, *context], progress)
+        machines = None if cluster is None else _machines(cluster, order, folder, [*files, *context], progress)
+        fingerprinted = (
+            _fingerprints([*files, *context], progress)
+            if machines is None
+            else machines.fingerprints([*files, *context])
+        )
         sources = _drop_empty(fingerprinted[: len(files)], order, progress)
         context_sources = _drop_empty(fingerprinted[len(files) :], order, progress)
         new, known_names = _new_sources(manifest, sources, order)
@@ -50,12 +62,23 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress) -> IngestReport:
         context_sources = [source for source in context_sources if source.sha256 not in hashes]
         units = [*units_of(order, new, context=False), *units_of(order, context_sources, context=True)]
         stage = Stage(folder, order, units, manifest)
-        SourceReader(stage, progress).read()
-        join_trees(stage, progress)
+        SourceReader(stage, progress, machines).read()
+        join_trees(stage, progress, machines)
         drop_known_pairs(stage, progress)
         for unit in units:
             unit.require_unchanged()
         return publish(stage, known_names, progress)
+
+
+def _machines(
+    cluster: Cluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress
+) -> IngestCluster:
+    """Return the cluster as the steps use it, if all of its machines see the log and the sources."""
+    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster  # noqa: PLC0415  only on clusters
+
+    machines = IngestCluster(cluster, order, progress)
+    machines.require_alike(folder, files)
+    return machines
 
 
 def _with_cleaning_of_the_log(order: IngestOrder, manifest: LogManifest, progress: Progress) -> IngestOrder:

@@ -133,17 +133,23 @@ class Trees:
         Trees in the order of their roots, replies in that of the sources.
         """
         self._engine.run("DROP TABLE link")
-        self._engine.run(
-            f"COPY (SELECT m.*, place.parent AS up, place.root AS tree FROM {self._messages} m "
-            f"JOIN place USING (seq) ORDER BY tree, seq) TO {quote_path(self._sorted)} "
-            "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20000)"
-        )
-        for first, last in list(self._chunks()):
-            yield from self._pairs_of_trees(first, last)
+        _sort(self._engine, self._messages, "place", self._sorted)
+        for first, last in self.ranges():
+            yield from pairs_of_trees(self._engine, [self._sorted], first, last)
         self._sorted.unlink()
 
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return ranges of trees with about as many messages each; a giant tree is a range by itself."""
+        return list(self._chunks())
+
+    def write_places(self, path: Path, first: int, last: int) -> None:
+        """Write parent and tree of neighbouring messages into a file, for `sort_by_tree`."""
+        self._engine.run(
+            f"COPY (SELECT * FROM place WHERE seq BETWEEN {first} AND {last}) TO {quote_path(path)} "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )
+
     def _chunks(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of trees with about as many messages each; a giant tree is a range by itself."""
         first, last, message_count = 0, -1, 0
         sizes = "SELECT root, count(*) AS messages FROM place GROUP BY root ORDER BY root"
         for batch in self._engine.batches(sql=sizes):
@@ -155,19 +161,35 @@ class Trees:
         if message_count:
             yield first, last
 
-    def _pairs_of_trees(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
-        """Yield the replies of some trees beside their parents.
 
-        Ids are compared once more, since hashes may collide.
-        """
-        source = f"(SELECT * FROM {parquet([self._sorted])} WHERE tree BETWEEN {first} AND {last})"
-        sql = f"""
-            SELECT coalesce(r.root, r.id) AS dialogue, m.id AS position, p.text AS utterance, m.text AS response,
-                   p.speaker AS utterance_speaker, m.speaker AS response_speaker, m.time AS time, m.tags AS tags,
-                   p.key AS utterance_key, m.key AS response_key, m.source AS source, m.line AS line
-            FROM {source} m JOIN {source} p ON p.seq = m.up AND (m.chain OR p.id = m.parent)
-            JOIN {source} r ON r.seq = m.tree
-            WHERE m.text IS NOT NULL AND p.text IS NOT NULL AND NOT m.context
-            ORDER BY m.tree, m.seq"""
-        for batch in self._engine.batches(sql):
-            yield batch.cast(TREE_PAIR_SCHEMA)
+def sort_by_tree(engine: QueryEngine, staged: Sequence[Path], places: Path, target: Path) -> None:
+    """Write neighbouring messages with their parent and tree into a file, sorted by tree."""
+    _sort(engine, parquet(staged), parquet([places]), target)
+
+
+def _sort(engine: QueryEngine, messages: str, places: str, target: Path) -> None:
+    engine.run(
+        f"COPY (SELECT m.*, place.parent AS up, place.root AS tree FROM {messages} m "
+        f"JOIN {places} place USING (seq) ORDER BY tree, seq) TO {quote_path(target)} "
+        "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20000)"
+    )
+
+
+def pairs_of_trees(
+    engine: QueryEngine, sorted_files: Sequence[Path], first: int, last: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the replies of some trees beside their parents.
+
+    Ids are compared once more, since hashes may collide.
+    """
+    source = f"(SELECT * FROM {parquet(sorted_files)} WHERE tree BETWEEN {first} AND {last})"
+    sql = f"""
+        SELECT coalesce(r.root, r.id) AS dialogue, m.id AS position, p.text AS utterance, m.text AS response,
+               p.speaker AS utterance_speaker, m.speaker AS response_speaker, m.time AS time, m.tags AS tags,
+               p.key AS utterance_key, m.key AS response_key, m.source AS source, m.line AS line
+        FROM {source} m JOIN {source} p ON p.seq = m.up AND (m.chain OR p.id = m.parent)
+        JOIN {source} r ON r.seq = m.tree
+        WHERE m.text IS NOT NULL AND p.text IS NOT NULL AND NOT m.context
+        ORDER BY m.tree, m.seq"""
+    for batch in engine.batches(sql):
+        yield batch.cast(TREE_PAIR_SCHEMA)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from refaug.core.errors import BadInput, TooManyBadRows
 from refaug.core.processes.worker_processes import Workers
@@ -18,16 +20,51 @@ from refaug.logs.ingest.staged_output import StagedOutput
 from refaug.logs.reading.containers import Block
 from refaug.logs.reading.sources import BadRow
 
+if TYPE_CHECKING:
+    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
+
 _SMALL_BYTES: Final = 4 << 20  # below this, starting workers takes longer than the work
 _ROWS_BEFORE_SHARE: Final = 100  # a share of fewer rows says nothing
 _WARNINGS: Final = 10
 
 
-class SourceReader:
-    """Reads the sources of an ingest through worker processes, counts bad rows and refuses too many of them."""
+class BlockResults(Protocol):
+    """Where the results of blocks come from."""
 
-    def __init__(self, stage: Stage, progress: Progress) -> None:
-        self._stage, self._progress = stage, progress
+    def results(self, unit: int, first: int) -> Iterator[tuple[BlockResult, int]]:
+        """Yield the results of a unit's blocks from one on, each with the position reached in the source."""
+
+
+class _LocalReading:
+    """The results of blocks that worker processes of this machine read."""
+
+    def __init__(self, stage: Stage, settings: Sequence[ReadSettings]) -> None:
+        self._stage, self._settings = stage, settings
+        size = sum(source.size for unit in stage.units[stage.state.unit :] for source in unit.sources)
+        self._workers = Workers[ReadSettings, Block, BlockResult](
+            block_worker, 0 if size < _SMALL_BYTES else stage.order.worker_count
+        )
+
+    def __enter__(self) -> Self:
+        self._workers.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._workers.__exit__(kind, error, at)
+
+    def results(self, unit: int, first: int) -> Iterator[tuple[BlockResult, int]]:
+        """Yield the results of a unit's blocks from one on, each with the position reached in the source."""
+        order = self._stage.order
+        position, blocks = self._stage.units[unit].reader(order.encoding, order.block_bytes)
+        for block_result in self._workers.map(self._settings[unit], islice(blocks, first, None)):
+            yield block_result, position()
+
+
+class SourceReader:
+    """Reads the sources of an ingest here or on a cluster, counts bad rows and refuses too many of them."""
+
+    def __init__(self, stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
+        self._stage, self._progress, self._cluster = stage, progress, cluster
         self._warned = False
 
     def read(self) -> None:
@@ -39,16 +76,23 @@ class SourceReader:
 
     def _read_units(self) -> None:
         state = self._stage.state
-        self._progress.stage("reading", sum(unit.sources[0].size for unit in self._stage.units), "B")
+        what = "reading" if self._cluster is None else self._cluster.stage_name("reading")
+        self._progress.stage(what, sum(unit.sources[0].size for unit in self._stage.units), "B")
         self._progress.advance(sum(unit.sources[0].size for unit in self._stage.units[: state.unit]))
-        size = sum(source.size for unit in self._stage.units[state.unit :] for source in unit.sources)
-        count = 0 if size < _SMALL_BYTES else self._stage.order.worker_count
-        with Workers(block_worker, count) as workers, StagedOutput(self._stage) as output:
+        with self._reading() as reading, StagedOutput(self._stage) as output:
+            if self._cluster is not None:
+                output.begin_to_resume()
             for index in range(state.unit, len(self._stage.units)):
-                self._read_unit(index, workers, output)
+                self._read_unit(index, reading, output)
             output.finish()
 
-    def _read_unit(self, index: int, workers: Workers[ReadSettings, Block, BlockResult], output: StagedOutput) -> None:
+    def _reading(self) -> AbstractContextManager[BlockResults]:
+        settings = [self._read_settings(unit) for unit in self._stage.units]
+        if self._cluster is None:
+            return _LocalReading(self._stage, settings)
+        return self._cluster.reading(self._stage, settings)
+
+    def _read_unit(self, index: int, reading: BlockResults, output: StagedOutput) -> None:
         unit, state = self._stage.units[index], self._stage.state
         unit.require_unchanged()
         if len(state.counts) == index:
@@ -57,16 +101,15 @@ class SourceReader:
         counts = Counter(state.counts[index])
         finished_blocks = state.blocks if index == state.unit else 0
         output.begin(index, unit)
-        position, blocks = unit.reader(self._stage.order.encoding, self._stage.order.block_bytes)
         before = 0
         try:
-            for number, block_result in enumerate(
-                workers.map(self._read_settings(unit), islice(blocks, finished_blocks, None)), finished_blocks + 1
+            for number, (block_result, position) in enumerate(
+                reading.results(index, finished_blocks), finished_blocks + 1
             ):
                 counts.update(block_result.counts)
                 self._report_bad(unit, block_result.bad, counts)
                 output.add(index, unit, number, block_result, counts)
-                at_byte = max(position(), before)  # a source that is read to its end has no position any more
+                at_byte = max(position, before)  # a source that is read to its end has no position any more
                 self._progress.advance(at_byte - before)
                 before = at_byte
             self._require_few_bad(unit, counts)

@@ -58,6 +58,11 @@ class StagedOutput:
     def _path(self, kind: str) -> Path:
         return self._stage.folder / f"{kind}-{self._stage.state.steps:05}"
 
+    def begin_to_resume(self) -> None:
+        """Save the state before anything is read, so that files which a cluster leaves in the stage outlive a kill."""
+        if not self._stage.state.steps:
+            self._checkpoint(0, 0)
+
     def begin(self, index: int, unit: Unit) -> None:
         """Finish the parts of another kind: at a checkpoint, only rows of one block and kind may be unfinished."""
         if self._parts is not None and self._parts.kind != unit.kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute
@@ -15,13 +16,16 @@ from refaug.logs.ingest.reply_trees import TreeCounts, Trees
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.pairs import PAIR_SCHEMA, erasure_key
 
+if TYPE_CHECKING:
+    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
 
-def join_trees(stage: Stage, progress: Progress) -> None:
-    """Turn staged messages into staged pairs."""
+
+def join_trees(stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
+    """Turn staged messages into staged pairs; on a cluster, texts are sorted and joined by tasks."""
     state = stage.state
     if state.phase != "messages":
         return
-    progress.stage("joining message trees", state.messages, "messages")
+    progress.stage("joining message trees" if cluster is None else "linking messages", state.messages, "messages")
     staged = [stage.folder / part["file"] for part in state.message_parts]
     with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
         trees = Trees(engine, staged, stage.folder)
@@ -29,7 +33,8 @@ def join_trees(stage: Stage, progress: Progress) -> None:
         state.tree_counts = asdict(counts)
         if stage.order.rejects is not None:
             stage.write_rejects((stage.units[m.source].name, reject_unplaced(m)) for m in trees.unplaced())
-        _stage_pairs(stage, trees.pairs(), progress)
+        pairs = trees.pairs() if cluster is None else cluster.tree_pairs(stage, trees)
+        _stage_pairs(stage, pairs, progress)
     _report_trees(stage, counts, progress)
     state.phase = "joined"
     stage.save()

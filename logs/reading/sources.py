@@ -372,6 +372,34 @@ class LineReader:
                 yield from cutter.end()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCut:
+    """Where a block of a plain file lies, so that it can be read without what comes before it."""
+
+    start: int
+    size: int
+    first_line: int
+
+
+def line_cuts(source: Source, *, encoding: str, block_bytes: int) -> list[LineCut] | None:
+    """Return where the blocks of a LineReader lie; None where they are not the file's own bytes.
+
+    Compressed files and other encodings have none, and neither have files with a line that is too long to read.
+    """
+    with source.path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    is_packed = any(head.startswith(magic) for magic in (*_MAGIC, *_ARCHIVES))
+    if is_packed or b"\0" in head or encoding_of(head, encoding) != "utf-8":
+        return None
+    cuts, start = list[LineCut](), len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    for block in LineReader(source, encoding=encoding, block_bytes=block_bytes):
+        if block.bad is not None:
+            return None
+        cuts.append(LineCut(start=start, size=len(block.data), first_line=block.first_line))
+        start += len(block.data) + 1
+    return cuts
+
+
 class _LineCutter:
     """Turns bytes into blocks of whole lines; a line that is too long is discarded while it comes in."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import write_aside
 from refaug.core.progress import Progress
-from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.rater.cross.checkpoint import KIND, NETWORK, save_cross_rater
 from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
@@ -18,10 +19,12 @@ from refaug.rater.cross.hard_replies import hard_replies
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
 from refaug.rater.cross.report import report_of, statistics_of
 from refaug.rater.cross.sequences import SequenceShape
-from refaug.rater.cross.train import train_network
+from refaug.rater.cross.train import task_of, train_network
 from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
-from refaug.rater.training.loop import OnEpoch, OnNow
+from refaug.rater.training.loop import OnEpoch, OnNow, Task
+from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
     NetworkPreset,
@@ -40,6 +43,9 @@ from refaug.rater.training.order import (
     version_folder,
 )
 from refaug.rater.training.pair_corpus import PairCorpus, Side, code_pairs, open_pairs, require_pairs
+
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
@@ -127,12 +133,13 @@ def train_cross(
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
     again: bool = False,
+    cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Train a tokenizer, read the pairs, train the network, measure and publish; resume an interrupted run.
 
     `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
-    beside the report. If the published rater was trained on exactly these inputs, it is returned as it is, unless
-    `again` is set.
+    beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
+    published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
     sources = open_training_logs(places.logs, order)
     require_pairs(sources)
@@ -143,7 +150,9 @@ def train_cross(
         stages.run("pairs", lambda: code_pairs(tokenizer, sources, stages.folder, most, progress))
         embeddings = learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
-        sides = _sides(order, config, stages, progress)
+        if cluster is not None:
+            train_on_cluster(cluster, order, stages.folder, progress, on_now, on_epoch)
+        sides = _sides(order, config, stages.folder, progress)
         model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
         course = train_network(
             model,
@@ -179,13 +188,22 @@ def resume_cross(
     *,
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
+    cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Continue an interrupted training as it was ordered; the newest, if there are several."""
     order = interrupted_order(
         places.cache, CrossOrder, name, lambda order: _inputs(order, open_training_logs(places.logs, order))
     )
     return train_cross(
-        places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
+        places,
+        order,
+        progress,
+        on_now,
+        on_epoch,
+        learn_vectors=learn_vectors,
+        illustrate=illustrate,
+        again=True,
+        cluster=cluster,
     )
 
 
@@ -194,16 +212,39 @@ def _inputs(order: CrossOrder, sources: TrainingLogs) -> dict[str, Any]:
     return inputs_of(order, sources, network=order.network, model=asdict(order.model), examples=asdict(order.examples))
 
 
-def _sides(order: CrossOrder, config: CrossConfig, stages: Stages, progress: Progress) -> Mapping[Side, CrossExamples]:
+class CrossMember(TrainingMember):
+    """One process of a cross rater's training on a cluster."""
+
+    def task(self, progress: Progress, **arguments: Any) -> Task[Any]:
+        """Return the task of the rater whose stages before the first batch lie in a folder."""
+        order, folder = arguments["order"], arguments["folder_of_stages"]
+        tokenizer = open_sentencepiece(folder / TOKENIZER)
+        config = replace(order.model, vocabulary=tokenizer.vocab_size)
+        sides = _sides(order, config, folder, progress)
+        embeddings = None if order.start == "random" else folder / EMBEDDINGS
+        model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
+        return task_of(model, sides["train"], sides["validation"], order.training)
+
+
+def train_on_cluster(
+    cluster: Cluster, order: CrossOrder, folder: Path, progress: Progress, on_now: OnNow, on_epoch: OnEpoch
+) -> None:
+    """Train the network of an order in several processes, from the stages in a folder; its checkpoints lie there."""
+    folder = folder.resolve()
+    arguments = {"order": order, "folder_of_stages": folder}
+    train_on(cluster, CrossMember, arguments, order.training, folder / "training", progress, on_now, on_epoch)
+
+
+def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progress) -> Mapping[Side, CrossExamples]:
     """Return the examples to train on and to validate on; hard negatives are found in each side alone."""
-    corpus, shape = open_pairs(stages.folder), SequenceShape(config.vocabulary, config.max_tokens)
+    corpus, shape = open_pairs(folder), SequenceShape(config.vocabulary, config.max_tokens)
     sides = dict[Side, CrossExamples]()
     for side in ("train", "validation"):
         rows = corpus.of_side(side, order.examples.sides)
         _require_some(side, len(rows), corpus)
         partners = None
         if order.examples.negatives == "mixed" and order.start == "vectors":
-            embeddings = read_embeddings(stages.folder / EMBEDDINGS)
+            embeddings = read_embeddings(folder / EMBEDDINGS)
             partners = hard_replies(corpus, rows, embeddings, order.examples.seed, progress)
         sides[side] = CrossExamples(corpus, side, order.examples, shape, partners)
     return sides

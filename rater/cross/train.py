@@ -20,6 +20,7 @@ from refaug.rater.training.loop import (
     BatchResult,
     OnEpoch,
     OnNow,
+    Task,
     TrainConfig,
     TrainingCourse,
     ValidationScores,
@@ -44,8 +45,15 @@ def train_network(
 
     The training changes the model: in the end it has the weights of the best epoch.
     """
+    return run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
+
+
+def task_of(
+    model: CrossNetwork, examples: CrossExamples, validation: CrossExamples, config: TrainConfig
+) -> Task[CrossBatch]:
+    """Return the task of a training; the model gets its dropout."""
     model.dropout = config.dropout
-    return run(_CrossTask(model, examples, validation, config.device), config, folder, progress, on_now, on_epoch)
+    return _CrossTask(model, examples, validation, config.device)
 
 
 def balanced_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, write_aside
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
 from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.nn.checkpoint import KIND, save_rater
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
-from refaug.rater.nn.train import TrainedRater, train
+from refaug.rater.nn.train import TrainedRater, task_of, train
 from refaug.rater.nn.training_report import hard_report, report_of, short_report, statistics_of
 from refaug.rater.training.corpus import code_texts, mine, open_corpus, write_shared
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
 from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
-from refaug.rater.training.loop import OnEpoch, OnNow
+from refaug.rater.training.loop import OnEpoch, OnNow, Task
+from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
     NetworkPreset,
@@ -42,6 +44,9 @@ from refaug.rater.training.order import (
     train_version,
     version_folder,
 )
+
+if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
@@ -106,22 +111,23 @@ def train_rater(
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
     again: bool = False,
+    cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Mine examples, train a tokenizer and the network, measure and publish; resume an interrupted run.
 
     `learn_vectors` trains initial embeddings if the order requests them; `illustrate` returns files that are stored
-    beside the report. If the published rater was trained on exactly these inputs, it is returned as it is, unless
-    `again` is set.
+    beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
+    published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
     training_data = open_training_data(places.logs, order)
 
     def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
         tokenizer = prepare(training_data, order, stages, places.cache, learn_vectors, progress)
-        splits, without_partner = _splits(order, stages, progress)
-        config = replace(order.model, vocabulary=tokenizer.vocab_size)
-        embeddings = None if order.start == "random" else stages.folder / EMBEDDINGS
+        if cluster is not None:
+            train_on_cluster(cluster, order, stages.folder, progress, on_now, on_epoch)
+        splits, without_partner = _splits(order, stages.folder, progress)
         trained = train(
-            new_network(lambda: BiGRURater(config), order.training.seed, embeddings),
+            _new_rater(order, tokenizer, stages.folder),
             splits["train"],
             splits["validation"],
             order.training,
@@ -230,13 +236,22 @@ def resume_rater(
     *,
     learn_vectors: LearnVectors | None = None,
     illustrate: Illustrate = lambda _report: {},
+    cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Continue an interrupted training as it was ordered; the newest, if there are several."""
     order = interrupted_order(
         places.cache, RaterOrder, name, lambda order: _inputs(order, open_training_data(places.logs, order))
     )
     return train_rater(
-        places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True
+        places,
+        order,
+        progress,
+        on_now,
+        on_epoch,
+        learn_vectors=learn_vectors,
+        illustrate=illustrate,
+        again=True,
+        cluster=cluster,
     )
 
 
@@ -251,10 +266,37 @@ def _inputs(order: RaterOrder, training_data: TrainingData) -> dict[str, Any]:
     )
 
 
-def _splits(order: RaterOrder, stages: Stages, progress: Progress) -> tuple[Mapping[Split, Examples], float | None]:
+def _new_rater(order: RaterOrder, tokenizer: SentencePieceTokenizer, folder: Path) -> BiGRURater:
+    """Return the network with its initial weights."""
+    config = replace(order.model, vocabulary=tokenizer.vocab_size)
+    embeddings = None if order.start == "random" else folder / EMBEDDINGS
+    return new_network(lambda: BiGRURater(config), order.training.seed, embeddings)
+
+
+class RaterMember(TrainingMember):
+    """One process of a rater's training on a cluster."""
+
+    def task(self, progress: Progress, **arguments: Any) -> Task[Any]:
+        """Return the task of the rater whose stages before the first batch lie in a folder."""
+        order, folder = arguments["order"], arguments["folder_of_stages"]
+        splits, _ = _splits(order, folder, progress)
+        model = _new_rater(order, open_sentencepiece(folder / TOKENIZER), folder)
+        return task_of(model, splits["train"], splits["validation"], order.training)
+
+
+def train_on_cluster(
+    cluster: Cluster, order: RaterOrder, folder: Path, progress: Progress, on_now: OnNow, on_epoch: OnEpoch
+) -> None:
+    """Train the network of an order in several processes, from the stages in a folder; its checkpoints lie there."""
+    folder = folder.resolve()
+    arguments = {"order": order, "folder_of_stages": folder}
+    train_on(cluster, RaterMember, arguments, order.training, folder / "training", progress, on_now, on_epoch)
+
+
+def _splits(order: RaterOrder, folder: Path, progress: Progress) -> tuple[Mapping[Split, Examples], float | None]:
     """Return the examples to train on and to validate on, and the share of responses without a hard negative."""
-    corpus = open_corpus(stages.folder)
-    hard = _hard_partners_for_training(corpus, order, stages.folder, progress)
+    corpus = open_corpus(folder)
+    hard = _hard_partners_for_training(corpus, order, folder, progress)
     partners = None if hard is None else hard.partners
     splits: dict[Split, Examples] = {
         "train": Examples(corpus, "train", order.examples, order.model.max_tokens, partners),

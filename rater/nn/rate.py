@@ -45,6 +45,11 @@ class NNRater(Rater):
             cache_bytes=cache_bytes,
         )
 
+    def forget_texts(self) -> None:
+        """Empty the cache of texts, whose vectors differ by rounding with the texts that they were read with."""
+        with self._lock:
+            self._read.forget()
+
     def text_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return what the network reads from each text alone: (texts, twice the hidden size)."""
         with self._lock, torch.inference_mode():

@@ -20,6 +20,7 @@ from refaug.rater.training.loop import (
     BatchResult,
     OnEpoch,
     OnNow,
+    Task,
     TrainConfig,
     TrainingCourse,
     ValidationScores,
@@ -27,7 +28,7 @@ from refaug.rater.training.loop import (
     run,
 )
 
-__all__ = ["TrainConfig", "TrainedRater", "TripletPredictions", "accuracy", "predict", "train"]
+__all__ = ["TrainConfig", "TrainedRater", "TripletPredictions", "accuracy", "predict", "task_of", "train"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +52,15 @@ def train(
 
     The training changes the model.
     """
-    model.dropout = config.dropout
-    course = run(_RaterTask(model, examples, validation, config.device), config, folder, progress, on_now, on_epoch)
+    task = task_of(model, examples, validation, config)
+    course = run(task, config, folder, progress, on_now, on_epoch)
     return TrainedRater(model=model, best_epoch=course.best_epoch, epochs=course.epochs)
+
+
+def task_of(model: BiGRURater, examples: Examples, validation: Examples, config: TrainConfig) -> Task[ExampleBatch]:
+    """Return the task of a training; the model gets its dropout."""
+    model.dropout = config.dropout
+    return _RaterTask(model, examples, validation, config.device)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ __all__ = [
     "held_out_pairs",
     "initial_embeddings",
     "loop",
+    "on_cluster",
     "order",
     "pair_corpus",
+    "peers",
     "stopped_trainings",
 ]

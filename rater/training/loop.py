@@ -17,6 +17,7 @@ from refaug.core.errors import CheckFailed, Corrupt, Usage
 from refaug.core.files import make_folder, read_json, write_json
 from refaug.core.progress import Progress
 from refaug.rater.tensor_files import read_tensors, write_tensors
+from refaug.rater.training.peers import Alone, BatchFigures, Peers
 
 _STATE: Final = "state.json"
 _BEST: Final = "best.safetensors"
@@ -44,10 +45,16 @@ class TrainConfig:
     save_every: int = 500  # steps, besides the end of every epoch
     device: str = "cpu"  # or cuda, with bfloat16 if it is supported
     threads: int = 1
+    workers: int = 1  # processes that share the batches of each step; they do not change the network
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.patience, self.accumulate, self.save_every, self.threads) < 1:
-            raise Usage("epochs, patience, accumulated batches, steps between saves and threads are 1 or more")
+        if min(self.epochs, self.patience, self.accumulate, self.save_every, self.threads, self.workers) < 1:
+            raise Usage("epochs, patience, accumulated batches, steps between saves, threads and workers are 1 or more")
+        if self.accumulate % self.workers:
+            raise Usage(
+                f"{self.workers} workers cannot share steps of {self.accumulate} batches evenly",
+                remedy="--accumulate with a multiple of --workers",
+            )
         if not 0 < self.learning_rate < 1:
             raise Usage(f"a learning rate of {self.learning_rate}", remedy="such as 0.001")
         if self.decay not in get_args(Decay):
@@ -171,19 +178,22 @@ def run(
     progress: Progress,
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
+    peers: Peers | None = None,
 ) -> TrainingCourse:
     """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
 
-    In the end the network has the weights of the epoch with the least validation loss.
+    In the end the network has the weights of the epoch with the least validation loss. With `peers` several processes
+    call this with the same task: the batches of a step are shared out, and the first one validates and saves.
     """
+    peers = peers or Alone()
     torch.set_num_threads(config.threads)
     make_folder(folder)
     model = task.model.to(config.device)
     adam = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
     state = _load_checkpoint(folder, model, adam, config.device)
     while state.epoch < config.epochs and state.bad_epochs < config.patience:
-        _run_epoch(task, adam, config, state, folder, progress, on_now)
-        figures = _figures(task, state)
+        _run_epoch(task, adam, config, state, folder, progress, on_now, peers)
+        figures = _figures(task, state, peers)
         if not math.isfinite(figures.validation_loss):
             raise CheckFailed(
                 f"the validation loss is {figures.validation_loss} after epoch {state.epoch + 1}; nothing is "
@@ -193,21 +203,25 @@ def run(
         state.history.append(asdict(figures))
         if figures.validation_loss < state.best_loss:
             state.best_loss, state.best_epoch, state.bad_epochs = figures.validation_loss, state.epoch, 0
-            write_tensors(folder / _BEST, model.state_dict())
+            if peers.rank == 0:
+                write_tensors(folder / _BEST, model.state_dict())
         else:
             state.bad_epochs += 1
         state.epoch, state.step, state.loss_sum, state.seconds = state.epoch + 1, 0, 0.0, 0.0
-        _save_checkpoint(folder, model, adam, state)
+        if peers.rank == 0:
+            _save_checkpoint(folder, model, adam, state)
         on_epoch(figures)
-    model.load_state_dict(read_tensors(folder / _BEST, config.device, remedy=_REMEDY))
+    if peers.rank == 0:
+        model.load_state_dict(read_tensors(folder / _BEST, config.device, remedy=_REMEDY))
     model.to("cpu").eval()
     return TrainingCourse(
         best_epoch=state.best_epoch + 1, epochs=tuple(EpochFigures(**figures) for figures in state.history)
     )
 
 
-def _figures(task: Task[AnyBatch], state: _State) -> EpochFigures:
-    scores = task.validate()
+def _figures(task: Task[AnyBatch], state: _State, peers: Peers) -> EpochFigures:
+    own = task.validate() if peers.rank == 0 else ValidationScores(0.0, 0.0, 0.0)
+    scores = ValidationScores(*peers.of_first(own))
     return EpochFigures(
         epoch=state.epoch + 1,
         train_loss=state.loss_sum / task.examples.batch_count(),
@@ -226,12 +240,14 @@ def _run_epoch(
     folder: Path,
     progress: Progress,
     on_now: OnNow,
+    peers: Peers,
 ) -> None:
     model, steps, epoch_size = task.model, task.examples.batch_count(), task.examples.epoch_size
     progress.stage(f"epoch {state.epoch + 1} of {config.epochs}", epoch_size, "examples")
     progress.advance(epoch_size * state.step // steps)  # before the interruption
     began, resumed_at, seen = perf_counter(), state.seconds, 0
     shown_loss, shown_accuracy, since_saved = math.nan, math.nan, 0
+    own = list[tuple[int, BatchFigures]]()  # of the current step, computed here
     model.train()
     adam.zero_grad(set_to_none=True)
     for batch in task.examples.batches(state.epoch + 1, skip=state.step):
@@ -239,37 +255,58 @@ def _run_epoch(
             group["lr"] = config.learning_rate * rate_at(
                 (state.epoch + state.step / steps) / config.epochs, config.decay
             )
-        if config.dropout:  # depends on the position of the batch, not on what ran before
-            torch.manual_seed(seed_from([config.seed, state.epoch, state.step]))
-        outcome = task.evaluate_batch(batch)
-        loss = float(outcome.loss.detach())
-        if not math.isfinite(loss):
-            raise CheckFailed(
-                f"the loss is {loss} in batch {state.step + 1} of epoch {state.epoch + 1}; nothing is "
-                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
-                remedy="train again with a lower --learning-rate",
-            )
-        of_this_step = min(config.accumulate, steps - state.step // config.accumulate * config.accumulate)
-        (outcome.loss / of_this_step).backward()  # type: ignore[no-untyped-call]
+        place = state.step % config.accumulate
+        if place % peers.size == peers.rank:
+            own.append((place if peers.size > 1 else 0, _learn(task, batch, config, state, steps)))
         state.step += 1
-        if state.step % config.accumulate == 0 or state.step == steps:
+        is_whole = state.step % config.accumulate == 0 or state.step == steps
+        figures = peers.gather(own, place + 1 if peers.size > 1 else 1) if is_whole or peers.size == 1 else []
+        if figures:
+            own.clear()
+        _require_finite(figures, state, folder)
+        if is_whole:
+            peers.add_gradients(model)
             if config.clip_norm is not None:
                 nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
             adam.step()
             adam.zero_grad(set_to_none=True)
-        state.loss_sum += loss
-        shown_loss = _smooth(shown_loss, loss)
-        shown_accuracy = _smooth(shown_accuracy, outcome.right)
-        seen += outcome.examples
-        state.seconds = resumed_at + perf_counter() - began
-        progress.advance(outcome.examples)
-        speed = seen / (perf_counter() - began)
-        seconds_left = (config.epochs - state.epoch - state.step / steps) * epoch_size / speed
-        on_now(TrainingStatus(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, speed, seconds_left))
+        for of_batch in figures:
+            state.loss_sum += of_batch.loss
+            shown_loss = _smooth(shown_loss, of_batch.loss)
+            shown_accuracy = _smooth(shown_accuracy, of_batch.right)
+            seen += of_batch.examples
+            state.seconds = resumed_at + perf_counter() - began
+            progress.advance(of_batch.examples)
+        if figures:
+            speed = seen / (perf_counter() - began)
+            seconds_left = (config.epochs - state.epoch - state.step / steps) * epoch_size / speed
+            on_now(TrainingStatus(state.epoch + 1, state.step, steps, shown_loss, shown_accuracy, speed, seconds_left))
         since_saved += 1
         if since_saved >= config.save_every and state.step % config.accumulate == 0 and state.step < steps:
-            _save_checkpoint(folder, model, adam, state)
+            if peers.rank == 0:
+                _save_checkpoint(folder, model, adam, state)
             since_saved = 0
+
+
+def _learn(task: Task[AnyBatch], batch: AnyBatch, config: TrainConfig, state: _State, steps: int) -> BatchFigures:
+    """Add the gradient of a batch to those of its step."""
+    if config.dropout:  # depends on the position of the batch, not on what ran before
+        torch.manual_seed(seed_from([config.seed, state.epoch, state.step]))
+    outcome = task.evaluate_batch(batch)
+    of_this_step = min(config.accumulate, steps - state.step // config.accumulate * config.accumulate)
+    (outcome.loss / of_this_step).backward()  # type: ignore[no-untyped-call]
+    return BatchFigures(float(outcome.loss.detach()), outcome.right, outcome.examples)
+
+
+def _require_finite(figures: Sequence[BatchFigures], state: _State, folder: Path) -> None:
+    """Raise CheckFailed where the loss of one of the last batches is no number."""
+    for number, of_batch in enumerate(figures, state.step - len(figures) + 1):
+        if not math.isfinite(of_batch.loss):
+            raise CheckFailed(
+                f"the loss is {of_batch.loss} in batch {number} of epoch {state.epoch + 1}; nothing is "
+                f"published, and the best epoch before it, if there was one, lies in {folder / _BEST}",
+                remedy="train again with a lower --learning-rate",
+            )
 
 
 def mixed_precision(device: str) -> torch.autocast:

@@ -148,7 +148,7 @@ def _parts(logs: Sequence[StoredLog]) -> dict[str, list[str]]:
 
 
 def inputs_of(order: TrainingOrder, sources: TrainingLogs, **settings: Any) -> dict[str, Any]:
-    """Return the inputs that determine a network, with the settings of its kind; device and threads do not."""
+    """Return the inputs that determine a network, with the settings of its kind; device, threads, workers do not."""
     return {
         **sources.parts,
         "languages": sources.languages,
@@ -156,7 +156,7 @@ def inputs_of(order: TrainingOrder, sources: TrainingLogs, **settings: Any) -> d
         "training": {
             name: setting
             for name, setting in asdict(order.training).items()
-            if name not in ("threads", "device") and (name, setting) != ("clip_norm", None)
+            if name not in ("threads", "device", "workers") and (name, setting) != ("clip_norm", None)
         },
         "pieces": order.pieces,
         "start": order.start,

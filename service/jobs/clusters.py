@@ -1,4 +1,4 @@
-"""The clusters that jobs build on: those that the operator named, since an address of an order leads anywhere."""
+"""The clusters that jobs work on: those that the operator named, since an address of an order leads anywhere."""
 
 from __future__ import annotations
 

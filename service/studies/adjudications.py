@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
+from refaug.core.errors import NotFound
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import STUDY_ADJUDICATIONS
+from refaug.service.database.migrations.tables import STUDY_ADJUDICATIONS, STUDY_ITEMS
 from refaug.service.studies.study_rows import StoredStudy, json_text, storable, storable_json
 
 
 def adjudications(database: Database, study: StoredStudy) -> dict[tuple[str, str], dict[str, Any]]:
     """Return what was decided, by item and question."""
-    query = select(STUDY_ADJUDICATIONS).where(STUDY_ADJUDICATIONS.c.study == study.id)
     with database.reading() as connection:
-        rows = connection.execute(query).all()
+        return stored_decisions(connection, study)
+
+
+def stored_decisions(connection: Connection, study: StoredStudy) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what was decided, by item and question in order."""
+    columns = STUDY_ADJUDICATIONS.c
+    query = select(STUDY_ADJUDICATIONS).where(columns.study == study.id).order_by(columns.item, columns.question)
     return {
         (row.item, row.question): {
             "value": orjson.loads(row.answer),
@@ -25,8 +31,19 @@ def adjudications(database: Database, study: StoredStudy) -> dict[tuple[str, str
             "by": row.actor,
             "at": row.at,
         }
-        for row in rows
+        for row in connection.execute(query)
     }
+
+
+def unit_systems(database: Database, study: StoredStudy, unit: str) -> list[str]:
+    """Return the systems of what tasks of the study are about; NotFound names a thing that none is about."""
+    columns = STUDY_ITEMS.c
+    query = select(columns.content).where(columns.study == study.id, columns.unit == storable(unit))
+    with database.reading() as connection:
+        content = connection.execute(query).scalar_one_or_none()
+    if content is None:
+        raise NotFound(f"study {study.name} has no item {unit[:60]!r}", remedy="one of its disagreements")
+    return [str(system) for system in orjson.loads(content)["systems"]]
 
 
 def adjudicate(

@@ -16,6 +16,16 @@ from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.studies.tasks.task_assignment import BOT_FAILED, LIVE
 
 
+def study_progress(database: Database, study: StoredStudy) -> dict[str, Any]:
+    """Return how far a study is, and how its bots and the sides of its pairs are balanced."""
+    return {
+        "state": study.state,
+        "counts": study_counts(database, study),
+        "bots": study_slots(database, study),
+        "pairs": study_pairs(database, study),
+    }
+
+
 def study_counts(database: Database, study: StoredStudy) -> dict[str, int]:
     """Return how many participants and tasks there are, without those of the pilot while the study is open."""
     is_pilot = study.state == "pilot"

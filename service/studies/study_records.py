@@ -20,6 +20,7 @@ from refaug.service.database.migrations.tables import (
     STUDY_PARTICIPANTS,
     STUDY_TASKS,
 )
+from refaug.service.studies.adjudications import stored_decisions
 from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.studies.take_state import answer_key
 from refaug.service.studies.tasks.chat_turns import side_slots
@@ -48,9 +49,11 @@ def study_records(
     if not with_pilot:
         query = query.where(tasks.is_pilot.is_(False))
     with database.reading() as connection:
-        bots = _bots(connection, study)
+        bots, decisions = _bots(connection, study), _decisions(connection, study)
         for part in connection.execute(query).partitions():
-            yield from _records(connection, study, bots, part)
+            for record in _records(connection, study, bots, part):
+                own = decisions.get(record["item"]["unit"]) if "item" in record else None
+                yield record if own is None else {**record, "decisions": own}
 
 
 def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str, str]:
@@ -62,6 +65,14 @@ def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str,
             raise NotFound(f"study {study.name} has no task {task[:40]!r}", remedy="the server of this home's database")
         bots = _bots(connection, study)
     return {side: bots[slot].bot for side, slot in side_slots(side_names(study.protocol.kind), row).items()}
+
+
+def _decisions(connection: Connection, study: StoredStudy) -> dict[str, dict[str, Any]]:
+    """Return what was decided, by unit and then by question."""
+    by_unit = dict[str, dict[str, Any]]()
+    for (unit, question), decision in stored_decisions(connection, study).items():
+        by_unit.setdefault(unit, {})[question] = {**decision, "at": _milliseconds(decision["at"])}
+    return by_unit
 
 
 def _bots(connection: Connection, study: StoredStudy) -> dict[int, Row[Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
-from refaug.core.errors import NotFound
+from refaug.core.errors import BadInput, NotFound
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
 from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANTS
@@ -24,6 +24,8 @@ _LOCKED_PARTICIPANT: Final = _PARTICIPANT.with_for_update()
 _STUDY: Final = select(STUDIES).where(STUDIES.c.id == bindparam("study"))
 _PROTOCOLS: Final = BoundedCache[str, StudyProtocol](64)
 DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # of codes that people may have to type
+_LEAST_WHOLE: Final = -(2**63)  # of JSON as it is stored
+_MOST_WHOLE: Final = 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +130,13 @@ def storable(text: str) -> str:
 
 
 def storable_json(content: Any) -> Any:
-    """Return JSON values with storable texts."""
+    """Return JSON values with storable texts; BadInput where a whole number has more than 64 bits."""
     if isinstance(content, str):
         return storable(content)
     if isinstance(content, Mapping):
         return {storable(str(key)): storable_json(inner) for key, inner in content.items()}
     if isinstance(content, list | tuple):
         return [storable_json(inner) for inner in content]
+    if isinstance(content, int) and not _LEAST_WHOLE <= content <= _MOST_WHOLE:
+        raise BadInput("a whole number with more than 64 bits", remedy="a smaller number, or a text")
     return content

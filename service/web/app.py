@@ -77,7 +77,14 @@ from refaug.service.web.routes import (
 from refaug.service.web.routes.bots import hybrids, replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
-from refaug.service.web.routes.studies import invitations, participants, study_figures, study_judging, study_protocols
+from refaug.service.web.routes.studies import (
+    invitations,
+    participants,
+    study_events,
+    study_figures,
+    study_judging,
+    study_protocols,
+)
 from refaug.service.web.routes.take import participant_tasks, sessions
 from refaug.service.web.routes.take.reply_making import ReplyMaker
 from refaug.service.web.state import ServiceState
@@ -132,6 +139,7 @@ _ROUTERS: Final = (
     study_protocols,
     invitations,
     participants,
+    study_events,
     study_figures,
     sessions,
     participant_tasks,

@@ -20,7 +20,7 @@ _KEY: Final = "refaug.key"  # of the request's key in the ASGI scope
 _ITEMS: Final = "refaug.items"
 _PLACE: Final = "refaug.key_place"
 _UPLOADING: Final = "refaug.uploading_key"  # the key of a request whose body is still to come
-_EVENT_STREAM: Final = re.compile(r"/v1/jobs/[^/]+/events")
+_EVENT_STREAM: Final = re.compile(r"/v1/(?:jobs|studies)/[^/]+/events")
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

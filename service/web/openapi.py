@@ -166,7 +166,7 @@ def _add_examples(operation: dict[str, Any], path: str) -> None:
             "examples", {"one": {"value": example["body"]}}
         )
     if "answer" in example:
-        (content,) = operation["responses"][str(example["status"])]["content"].values()
+        content, *_ = operation["responses"][str(example["status"])]["content"].values()  # of the type that comes first
         content["example"] = example["answer"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cluster_builds import Stages, assert_is, command_of, left_of, order_of, processes_titled, small_home
 from cluster_machines import machine_with_its_own_disk
-from disks import fill, small_disk
+from disks import fill, require_tmpfs, small_disk
 
 from refaug.core.cluster.connection import connect
 from refaug.core.errors import Conflict, Locked, StorageFull, Unavailable
@@ -57,6 +57,18 @@ def test_another_ray_and_another_python_are_refused(machines, monkeypatch, what,
     monkeypatch.undo()
     with connect(machines.address) as cluster:  # the refused attempt left nothing behind
         assert len(cluster.nodes()) == 2
+
+
+@pytest.mark.slow  # Ray looks for half a minute
+@pytest.mark.machine
+def test_a_machine_that_does_not_belong_to_the_cluster_is_refused(machines, places):
+    require_tmpfs()  # and with it the right to make namespaces
+    command = command_of(places, "outside", machines.address)
+    command["args"] = ["unshare", "--pid", "--fork", "--mount-proc", *command["args"]]  # it sees no process of Ray
+    ended = subprocess.run(**command, check=False, timeout=200)
+    assert ended.returncode == 4, ended.stderr
+    assert f"this machine does not belong to the cluster at {machines.address}" in ended.stderr
+    assert f"ray start --address {machines.address} adds it" in ended.stderr
 
 
 @pytest.mark.machine

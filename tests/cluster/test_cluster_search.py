@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -11,11 +14,14 @@ import pytest
 from cluster_machines import add_machine
 from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
 from indexes import add_to_log, build, home_of
+from plain_search import RawPair
 
 from refaug.core.cluster.connection import connect
 from refaug.core.progress import Silent
 from refaug.indexer.building.plan import Limits
+from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.installed_software import software
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
@@ -189,3 +195,57 @@ def test_a_copy_with_another_hash_is_fetched_again(joined, hosts, places, chat, 
             assert answers(spread, log[1], how) == expected
     finally:
         again.close()
+
+
+def holding(node_cache, text):
+    """The copies on the machines that have this text."""
+    files = [path for path in node_cache.rglob("*") if path.is_file()]
+    return [path.name for path in files if text.encode() in path.read_bytes()]
+
+
+def test_copies_of_an_old_version_go_and_erased_text_with_them(hosts, places, log, node_cache):
+    text = "w1 quincunx w2"
+    add_to_log(places, "chat", [RawPair("chat", "erased", "1", text, "w3", None, "s")])
+    build_shards(places, "old", "PCAR8,IVF8,PQ4x4fs", 3)
+    old = ReferenceIndex.open_on(places, "old", hosts)
+    try:
+        assert holding(node_cache, text)
+        old_names = {f"{old.manifest.id[:16]}-{place}" for place in range(3)}
+        update_index(places, "old", Silent(), erase=erased_keys(dialogues=["erased"]))
+        compact_index(places, "old", Silent())
+        new = ReferenceIndex.open_on(places, "old", hosts)
+    finally:
+        old.close()
+    with new, ReferenceIndex.open(places, "old") as alone:
+        until(lambda: not old_names & {folder.name for folder in (node_cache / "held").iterdir()}, hosts.states)
+        until(lambda: not holding(node_cache, text), lambda: holding(node_cache, text))
+        for how in (SearchSettings(), SearchSettings(mode="bm25-utterance")):
+            assert answers(new, log[1], how) == answers(alone, log[1], how)
+
+
+@pytest.mark.slow
+def test_a_machine_is_drained_while_its_shards_answer(joined, machines, places, chat, log):
+    hosts, how = ShardHosts(joined, replicas=2, timeout_s=30.0, store=None), SearchSettings()
+    expected = answers(chat, log[1], how)
+    try:
+        with ReferenceIndex.open_on(places, "chat", hosts) as spread:
+            replicas = [member for shard in spread.fleet.shards for member in shard.replicas.members]
+            drained = next(node for node in machines.worker_nodes if node.node_id == replicas[0].node.id)
+            ray = str(Path(sys.executable).with_name("ray"))
+            reason = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "an upgrade"]
+            node = ["--address", machines.address, "--node-id", drained.node_id, "--deadline-remaining-seconds", "600"]
+            subprocess.run([ray, "drain-node", *node, *reason], check=True, timeout=120)
+            assert answers(spread, log[1], how) == expected
+            takes_tasks = [node.id for node, _ in joined.on_every_node(software)]
+            assert takes_tasks == [node.node_id for node in machines.worker_nodes if node is not drained]
+            add_machine(machines)
+            machines.remove_node(drained)
+            try:
+                for _ in range(20):
+                    assert answers(spread, log[1], how) == expected
+                until(lambda: [state.alive for state in hosts.states()] == [2, 2, 2], hosts.states)
+            finally:
+                assert len(machines.worker_nodes) == 2
+            assert answers(spread, log[1], how) == expected
+    finally:
+        hosts.close()

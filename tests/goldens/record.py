@@ -570,9 +570,17 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug (bots|hybrid|conversations|studies)( \w+)? --help: new", "they are commands"),
     (r"answers/refaug index show .*/shards: new", "an index may be built in shards"),
     (r"help/refaug sets derive --help/out: .*", "it has --people"),
+    (
+        r"openapi/paths//v1/reference-sets/\{id\}/derive/post/.*",
+        "sets are derived with weights by people over HTTP, too",
+    ),
     (r"help/refaug studies( \w+)? --help/out: .*", "studies are rehearsed, and tasks come from studies tasks"),
     (r"help/refaug render --help/out: .*studies report.*", "reports of studies have pages"),
     (r"openapi/paths//v1/(studies|take)(/.*)?: new", "studies with people"),
+    (
+        r"help/refaug (vectors train|rater resume|rater train|ingest|refs|score|meta) --help/out: .*",
+        "they work on a cluster with --on",
+    ),
     (r"openapi/.*/missing_shards: new", "answers name the shards of a cluster that were missing"),
     (r"openapi/.*/partial: new", "the same, where a request allows it"),
     (r"openapi/.*/properties/on: new", "jobs build indexes on a cluster that the operator named"),

@@ -5,10 +5,12 @@ Whatever comes, the answer is one that the document promises: its status, its ty
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -23,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
     unsupported_method,
 )
+from studying import Person, add_bots, chat_protocol, new_study
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
@@ -48,6 +51,7 @@ CHECKS = [
     unsupported_method,
 ]
 EXAMPLES = 25
+BOTS = ("quokka", "wombat")
 READY_S = 120.0
 
 
@@ -73,21 +77,67 @@ def address(with_all: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             while client.get("/readyz").status_code != 200 and time.monotonic() < until:
                 time.sleep(0.05)
             assert client.get("/readyz").status_code == 200, client.get("/readyz").text
+            add_bots(client, *BOTS)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join()
 
 
+@dataclass(frozen=True)
+class Known:
+    """A study that is there, with a participant in the middle of a chat: what generated requests can be about."""
+
+    parts: dict[str, str]  # of addresses
+    cookie: str
+
+    def meet(self, case: schemathesis.Case) -> None:
+        """Let a request be about them."""
+        if case.path.startswith("/v1/take/"):
+            case.headers = {**(case.headers or {}), "Cookie": f"refaug_take={self.cookie}"}
+        case.path_parameters = {name: self.parts[name] for name in case.path_parameters or {}}
+
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def known(address: str) -> Iterator[Known]:
+    """A study for one operation, which may end it."""
+    name = f"fuzzed-{next(NUMBERS)}"
+    with httpx2.Client(base_url=address, timeout=60) as client:
+        token = new_study(client, name, chat_protocol(*BOTS))
+        person = Person(client)
+        person.enter(token)
+        person.agree()
+        person.done("tasks/next")
+        person.say("hello")
+        (invite,) = client.get(f"/v1/studies/{name}/invites").json()["invites"]
+        task, code = person.state["task"]["id"], person.state["code"]
+        yield Known(parts={"id": name, "invite": invite["id"], "code": code, "task": task}, cookie=person.cookie)
+
+
 schema = schemathesis.openapi.from_dict(create_app(Settings(), ServeSettings()).openapi())
 
 
-@schema.parametrize()
-@settings(
+generated = settings(
     max_examples=EXAMPLES,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+
+
+@schema.parametrize()
+@generated
 def test_whatever_comes_the_answer_is_as_the_document_says(case: schemathesis.Case, address: str) -> None:
+    case.call_and_validate(base_url=address, checks=CHECKS, timeout=60)
+
+
+@schema.include(path_regex="^/v1/(take|studies/[{]id[}])").exclude(path_regex="/events$").parametrize()
+@generated
+def test_of_a_study_that_is_there_every_answer_is_as_the_document_says(
+    case: schemathesis.Case, address: str, known: Known
+) -> None:
+    known.meet(case)
     case.call_and_validate(base_url=address, checks=CHECKS, timeout=60)

@@ -24,6 +24,7 @@ from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.store import JobState, JobStore, NewEvent
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
+from refaug.service.web.connection import event_stream
 from refaug.service.web.routes import jobs as routes
 
 UPDATE = {"kind": "index-update", "index": "chat"}
@@ -162,9 +163,21 @@ def test_sources_outside_the_inbox_are_refused_before_anything_is_queued(
     assert client.get(f"/v1/jobs/{job}").json()["result"]["pairs_added"] == 1
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1:6379", "local", "auto", "head:6380", "ray://head:10001", " head:6379"])
-def test_only_clusters_that_the_settings_name_are_built_on(home: Settings, address: str) -> None:
-    order = {"kind": "index-build", "logs": ["chat"], "shards": 2, "on": address}
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        *(("index-build", address) for address in ("10.0.0.1:6379", "local", "auto", "head:6380", " head:6379")),
+        *((kind, address) for kind in ("index-build", "ingest", "vectors") for address in ("ray://head:10001", "a:1")),
+    ],
+)
+def test_only_clusters_that_the_settings_name_are_built_on(home: Settings, kind: str, address: str) -> None:
+    order = {
+        "index-build": {"kind": "index-build", "logs": ["chat"], "shards": 2, "on": address},
+        "ingest": {"kind": "ingest", "log": "chat", "sources": ["talk.jsonl"], "on": address},
+        "vectors": {"kind": "vectors", "logs": ["chat"], "on": address},
+    }[kind]
+    (home.home / "inbox").mkdir(exist_ok=True)
+    (home.home / "inbox" / "talk.jsonl").write_text("{}")
     for clusters in ("", "head:6379, other:6379"):
         with client_of(home, ready=False, clusters=clusters) as client:
             answer = client.post("/v1/jobs", json=order)
@@ -172,6 +185,15 @@ def test_only_clusters_that_the_settings_name_are_built_on(home: Settings, addre
             timed = {"cron": "0 0 * * *", "order": order}
             assert client.put("/v1/schedules/night", json=timed).json()["code"] == "not_allowed"
             assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+def test_an_ingest_on_a_cluster_has_no_workers_here_and_takes_nothing_posted(home: Settings) -> None:
+    with client_of(home, ready=False, clusters="head:6379") as client:
+        order = {"kind": "ingest", "log": "chat", "on": "head:6379"}
+        for wrong in ({"posted": True}, {"sources": ["talk.jsonl"], "workers": 2}):
+            answer = client.post("/v1/jobs", json={**order, **wrong})
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
+            assert "on goes with sources alone" in answer.text
 
 
 def test_a_build_on_a_cluster_is_queued_as_it_was_asked_for(home: Settings) -> None:
@@ -460,8 +482,8 @@ def test_a_silent_stream_is_kept_open_by_comments(client: TestClient, monkeypatc
     assert routes.PING_S == 15
     monkeypatch.setattr(routes, "PING_S", 0.02)
     job = started(client, **UPDATE)
-    pinged, ping = list[int](), routes._ping
-    monkeypatch.setattr(routes, "_ping", lambda: pinged.append(1) or ping())
+    pinged, ping = list[int](), event_stream._ping
+    monkeypatch.setattr(event_stream, "_ping", lambda: pinged.append(1) or ping())
     texts = list[str]()
     following = threading.Thread(target=lambda: texts.append(client.get(f"/v1/jobs/{job}/events").text))
     following.start()

@@ -100,6 +100,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.STUDY, "PUT", "/v1/studies/s/participants/P-000000/exclusion", {"reason": None}),
     (Scope.STUDY, "DELETE", "/v1/studies/s/participants/P-000000", None),
     (Scope.STUDY, "GET", "/v1/studies/s/progress", None),
+    (Scope.STUDY, "GET", "/v1/studies/s/events", None),
     (Scope.STUDY, "GET", "/v1/studies/s/export", None),
     (Scope.STUDY, "POST", "/v1/studies/power", {"difference": 1}),
     (Scope.STUDY, "GET", "/v1/studies/s/report", None),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +13,12 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from servers import Served, served
+from servers import Served, deadline_s, served
 from studying import FORM, add_bots, chat_protocol, new_study
 from typer.testing import CliRunner
 
 from refaug.cli.main import app
-from refaug.core.errors import RefaugError
+from refaug.core.errors import Interrupted, RefaugError
 
 CHOICE = {"id": "adult", "type": "choice", "text": "Are you 18?", "accept": ["yes"],
           "options": [{"value": "yes", "text": "Yes"}, {"value": "no", "text": "No"}]}  # fmt: skip
@@ -26,8 +29,21 @@ TURNS = {"name": "turns", "questions": [
     {"id": "label", "text": "What?", "type": "choice", "scope": "turn",
      "options": [{"value": "odd", "text": "Odd"}, {"value": "good", "text": "Good"}]},
 ]}  # fmt: skip
+LABELS = {"name": "labels", "questions": [
+    {"id": "sense", "type": "choice", "text": "Does it make sense?", "scope": "turn", "required": True,
+     "options": [{"value": "yes", "text": "Yes"}, {"value": "no", "text": "No"}]},
+    {"id": "odd", "type": "spans", "text": "What is odd?", "scope": "turn",
+     "options": [{"value": "wrong", "text": "Wrong"}]},
+]}  # fmt: skip
 REPLIES = [{"id": f"d{n}", "turns": [f"Hi {n}!"], "replies": {"omega": f"Fine {n}.", "zeta": "No."}} for n in range(4)]
 DIALOGUES = [{"id": f"d{n}", "bot": "zeta", "turns": ["Hi!", "Hello.", f"Rain {n}?", "No."]} for n in range(4)]
+COMPARED = [
+    {
+        "id": f"d{n}",
+        "dialogues": [{"bot": "zeta", "turns": [f"Hi {n}!", "Hm."]}, {"bot": "omega", "turns": ["Hi!", "Yes?"]}],
+    }
+    for n in range(4)
+]
 REFERENCES = [{"id": f"d{n}", "turns": ["Tea?"], "references": [f"At {n}.", f"In {n}."]} for n in range(4)]
 
 
@@ -102,6 +118,8 @@ def test_people_chat_in_a_pilot_and_what_is_stored_is_as_planned(server: Served,
     [
         ("chat-pair", PAIR, None, 1),
         ("rate-dialogue", TURNS, DIALOGUES, 4),
+        ("label-turns", LABELS, DIALOGUES, 4),
+        ("pair-dialogue", PAIR, COMPARED, 4),
         ("pair-reply", PAIR, REPLIES, 4),
         ("rate-reply", FORM, REPLIES, 4),
         ("rate-reference", "reply-appropriateness", REFERENCES, 4),
@@ -123,15 +141,96 @@ def test_people_do_the_tasks_of_every_kind(
     ]  # fmt: skip
     labels = sum(len(turn.get("labels", {})) for record in done for side in record["sides"] for turn in side["turns"])
     assert figures["answers"] == sum(len(record["answers"]) for record in done) + labels
-    assert (labels > 0) == (kind == "rate-dialogue")
+    assert (labels > 0) == (kind in ("rate-dialogue", "label-turns"))
+    if kind == "label-turns":
+        hold_labels(done)
     if kind == "rate-reference":
         texts = {text for item in REFERENCES for text in item["references"]}
         assert {record["item"]["reference"] for record in done} == set(compared["means"]) <= texts
         assert len({row["truth"] for row in compared["means"].values()}) == len(compared["means"])
-    if kind == "pair-reply":
+    if kind in ("pair-reply", "pair-dialogue"):
+        lefts = Counter(bot["bot"] for record in done for bot in record["bots"] if bot["side"] == "left")
+        assert compared["balance"]["left"] == {bot: lefts[bot] for bot in ("omega", "zeta")}
+        assert sum(lefts.values()) == 12
         better = Counter(record["answers"]["better"] for record in done)
         assert sum(better.values()) == 12
         assert sum(row["all"] for row in compared["means"].values()) == pytest.approx(1)
+
+
+def hold_labels(done: list[dict[str, Any]]) -> None:
+    """Every reply of the bot has its label and a span: of its first word."""
+    for record in done:
+        for turn in record["sides"][0]["turns"]:
+            if turn["role"] == "bot":
+                end = len(turn["text"].split(" ")[0])
+                assert turn["labels"]["odd"] == [{"start": 0, "end": end, "label": "wrong"}]
+                assert turn["labels"]["sense"] in ("yes", "no")
+            else:
+                assert "labels" not in turn
+
+
+@pytest.mark.slow
+def test_people_who_take_their_time_are_judged_by_the_rules_about_seconds(server: Served) -> None:
+    pace, rules = 0.1, {"seconds_per_turn_below": 600}
+    new_study(server.client, "slowly", chat_protocol("quokka", "wombat", min_turns=2, exclude=rules), act="pilot")
+    compared = simulate(server, "slowly", "--participants", "3", "--careless", "0", "--pace", str(pace))
+    done = records(server, "slowly")
+    assert (compared["ends"], len(done), compared["rules_not_tried"]) == ({"done": 3}, 6, [])
+    assert compared["by_rule"]["seconds_per_turn_below"] == 3
+    assert compared["caught"]["honest"] == {"participants": 3, "left_out": 3, "share": 1.0}
+    # A pause is the pace times e to a normal draw of 0.3: of twelve, which follow from the seed, none is below a third.
+    assert min(record["seconds"] for record in done) >= 2 * pace / 3
+
+
+@pytest.mark.slow
+def test_a_bot_that_has_nothing_to_say_is_counted_and_people_go_on_with_another(server: Served) -> None:
+    body = {"specification": {"kind": "replay", "replies": ["This is all that I have to say."]}}
+    assert server.client.put("/v1/bots/mute", json=body).status_code == 201
+    protocol = chat_protocol("mute", "quokka", "wombat", min_turns=2, per_participant=2, skips=0)
+    new_study(server.client, "mute", protocol, act="pilot")
+    compared = simulate(server, "mute", "--participants", "4", "--careless", "0", "--together", "1")
+    stored = records(server, "mute")
+    failed = [record for record in stored if record.get("skip_reason") == "bot_failed"]
+    assert {record["bots"][0]["bot"] for record in failed} == {"mute"}
+    assert compared["bot_failures"] == len(failed) > 0
+    assert compared["ends"] == {"done": 4}
+    done = [record for record in stored if record["state"] == "done"]
+    assert Counter(record["participant"] for record in done) == dict.fromkeys(
+        {record["participant"] for record in stored}, 2
+    )
+    by_bot = Counter(record["bots"][0]["bot"] for record in done)
+    assert compared["balance"]["stored"] == {"mute": 0, "quokka": by_bot["quokka"], "wombat": by_bot["wombat"]}
+    assert (compared["stored"]["acknowledged"], compared["stored"]["lost"]) == (8, 0)
+
+
+@pytest.mark.slow
+def test_an_interrupted_rehearsal_says_what_it_has_done(server: Served, tmp_path: Path) -> None:
+    new_study(server.client, "stopped", chat_protocol("quokka", "wombat", min_turns=1), act="pilot")
+    address, tasks = str(server.client.base_url).rstrip("/"), tmp_path / "tasks.jsonl"
+    options = ["--participants", "500", "--careless", "0", "--together", "2", "--output", str(tasks), "--json"]
+    command = [sys.executable, "-m", "refaug.cli.main", "--home", str(server.home), "--quiet", "studies", "simulate"]
+    process = subprocess.Popen(
+        [*command, "--study", "stopped", "--server", address, *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        server.until(lambda: process.poll() is not None or len(records(server, "stopped")) >= 3, "three tasks")
+        process.send_signal(signal.SIGINT)
+        said, complaint = process.communicate(timeout=deadline_s())
+    assert process.returncode == Interrupted.exit_code, complaint
+    compared = json.loads(said)
+    came = sum(compared["ends"].values())
+    assert f"interrupted: {came} of 500 people came" in complaint
+    assert compared["interrupted"]
+    assert 1 <= compared["stored"]["acknowledged"] <= 2 * came < 1_000
+    figures = compared["stored"]
+    assert (figures["lost"], figures["answers_that_differ"], figures["messages_that_differ"]) == (0, 0, 0)
+    stored, written = records(server, "stopped"), [json.loads(line) for line in tasks.read_text().splitlines()]
+    assert figures["acknowledged"] <= len(written) == figures["stored"]
+    assert [record for record in stored if record in written] == written
+    assert len(stored) - figures["acknowledged"] <= 2  # which the server was finishing for two people meanwhile
+    (_, invitation) = server.client.get("/v1/studies/stopped/invites").json()["invites"]
+    assert bool(invitation["revoked"])
 
 
 @pytest.mark.slow

@@ -46,6 +46,7 @@ def test_a_study_goes_from_a_file_to_the_report_of_its_tasks(home: Path, tmp_pat
     (tmp_path / "consent.md").write_text("We store what you write.\n")
     protocol = {
         "kind": "chat", "bots": ["quokka", "wombat"], "min_turns": 1, "form": FORM, "consent": "consent.md",
+        "exclude": {"same_answer_everywhere": True},
     }  # fmt: skip
     (tmp_path / "p.json").write_text(json.dumps(protocol))
     assert "study first (chat): draft" in run(home, "studies", "new", "first", str(tmp_path / "p.json"))
@@ -63,14 +64,45 @@ def test_a_study_goes_from_a_file_to_the_report_of_its_tasks(home: Path, tmp_pat
             person.chat(1, quality=3)
     progress = document(home, "studies", "progress", "first")
     assert [(bot["bot"], bot["done"]) for bot in progress["bots"]] == [("quokka", 1), ("wombat", 1)]
+    hold_both_forms_equal(home, tmp_path)
     tasks = [json.loads(line) for line in run(home, "studies", "tasks", "first").splitlines()]
     assert [task["answers"] for task in tasks] == [{"quality": 3}] * 2
     code = tasks[0]["participant"]
     assert f"participant {code} is erased" in run(home, "studies", "erase", "first", code)
     assert run(home, "studies", "tasks", "first") == ""
+    assert "the study has no task" in run(home, "studies", "report", "first", code=3)
     for act, state in (("pause", "paused"), ("close", "closed")):
         assert document(home, "studies", act, "first")["state"] == state
     assert [study["state"] for study in document(home, "studies", "list")["studies"]] == ["closed"]
+
+
+def hold_both_forms_equal(home: Path, folder: Path) -> None:
+    """The study by its name, and by the files that `tasks` and `show` write: the same report and the same exports."""
+    tasks, protocol = folder / "first.jsonl", folder / "first.json"
+    tasks.write_text(run(home, "studies", "tasks", "first"))
+    protocol.write_text(run(home, "studies", "show", "first", "--protocol"))
+    by_name, by_file = folder / "by-name", folder / "by-file"
+    of_files = (str(tasks), "--protocol", str(protocol))
+    run(home, "studies", "report", "first", "--to", str(by_name))
+    run(home, "studies", "report", *of_files, "--to", str(by_file))
+    figures = json.loads((by_name / "report.json").read_bytes())
+    assert figures["exclusions"]["rules"] == {"same_answer_everywhere": True}
+    for name in ("report.html", "report.md", "report.json"):
+        assert (by_name / name).read_bytes() == (by_file / name).read_bytes()
+    for form in ("jsonl", "csv", "conversations"):
+        options = ("--format", form, "--kept")
+        exported = run(home, "studies", "export", "first", *options)
+        assert exported == run(home, "studies", "export", *of_files, *options) != ""
+    identity = document(home, "studies", "show", "first")["id"]
+    assert run(home, "studies", "export", identity) == tasks.read_text()
+
+
+def test_a_misspelt_file_is_no_study_and_makes_no_database(tmp_path: Path) -> None:
+    refused = " ".join(run(tmp_path / "empty", "studies", "report", "frist", code=3).split())
+    assert "frist: No such file, and the home has no study of this name" in refused
+    assert not (tmp_path / "empty" / "refaug.db").exists()
+    run(tmp_path / "home", "studies", "list")
+    assert run(tmp_path / "home", "studies", "export", "frist", code=3).startswith("frist: No such file")
 
 
 def test_errors_name_the_file_the_line_and_the_field(home: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from studying import Person, action_id, add_bots, chat_protocol, new_study
 
 pytest_plugins = ("databases",)
 PEOPLE, TURNS = 8, 4
+Kill = Callable[[Served], object]
 
 
 @dataclass
@@ -85,7 +86,9 @@ class Talker:
             self.finished.append(task)
 
 
-def play(server: Served, kills: int, seed: int, *kinds: str) -> tuple[list[Talker], list[dict[str, Any]]]:
+def play(
+    server: Served, kills: int, seed: int, kill: Callable[[Served], object]
+) -> tuple[list[Talker], list[dict[str, Any]]]:
     """What eight participants were told while processes died, and what the export has."""
     patient = PatientClient(server.client)
     bots = [f"talkative-{number}" for number in range(4)]
@@ -107,7 +110,7 @@ def play(server: Served, kills: int, seed: int, *kinds: str) -> tuple[list[Talke
             "messages to be answered",
         )
         time.sleep(drawn.random() / 50)  # a moment within an action, not a wait for one
-        server.kill(*kinds)
+        kill(server)
     over.set()
     for thread in threads:
         thread.join(deadline_s())
@@ -139,17 +142,27 @@ def check(talkers: list[Talker], records: list[dict[str, Any]]) -> None:
     assert told == {record["task"] for record in records if record["state"] == "done"}
 
 
+def kill_web(server: Served) -> None:
+    """End the web process; the supervisor begins another one."""
+    server.kill("web")
+
+
+KILLS = pytest.mark.parametrize("kill", [kill_web, Served.restart_after_kill], ids=["web", "whole"])
+
+
 @pytest.mark.slow
-def test_every_acknowledged_action_survives_five_kills_of_the_web_process(tmp_path: Path) -> None:
+@KILLS
+def test_every_acknowledged_action_survives_five_kills(tmp_path: Path, kill: Kill) -> None:
     with served(tmp_path / "home") as server:
-        check(*play(server, 5, 1, "web"))
+        check(*play(server, 5, 1, kill))
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("seed", range(5))
-def test_every_acknowledged_action_survives_fifty_kills_on_each_database(
-    tmp_path: Path, seed: int, database_url: str
+@KILLS
+@pytest.mark.parametrize("seed", range(10))
+def test_every_acknowledged_action_survives_a_hundred_kills_of_each_sort_over_both_databases(
+    tmp_path: Path, seed: int, database_url: str, kill: Callable[[Served], object]
 ) -> None:
     options = ["--database", database_url] if database_url else []
     with served(tmp_path / "home", *options) as server:
-        check(*play(server, 10, seed, "web"))
+        check(*play(server, 5, seed, kill))

@@ -10,6 +10,7 @@ import pytest
 from browser import Page
 from page_tests import SIZES, Browsed, accessibility_faults, browsing, overflow, press
 from studied import BOTS, add_bots, agree, opened_study, press_button, press_key, say, study_home
+from studying import Person
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
@@ -226,6 +227,37 @@ def test_power_agreement_disagreements_and_the_report(browsed: Browsed, page: Pa
     looks_right(page)
 
 
+def test_choices_stand_beside_those_with_decisions(browsed: Browsed, page: Page) -> None:
+    form = {"name": "pair", "questions": [{"id": "better", "text": "Which one?", "type": "pair"}]}
+    protocol = {"kind": "pair-reply", "form": form, "per_participant": 2, "ratings_per_item": 2}
+    study = opened_study(browsed, "chosen", protocol, items=ITEMS)
+    for better in ("Yes", "No"):  # of zebra, and of quokka
+        person = Person(browsed.server.client)
+        person.enter(study.link.partition("#")[2])
+        person.agree()
+        for _ in ITEMS:
+            task = person.done("tasks/next")["task"]
+            side = next(side for side, text in task["payload"]["replies"].items() if text.startswith(better))
+            person.done(f"tasks/{task['id']}/answers", {"answers": {"better": side}})
+            person.done(f"tasks/{task['id']}/finish")
+    listed = browsed.server.ask("GET", f"/v1/studies/{study.id}/disagreements").json()["items"]
+    decision = {"item": listed[0]["item"], "question": "better", "value": "zebra", "note": "it answers"}
+    assert browsed.server.ask("PUT", f"/v1/studies/{study.id}/adjudications", json=decision).status_code == 200
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    press(page, "Show the report")
+    page.until("document.querySelector('#report table')")
+    heads, row = (
+        page.run(f"[...document.querySelectorAll('#report {cells}')].map((cell) => cell.textContent)")
+        for cells in ("thead th", "tbody tr > *")
+    )
+    shown = dict(zip(heads, row, strict=True))
+    assert shown["Systems"] == "quokka and zebra"
+    assert [shown[name] for name in ("First", "Second", "Ties")] == ["2", "2", "0"]
+    assert shown["First, second, ties with decisions"] == "1 · 3 · 0"
+    looks_right(page)
+
+
 def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:
     home = study_home(tmp_path)
     database = Database.open(Settings(home=home))
@@ -237,3 +269,39 @@ def test_a_key_without_the_scope_is_told_so(tmp_path: Path) -> None:
         browsed.page.tell("Page.reload")
         browsed.page.until("document.querySelector('#list')?.innerText.includes('scope study')")
         assert browsed.page.run("document.querySelector('#new-box').hidden")
+
+
+def test_ratings_of_references_become_the_weights_of_a_set(browsed: Browsed, page: Page) -> None:
+    items = [{"id": "tea", "utterance": "Where can I buy tea?", "references": ["At the market.", "The bus is blue."]}]
+    order = {"items": items, "purpose": "test", "references": "given"}
+    parent = browsed.server.ask("POST", "/v1/reference-sets", json=order).json()["id"]
+    study = opened_study(
+        browsed, "references", {"kind": "rate-reference", "ratings_per_item": 2, "per_participant": 2}, items=items
+    )
+    for good, bad in ((5, 1), (4, 2)):
+        person = Person(browsed.server.client)
+        person.enter(study.link.partition("#")[2])
+        person.agree()
+        while person.done("tasks/next")["step"] == "task":
+            task = person.state["task"]
+            answer = good if task["payload"]["reference"] == "At the market." else bad
+            person.done(f"tasks/{task['id']}/answers", {"answers": {"appropriateness": answer}})
+            if person.done(f"tasks/{task['id']}/finish")["step"] == "done":
+                break
+    page.go(f"{browsed.address}/healthz")
+    page.go(f"{browsed.address}/studies#study={study.id}")
+    page.until("document.querySelector('#act-close')")
+    assert page.run("document.querySelector('#derived-set') === null"), "while people rate, weights change"
+    press(page, "Close it")
+    confirm(page, "Close it")
+    page.until("document.querySelector('#derive-from option')")
+    assert page.run("document.querySelector('#derive-from').value") == parent
+    looks_right(page)
+    press(page, "Make the set")
+    name = page.until("document.querySelector('#derived-link')?.textContent")
+    _, *lines = browsed.server.ask("GET", f"/v1/reference-sets/{name}/download?format=jsonl").text.splitlines()
+    weights = {reference["text"]: reference["weight"] for reference in json.loads(lines[0])["references"]}
+    assert weights == {"At the market.": 0.75, "The bus is blue.": -0.75}
+    assert "2 references" in page.text("#derived-state")
+    page.click("#derived-link")
+    page.until(f"document.activeElement?.id === 'set-{name}'")

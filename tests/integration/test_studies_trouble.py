@@ -20,6 +20,7 @@ from refaug.service.database.database import Database, time_text
 from refaug.service.studies.action_log import spent_ms
 
 pytest_plugins = ("databases",)
+JSON = {"Content-Type": "application/json"}
 
 
 @contextmanager
@@ -121,6 +122,27 @@ def test_two_bots_of_one_hash_are_refused(client: TestClient) -> None:
     assert "twin-2 and twin-1 are the same" in refused.json()["detail"]
     missing = client.post("/v1/studies", json={"name": "t", "protocol": chat_protocol("nowhere")})
     assert (missing.status_code, "refaug bots add" in missing.json()["remedy"]) == (404, True)
+
+
+@pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1" + "0" * 400])
+def test_whole_numbers_that_no_table_holds_are_refused(client: TestClient, number: str) -> None:
+    def posted(path: str, body: str, **headers: str) -> tuple[int, str]:
+        answer = client.post(path, content=body, headers={**JSON, **headers})
+        return answer.status_code, answer.json()["code"]
+
+    refused, name = (422, "bad_input"), f"wide{len(number)}{number[0].replace('-', 'm')}"
+    assert posted("/v1/studies", f'{{"name": "wide", "protocol": {{"kind": {number}}}}}') == refused
+    assert posted("/v1/studies", f'{{"name": "w", "protocol": {{"kind": "chat", "bots": [{number}]}}}}') == refused
+    made = client.post("/v1/studies", json={"name": name, "protocol": {"kind": "rate-reply"}}).json()
+    lines = f'{{"items": [{{"id": "a", "turns": ["Hi"], "replies": {{"a": {number}}}}}]}}'
+    assert posted(f"/v1/studies/{made['id']}/dialogues", lines) == refused
+    person = entered(client, new_study(client, f"{name}-answers", chat_protocol("quokka")))
+    task = person.done("tasks/next")["task"]["id"]
+    cookie = {"X-Action": f"{name}-answers-0000000", "Cookie": f"refaug_take={person.cookie}"}
+    assert posted(f"/v1/take/tasks/{task}/answers", f'{{"answers": {{"quality": {number}}}}}', **cookie) == refused
+    adjudication = f'{{"item": "a", "question": "quality", "value": {number}}}'
+    decided = client.put(f"/v1/studies/{name}-answers/adjudications", content=adjudication, headers=JSON)
+    assert decided.status_code in (404, 422), decided.text  # a chat has no items
 
 
 def test_a_study_without_consent_or_items_does_not_open(client: TestClient) -> None:

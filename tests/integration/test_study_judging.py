@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from serving import client_of, migrated
 from starlette.testclient import TestClient
 from studying import FORM, Person, new_study
 
+from refaug.cli.main import main as refaug
 from refaug.core.home import Settings
 from refaug.metrics.statistics.alpha import krippendorff_alpha
 
@@ -88,6 +92,65 @@ def test_the_report_has_the_means(client: TestClient) -> None:
     numbers = [number for pair in RATINGS.values() for number in pair]
     assert (mean["bot"], mean["n"], mean["mean"]) == ("zebra", 8, pytest.approx(sum(numbers) / 8))
     assert report["settings"]["draws"] == 100
+
+
+def test_decisions_enter_the_report_and_the_export_and_come_back(client: TestClient, tmp_path: Path) -> None:
+    for item, value in (("r0/zebra", 4), ("r1/zebra", 5)):
+        order = {"item": item, "question": "quality", "value": value, "note": "looked"}
+        assert client.put("/v1/studies/rated/adjudications", json=order).status_code == 200
+    report = asked(client, "report?draws=100")["report"]
+    means = {name: part["ratings"]["quality"]["means"][0]["mean"] for name, part in report["analyses"].items()}
+    assert means == {"kept": 36 / 8, "all": 36 / 8, "decided": (4 + 4 + 5 + 5 + 5 + 5 + 6 + 7) / 8}
+    facts = report["decisions"]
+    assert (facts["decisions"], facts["answers"], facts["answers_that_differ"]) == (2, 4, 4)
+    exported = client.get("/v1/studies/rated/export").content
+    records = [json.loads(line) for line in exported.splitlines()]
+    decided = {record["item"]["unit"]: record.get("decisions") for record in records}
+    assert [decided[f"r{n}/zebra"] is None for n in range(4)] == [False, False, True, True]
+    decision = decided["r1/zebra"]["quality"]
+    assert (decision["value"], decision["note"], decision["by"]) == (5, "looked", "anonymous")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", decision["at"])
+    source, imported = tmp_path / "exported.jsonl", tmp_path / "imported.jsonl"
+    source.write_bytes(exported)
+    assert refaug(["--quiet", "studies", "import", str(source), "--output", str(imported)]) == 0
+    assert refaug(["--quiet", "studies", "export", str(imported), "--output", str(source)]) == 0
+    assert imported.read_bytes() == source.read_bytes() == exported
+
+
+@pytest.mark.parametrize(
+    ("order", "status", "words"),
+    [
+        ({"item": "r9/zebra", "question": "quality", "value": 1}, 404, "has no item 'r9/zebra'"),
+        ({"item": "r0/zebra", "question": "quality", "value": 9}, 422, "a number from 1 to 7"),
+        ({"item": "r0/zebra", "question": "quality", "value": "well"}, 422, "a number from 1 to 7"),
+    ],
+)
+def test_what_nobody_could_have_said_is_no_decision(
+    client: TestClient, order: dict[str, Any], status: int, words: str
+) -> None:
+    refused = client.put("/v1/studies/rated/adjudications", json=order)
+    assert (refused.status_code, words in refused.text) == (status, True), refused.text
+
+
+def test_a_report_is_computed_without_who_was_erased(client: TestClient) -> None:
+    protocol = {"kind": "rate-reply", "form": FORM, "consent": "c", "per_participant": 4, "ratings_per_item": 2}
+    token = new_study(client, "forgotten", protocol, ITEMS)
+    for place in range(2):
+        rate_all(client, token, place)
+
+    def means() -> list[tuple[int, int, float]]:
+        report = client.get("/v1/studies/forgotten/report?draws=100").json()["report"]
+        figures = report["analyses"]["all"]["ratings"]["quality"]["means"]
+        return [(figure["n"], figure["participants"], figure["mean"]) for figure in figures]
+
+    assert means() == [(8, 2, pytest.approx(36 / 8))]
+    records = [json.loads(line) for line in client.get("/v1/studies/forgotten/export").text.splitlines()]
+    first = next(
+        record["participant"] for record in records if record["answers"] == {"quality": RATINGS["r0/zebra"][0]}
+    )
+    assert client.delete(f"/v1/studies/forgotten/participants/{first}").status_code == 200
+    assert means() == [(4, 1, pytest.approx(sum(second for _, second in RATINGS.values()) / 4))]
+    assert client.get("/v1/studies/forgotten/disagreements").json()["items"] == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ PAGED = {"after": "x", "limit": 3}
 DRAWN = {"draws": 10, "confidence": 0.9, "seed": 2, "baseline": "a"}
 
 # Every route with everything that can be said to it, and what its answer is read as.
+PEOPLE = [{"item": "d1", "reference": "At the market.", "weight": 0.5}]
 ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/references": (
         calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, show_excluded=9, on_error="report"),
@@ -70,7 +71,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     ),
     "GET /v1/reference-sets": (calls.list_sets(purpose="test", **PAGED), {"sets": models.ListedSet}),
     "POST /v1/reference-sets/{id}/derive": (
-        calls.derive_set("abcdef", weights="one", parrot=0.5, gold="rated", k=3),
+        calls.derive_set("abcdef", weights="one", parrot=0.5, gold="rated", k=3, people=PEOPLE),
         models.FrozenSet,
     ),
     "GET /v1/reference-sets/{id}": (calls.get_set("abcdef"), models.ReferenceSet),
@@ -173,6 +174,54 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         calls.score_conversations("talks", [{"bot": "a", "turns": []}], self_play="both", on_error="report"),
         models.HybridScores,
     ),
+    "GET /v1/studies": (calls.list_studies(**PAGED), {"studies": models.ListedStudy}),
+    "POST /v1/studies": (calls.create_study("autumn", {"kind": "chat"}, items=[{"id": "d"}]), models.Study),
+    "POST /v1/studies/power": (
+        calls.plan_study(
+            difference=0.5, win_rate=0.6, sd=1.3, power=0.8, alpha=0.05, ratings_per_participant=4, rho=0.3
+        ),
+        models.StudyPower,
+    ),
+    "GET /v1/studies/{id}": (calls.get_study("autumn"), models.Study),
+    "DELETE /v1/studies/{id}": (calls.delete_study("autumn"), None),
+    "PUT /v1/studies/{id}/protocol": (calls.amend_study("autumn", {"kind": "chat"}, reason="late"), models.Study),
+    "POST /v1/studies/{id}/dialogues": (calls.add_study_items("autumn", [{"id": "d"}]), models.AddedItems),
+    "POST /v1/studies/{id}/pilot": (calls.pilot_study("autumn"), models.Study),
+    "POST /v1/studies/{id}/open": (calls.open_study("autumn"), models.Study),
+    "POST /v1/studies/{id}/pause": (calls.pause_study("autumn"), models.Study),
+    "POST /v1/studies/{id}/close": (calls.close_study("autumn"), models.Study),
+    "GET /v1/studies/{id}/preview": (calls.preview_study("autumn", language="de"), models.StudyPreview),
+    "POST /v1/studies/{id}/invites": (
+        calls.create_invites("autumn", count=2, label="x", uses_max=1, expires="2027-01-01T00:00:00Z"),
+        {"invites": models.NewStudyInvite},
+    ),
+    "GET /v1/studies/{id}/invites": (calls.list_invites("autumn", **PAGED), {"invites": models.StudyInvite}),
+    "DELETE /v1/studies/{id}/invites/{invite}": (calls.revoke_invite("autumn", "0"), models.StudyInvite),
+    "GET /v1/studies/{id}/participants": (
+        calls.list_participants("autumn", **PAGED),
+        {"participants": models.StudyParticipant},
+    ),
+    "GET /v1/studies/{id}/participants/{code}": (calls.get_participant("autumn", "P-1"), models.ParticipantTasks),
+    "DELETE /v1/studies/{id}/participants/{code}": (calls.erase_participant("autumn", "P-1"), None),
+    "PUT /v1/studies/{id}/participants/{code}/exclusion": (
+        calls.exclude_participant("autumn", "P-1", reason="hasty"),
+        models.ParticipantExclusion,
+    ),
+    "GET /v1/studies/{id}/progress": (calls.get_study_progress("autumn"), models.StudyProgress),
+    "GET /v1/studies/{id}/report": (calls.get_study_report("autumn", draws=100), models.StudyReport),
+    "GET /v1/studies/{id}/agreement": (
+        calls.get_study_agreement("autumn"),
+        {"questions": models.QuestionAgreement},
+    ),
+    "GET /v1/studies/{id}/disagreements": (
+        calls.list_disagreements("autumn", limit=3),
+        {"items": models.Disagreement},
+    ),
+    "PUT /v1/studies/{id}/adjudications": (
+        calls.adjudicate_item("autumn", "d", "overall", 3, note="x"),
+        models.Adjudication,
+    ),
+    "GET /v1/studies/{id}/export": (calls.export_study("autumn", format="dpo", question="overall"), None),
     "GET /v1/key": (calls.get_own_key(), models.OwnKey),
     "GET /v1/keys": (calls.list_keys(**PAGED), {"keys": models.Key}),
     "POST /v1/keys": (
@@ -255,12 +304,38 @@ METHODS: dict[str, Callable[..., Any]] = {
     "bots.put": calls.put_bot,
     "bots.delete": calls.delete_bot,
     "bots.reply": calls.reply_to_dialogues,
+    "studies.list": calls.list_studies,
+    "studies.create": calls.create_study,
+    "studies.get": calls.get_study,
+    "studies.amend": calls.amend_study,
+    "studies.add_items": calls.add_study_items,
+    "studies.delete": calls.delete_study,
+    "studies.pilot": calls.pilot_study,
+    "studies.open": calls.open_study,
+    "studies.pause": calls.pause_study,
+    "studies.close": calls.close_study,
+    "studies.preview": calls.preview_study,
+    "studies.invite": calls.create_invites,
+    "studies.invites": calls.list_invites,
+    "studies.revoke": calls.revoke_invite,
+    "studies.progress": calls.get_study_progress,
+    "studies.participants": calls.list_participants,
+    "studies.participant": calls.get_participant,
+    "studies.exclude": calls.exclude_participant,
+    "studies.erase": calls.erase_participant,
+    "studies.report": calls.get_study_report,
+    "studies.agreement": calls.get_study_agreement,
+    "studies.disagreements": calls.list_disagreements,
+    "studies.adjudicate": calls.adjudicate_item,
+    "studies.power": calls.plan_study,
+    "studies.export": calls.export_study,
     "keys.own": calls.get_own_key,
     "keys.list": calls.list_keys,
     "keys.create": calls.create_key,
     "keys.revoke": calls.revoke_key,
     "audit.list": calls.list_audit,
 }
+IN_PAGES = (".list", ".versions", ".ingests", ".invites", ".participants")
 IN_TWO = {calls.publish_index, calls.publish_rater}  # publish() and rollback()
 
 
@@ -271,8 +346,8 @@ def document(url: str) -> dict[str, Any]:
     return found
 
 
-# Pages ask these: participants' with a session in place of a key, and those of operators, as `refaug studies` does.
-OF_PAGES = ("/v1/take/", "/v1/studies")
+# Pages ask these: that of participants with a session in place of a key, and that of a study for its progress.
+OF_PAGES = ("/v1/take/", "/v1/studies/{id}/events")
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -496,7 +571,7 @@ def test_a_method_takes_everything_that_its_call_does(kind: type[Any], name: str
             assert any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
             continue
         assert parameter.name in taken, parameter.name
-        if not (name.endswith((".list", ".versions", ".ingests")) and parameter.name == "limit"):
+        if not (name.endswith(IN_PAGES) and parameter.name == "limit"):
             assert taken[parameter.name].default == parameter.default, parameter.name
     assert "timeout_s" in taken or name == "jobs.events"
 
@@ -609,6 +684,9 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
         *("PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"),  # both as rollback
         *("POST /v1/uploads", "DELETE /v1/evaluations/{id}", "POST /v1/evaluations/{id}/retry"),
         "POST /v1/evaluations/{id}/cancel",
+        *("POST /v1/studies", "DELETE /v1/studies/{id}", "POST /v1/studies/{id}/dialogues"),
+        *("POST /v1/studies/{id}/invites", "POST /v1/studies/{id}/pilot", "POST /v1/studies/{id}/open"),
+        *("POST /v1/studies/{id}/pause", "POST /v1/studies/{id}/close"),
     }
     assert calls.publish_index("chat", version="1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}

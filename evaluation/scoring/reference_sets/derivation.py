@@ -84,7 +84,8 @@ class Derivation:
             parrot = Reference(text=test_item.pair.utterance or "", source=Origin.PARROT, weight=float(self.parrot))
             references.insert(own_count, parrot)
         if self.people is not None:
-            references = [self.people.weighted(test_item.id, reference) for reference in references]
+            weighted = [self.people.weighted(test_item.id, reference) for reference in references]
+            references = sorted(weighted, key=lambda reference: not reference.is_own)  # own ones stand in front
         return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from refaug.core.errors import BadInput
-from refaug.core.records import Reference
+from refaug.core.records import Origin, Reference
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
 
@@ -56,9 +56,11 @@ class PeopleWeights:
         return hashlib.sha256(content).hexdigest()[:12]
 
     def weighted(self, item_id: str, reference: Reference) -> Reference:
-        """Return a reference with its weight by people; without one it stays as it is."""
+        """Return a reference with its weight by people, as ΔBLEU takes it; without one it stays as it is."""
         weight = self.weights.get((item_id, reference.text))
-        return reference if weight is None else replace(reference, weight=weight)
+        if weight is None:
+            return reference
+        return replace(reference, weight=weight, source=Origin.SUPPLIED, is_unused=False)
 
 
 def _checked(where: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], float]:

@@ -2,7 +2,8 @@
 
 A slot is a bot, or a pair of bots. Its load is what is done, reserved, and planned for the other participants who are
 present. As long as no participant leaves, loads stay equal and each follows the planned row; after one has left, the
-slots that this has cost come first.
+slots that this has cost come first. Participants who say nothing for longer than a whole task takes count as having
+left, where there are more of them than late ones explain: long before their reservations expire.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Final
 
 from refaug.evaluation.studies.records import TaskCheck
+
+_ABSENT_S: Final = 1_800.0  # who was not seen for so long is not expected to go on, however long tasks take
+_LEAST_TASKS: Final = 20  # from so many finished tasks on it is known how long tasks take
+_TASKS_LONG: Final = 1.5
+SLACK: Final = 0.75  # the planned order is left for a task that is lost, and not for one that may be
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,23 +40,59 @@ def least_used(uses: Sequence[int]) -> int:
     return min(range(len(uses)), key=lambda place: (uses[place], place))
 
 
-def slot_loads(
-    done: Sequence[int], live: Sequence[int], plans: Sequence[Sequence[int]], survival: float
-) -> list[float]:
-    """Return the load of each slot: done, reserved, and planned for others who are there.
+@dataclass(frozen=True, kw_only=True)
+class SlotWork:
+    """What participants hold: how many reservations each slot has, and the slots that each has still to begin."""
 
-    `plans` has the slots that each of them has still to begin. `survival` is the share of begun tasks that are
-    finished: the later a planned task, the less likely it is to be reached. It is 1 until a participant has left.
+    reserved: Sequence[int]
+    plans: Sequence[Sequence[int]]
+
+
+def slot_loads(done: Sequence[int], work: SlotWork, survival: float) -> list[float]:
+    """Return the load of each slot: done, reserved, and planned for others.
+
+    `survival` is the share of begun tasks that are finished: the later a planned task, the less likely it is to be
+    reached. It is 1 until a participant has left.
     """
-    loads = [float(done[slot] + live[slot]) for slot in range(len(done))]
-    for plan in plans:
+    loads = [float(done[slot] + work.reserved[slot]) for slot in range(len(done))]
+    for plan in work.plans:
         for step, slot in enumerate(plan, 1):
             loads[slot] += survival**step
     return [round(load, 6) for load in loads]
 
 
+def expected_loads(
+    done: Sequence[int], here: SlotWork, silent: SlotWork, expired: int, task_seconds: Sequence[float]
+) -> list[float]:
+    """Return the load of each slot, where silent participants count as far as they are expected to go on.
+
+    As many are expected to go on as three times the share of finished tasks that took so long explains, and one more:
+    where all finish, a silent participant changes nothing, and the planned order stays.
+    """
+    limit, count = silence_s(task_seconds), sum(silent.reserved)
+    late = (1 + sum(seconds > limit for seconds in task_seconds)) / (1 + len(task_seconds))
+    going_on = min(1.0, (1 + 3 * late * sum(here.reserved)) / count) if count else 1.0
+    lost = expired + count * (1 - going_on)
+    survival = sum(done) / (sum(done) + lost) if lost else 1.0
+    there = slot_loads(done, here, survival)
+    away = slot_loads([0] * len(done), silent, survival)
+    return [round(load + going_on * away[slot], 6) for slot, load in enumerate(there)]
+
+
+def silence_s(task_seconds: Sequence[float]) -> float:
+    """Return for how many seconds a participant may say nothing before that counts as silence.
+
+    `task_seconds` has how long each of the last finished tasks took: nine in ten of them are shorter than two thirds
+    of the answer. Who comes back after that goes on with the same task; only what others get does not wait for it.
+    """
+    if len(task_seconds) < _LEAST_TASKS:
+        return _ABSENT_S
+    usual = sorted(task_seconds)[9 * len(task_seconds) // 10]
+    return min(_ABSENT_S, _TASKS_LONG * usual)
+
+
 def next_slot(
-    plan: Sequence[int], position: int, load: Sequence[float], is_open: Sequence[bool], *, slack: int = 0
+    plan: Sequence[int], position: int, load: Sequence[float], is_open: Sequence[bool], *, slack: float = SLACK
 ) -> int | None:
     """Return the slot of the task at this position of a participant; None where every slot is closed.
 

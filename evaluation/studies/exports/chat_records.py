@@ -1,6 +1,7 @@
 """Chats as CSV with the columns of neural_chat_web, an exchange a row, so that its tools read them.
 
-What the form asked beyond its five questions, and the state of its task, stands in further columns behind. Texts that
+What the form asked beyond its five questions, the state of its task, and what was decided stand in further columns
+behind. Texts that
 a spreadsheet would compute begin with a '. There is no user, only the code of a participant; a comment is the answer to
 a question called comments or comment.
 """
@@ -35,13 +36,25 @@ def chat_records(tasks: Sequence[StudyTask], left_out: Iterable[str] = ()) -> It
         )
     further = _further_questions(tasks)
     excluded = frozenset(left_out)
-    yield csv_text([*COLUMNS, *FURTHER, *(f"Answer {name}" for name in further)], []).encode()
+    decided = sorted({name for task in tasks for name in task.decisions or {}})
+    columns = [f"Decision {name}{part}" for name in decided for part in ("", " by", " at")]
+    yield csv_text([*COLUMNS, *FURTHER, *(f"Answer {name}" for name in further), *columns], []).encode()
     number = 0
     for task in tasks:
-        rows = list(_rows(task, further, number, is_excluded=task.participant in excluded))
+        rows = [
+            [*row, *_decisions(task, decided)]
+            for row in _rows(task, further, number, is_excluded=task.participant in excluded)
+        ]
         number += len(rows)
         if rows:
             yield csv_text(None, rows).encode()
+
+
+def _decisions(task: StudyTask, names: Sequence[str]) -> Iterator[Any]:
+    """Yield what was decided about the task's item, by whom, and when."""
+    for name in names:
+        decision = (task.decisions or {}).get(name)
+        yield from ("", "", "") if decision is None else (_cell(decision.value), decision.by, decision.at)
 
 
 def _further_questions(tasks: Sequence[StudyTask]) -> list[str]:

@@ -46,7 +46,7 @@ def export_study(
     listed = sorted(tasks, key=task_order)
     questions = protocol_questions(protocol, listed)
     if question is not None and form not in {ExportFormat.ITEMS, ExportFormat.DPO, ExportFormat.WEIGHTS}:
-        raise Usage(f"--question with --format {form.value}, which has all questions", remedy="leave it out")
+        raise Usage(f"question with format {form.value}, which has all questions", remedy="leave it out")
     if form is not ExportFormat.JSONL and not with_pilot:
         listed = [task for task in listed if not task.pilot]
     left_out = exclusions(listed, (protocol or {}).get("exclude") or {}, questions)

@@ -29,7 +29,7 @@ def rated_items(
         yield from _reply_items(replies, questions, question)
         return
     if question is not None:
-        raise BadInput("only single replies are rated by questions; replies in chats by votes", remedy="no --question")
+        raise BadInput("only single replies are rated by questions; replies in chats by votes", remedy="no question")
     lines = [line for task in counted for line in _voted_items(task)]
     if not lines:
         raise BadInput("no reply was rated or voted on", remedy="a study of kind rate-reply, or votes in chats")
@@ -45,7 +45,7 @@ def chosen_question(questions: Sequence[AskedQuestion], answered: set[str], ques
     match = next((entry for entry in usable if entry.id == question), None)
     if match is None:
         what = "several questions were answered" if question is None else f"no answer to a question {question!r}"
-        raise BadInput(what, remedy=f"--question, one of: {names}")
+        raise BadInput(what, remedy=f"question, one of: {names}")
     return match
 
 

@@ -7,4 +7,4 @@ The main names:
 - `agreement.rating_agreement`: how far participants agree with each other.
 """
 
-__all__ = ["agreement", "disagreements", "factors", "means", "pairs"]
+__all__ = ["agreement", "decisions", "disagreements", "factors", "means", "pairs"]

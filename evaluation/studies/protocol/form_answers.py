@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
 from typing import Any, Final
 
 from refaug.core.errors import BadInput
@@ -61,7 +60,7 @@ def _is_empty(answer: Any) -> bool:
 
 
 def _number(question: StudyQuestion, answer: Any) -> Any:
-    is_number = isinstance(answer, int | float) and not isinstance(answer, bool) and isfinite(answer)
+    is_number = isinstance(answer, int | float) and not isinstance(answer, bool)
     whole = question.type == "likert"
     if not is_number or not question.least <= answer <= question.most or (whole and answer != int(answer)):
         kind = "a whole number" if whole else "a number"

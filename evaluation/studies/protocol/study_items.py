@@ -5,7 +5,8 @@ A line of a file of items is one JSON object: `id`, `turns` (texts, or objects w
     rate-dialogue, label-turns   "bot": who talked
     pair-dialogue                "dialogues": two objects with bot and turns; or lines as above, which are paired
     rate-reply, pair-reply       "replies": {"system": "text"}
-    rate-reference               "references": ["text", …]
+    rate-reference               "references": ["text", …], or the items of a test file: participants do not see
+                                 their weights
 """
 
 from __future__ import annotations
@@ -34,7 +35,21 @@ _FIELDS: Final[Mapping[StudyKind, tuple[str, ...]]] = {
     StudyKind.PAIR_DIALOGUE: ("id", "turns", "bot", "dialogues"),
     StudyKind.RATE_REPLY: ("id", "turns", "utterance", "replies"),
     StudyKind.PAIR_REPLY: ("id", "turns", "utterance", "replies"),
-    StudyKind.RATE_REFERENCE: ("id", "turns", "utterance", "references"),
+    StudyKind.RATE_REFERENCE: (
+        "id",
+        "turns",
+        "utterance",
+        "references",
+        "replies",
+        "ratings",
+        "scale",
+        "dialogue",
+        "time",
+        "exclude",
+        "provenance",
+        "reply_provenance",
+        "reply_ms",
+    ),
 }
 
 
@@ -57,7 +72,7 @@ def units_of(kind: StudyKind, items: Iterable[Any], *, where: str = "items") -> 
     units = list[StudyUnit]()
     single = list[tuple[str, str, list[dict[str, str]]]]()
     seen = dict[str, int]()
-    for place, entry in enumerate(items):
+    for place, entry in enumerate(map(_with_plain_references, items) if kind is StudyKind.RATE_REFERENCE else items):
         at = f"{where}[{place}]"
         if place >= MOST_ITEMS:
             raise BadInput(f"{where}: more than {MOST_ITEMS:,} items", remedy="several studies")
@@ -156,6 +171,15 @@ def _reference_units(name: str, fields: StudyFields, entry: Mapping[str, Any]) -
     for place, reference in enumerate(dict.fromkeys(references), 1):
         payload = {"turns": turns, "reference": reference}
         yield StudyUnit(id=f"{name}/{place}", item=name, systems=("references",), payload=payload)
+
+
+def _with_plain_references(item: Any) -> Any:
+    """Return an item whose references are texts, without their weights."""
+    references = item.get("references") if isinstance(item, Mapping) else None
+    if not isinstance(references, list):
+        return item
+    texts = [entry["text"] if isinstance(entry, dict) and "text" in entry else entry for entry in references]
+    return {**item, "references": texts}
 
 
 _UNITS: Final = {

@@ -1,7 +1,7 @@
 """Every figure of a study, as JSON: with and without exclusions, and without replies that name their bot.
 
     study_report(tasks, protocol) → {"study_report": 1, "study", "kind", "protocols", "settings", "counts",
-        "exclusions", "checks", "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
+        "exclusions", "checks", "decisions": …, "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
 
 Numbers of reversed questions are turned, so that higher is better throughout. Pilot data count only when asked for.
 """
@@ -19,6 +19,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.version import VERSION
 from refaug.evaluation.studies.exclusions import Exclusions, exclusions, repeat_differences
 from refaug.evaluation.studies.figures.agreement import choice_agreement, rating_agreement
+from refaug.evaluation.studies.figures.decisions import decided_tasks, decision_counts
 from refaug.evaluation.studies.figures.factors import factor_tests, protocol_factors
 from refaug.evaluation.studies.figures.means import mean_rows, rating_means, standardised
 from refaug.evaluation.studies.figures.pairs import PairFigures, pair_figures
@@ -82,7 +83,13 @@ def study_report(
     groups = {"kept": left_out.kept(used), "all": used}
     if any(task.names_bot for task in main_tasks(groups["kept"])):
         groups["unnamed"] = [task for task in groups["kept"] if not task.names_bot]
+    decisions = decision_counts(used, questions)
+    if decisions["decisions"]:
+        groups["decided"] = decided_tasks(groups["kept"], questions)
     factors = protocol_factors(protocol)
+    analyses = {name: _analysis(group, questions, factors, settings) for name, group in groups.items()}
+    if "decided" in analyses:
+        analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
     return {
         "study_report": FORMAT,
         "refaug": VERSION,
@@ -93,7 +100,8 @@ def study_report(
         "counts": _counts(listed, used),
         "exclusions": _exclusions_json(left_out, rules, has_protocol=protocol is not None),
         "checks": _checks(used, questions),
-        "analyses": {name: _analysis(group, questions, factors, settings) for name, group in groups.items()},
+        "decisions": decisions,
+        "analyses": analyses,
         "metrics": None,
     }
 

@@ -12,6 +12,7 @@ ANALYSES: Final = {
     "kept": "Without the participants who are left out",
     "all": "With all participants",
     "unnamed": "Without replies that name their bot",
+    "decided": "With what was decided where participants disagreed",
 }
 _FITS: Final = {
     "half": "Bradley–Terry, a tie as half a win for each",
@@ -85,6 +86,17 @@ def study_warnings(report: Json) -> list[str]:
 # ── people ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _decisions(decisions: Json | None) -> list[tuple[str, str]]:
+    """Return the rows about decisions; reports that were made before have none."""
+    if decisions is None or not decisions["decisions"]:
+        return []
+    people = ", ".join(f"{name} {number:,}" for name, number in decisions["by"].items())
+    return [
+        ("decisions about disagreements", f"{decisions['decisions']:,} on {decisions['items']:,} items, by {people}"),
+        ("answers that they change", f"{decisions['answers_that_differ']:,} of {decisions['answers']:,}"),
+    ]
+
+
 def _people(report: Json) -> StudySection:
     counts, left_out, checks = report["counts"], report["exclusions"], report["checks"]
     facts = [
@@ -92,6 +104,7 @@ def _people(report: Json) -> StudySection:
         *((f"tasks {state}", f"{number:,}") for state, number in counts["tasks"].items()),
         ("tasks of the pilot, not counted", f"{counts['pilot_left_out']:,}"),
         ("tasks in which a reply names its bot", f"{counts['names_bot']:,}"),
+        *_decisions(report.get("decisions")),
         ("seconds a task, on average", _number(counts["seconds_a_task"])),
         ("attention checks passed", f"{checks['attention']['passed']:,} of {checks['attention']['asked']:,}"),
         *((f"mean of the degraded bot, {question}", _number(mean)) for question, mean in checks["degraded"].items()),

@@ -1,6 +1,6 @@
 """How a simulated person answers the form of a task: by what is true of its bots, or carelessly.
 
-The truth is in points of one scale; a question with another scale is answered at the same place of its own.
+The truth is in points of one scale; a question with another scale is answered at the same place of that one.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class ServerRehearsal:
         return {
             "participants": self.people.participants,
             "interrupted": self.is_interrupted,
-            "ends": dict(sorted(Counter(_end_of(each) for each in self.attended).items())),
+            "ends": dict(sorted(Counter(_end_of(each) for each in self.attended if each.code).items())),
             "bot_failures": sum(each.bot_failures for each in self.attended),
             "stored": self._stored(tasks),
             "balance": self._balance(tasks),

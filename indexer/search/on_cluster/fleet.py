@@ -7,17 +7,18 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
-from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Observer, Replicas
+from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Observer, Replicas, SharedReplicas
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import TestPair
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
+from refaug.indexer.search.candidates.pool import SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
 from refaug.indexer.search.on_cluster.node_copies import CopySource
 from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
@@ -60,6 +61,98 @@ class ShardState:
     shard: str
     replicas: int
     alive: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedShard:
+    """A shard that is open, as other processes of the cluster get it."""
+
+    name: str
+    replicas: SharedReplicas
+    numbers: tuple[int, ...]
+    facts: tuple[SegmentFacts, ...]
+
+
+class FleetOpener(Protocol):
+    """Opens the shards of a version, or finds them open."""
+
+    def open(self, source: ShardSource) -> OpenShards:
+        """Return the shards of this version."""
+
+
+class OpenShards:
+    """The shards of one version that are open on a cluster, as searches ask them."""
+
+    def __init__(self, actors: Actors, cluster: Cluster, spec: str, shards: Sequence[RemoteShard]) -> None:
+        self._actors, self._cluster, self._spec, self.shards = actors, cluster, spec, list(shards)
+
+    def segments(self, terms: SearchTerms, without: Sequence[str] = ()) -> RemoteSegments:
+        """Return the shards for one search, without those of these names."""
+        shards = [shard for shard in self.shards if shard.name not in without]
+        if not shards:
+            raise ShardsMissing(
+                f"none of the {len(self.shards)} shards of {self._spec} answers",
+                remedy="ask again in some seconds, since Ray starts them again",
+                shards=[shard.name for shard in self.shards],
+            )
+        return RemoteSegments.of(self._actors, shards, terms, self._cluster.share)
+
+    def utterance(self, number: int) -> str:
+        """Return the text of one of all utterances, numbered through the segments."""
+        places = {number: (shard, at) for shard in self.shards for at, number in enumerate(shard.numbers)}
+        for _, (shard, at) in sorted(places.items()):
+            count = shard.facts[at].utterance_count
+            if number < count:
+                return str(self._ask(shard, "utterance", at, number))
+            number -= count
+        raise LookupError("the index has no utterance")
+
+    def first_pair(self) -> TestPair:
+        """Return a pair of the index, by which a search warms up."""
+        pair: TestPair = self._ask(self.shards[0], "first_pair")
+        return pair
+
+    def shared(self) -> tuple[SharedShard, ...]:
+        """Return the shards for other processes of the cluster."""
+        return tuple(
+            SharedShard(
+                name=shard.name,
+                replicas=SharedReplicas.of(shard.replicas),
+                numbers=shard.numbers,
+                facts=shard.facts,
+            )
+            for shard in self.shards
+        )
+
+    def _ask(self, shard: RemoteShard, method: str, *arguments: Any) -> Any:
+        answer = self._actors.call([ActorCall(replicas=shard.replicas, method=method, arguments=arguments)])[0]
+        if isinstance(answer, NoReplica):
+            raise ShardsMissing(answer.message, remedy=answer.remedy, shards=[shard.name])
+        return answer
+
+    def close(self) -> None:
+        """Leave them to the process that opened them."""
+
+
+class SharedShards:
+    """The shards that another process of the cluster has opened, for the searches of this one."""
+
+    def __init__(self, cluster: Cluster, shards: Sequence[SharedShard], *, timeout_s: float) -> None:
+        self._cluster, self._shards = cluster, shards
+        self._actors = Actors(cluster, timeout_s=timeout_s)
+
+    def open(self, source: ShardSource) -> OpenShards:
+        """Return the shards, which are those of this version."""
+        shards = [
+            RemoteShard(name=one.name, replicas=one.replicas.opened(), numbers=one.numbers, facts=one.facts)
+            for one in self._shards
+        ]
+        self._actors.watch([shard.replicas for shard in shards])
+        return OpenShards(self._actors, self._cluster, source.spec, shards)
+
+    def close(self) -> None:
+        """Ask none of them any more."""
+        self._actors.close()
 
 
 class ShardHosts:
@@ -127,8 +220,8 @@ class ShardHosts:
         self.actors.close()
 
 
-class ShardFleet:
-    """The shards of one version, open on a cluster."""
+class ShardFleet(OpenShards):
+    """The shards of one version, open on a cluster as long as the fleet is."""
 
     def __init__(self, hosts: ShardHosts, source: ShardSource, nodes: Sequence[ClusterNode]) -> None:
         self._hosts, self._source = hosts, source
@@ -153,51 +246,20 @@ class ShardFleet:
             for place, part in enumerate(parts)
         ]
         try:
-            self.shards = [
+            shards = [
                 _opened_shard(hosts.actors, place, part, replicas)
                 for place, (part, replicas) in enumerate(zip(parts, self._started, strict=True))
             ]
         except BaseException:
             hosts.actors.end(self._started)
             raise
+        super().__init__(hosts.actors, hosts.cluster, source.spec, shards)
         hosts.actors.watch(self._started)
 
     @property
     def all_replicas(self) -> list[Replicas]:
         """The processes of all shards."""
         return self._started
-
-    def segments(self, terms: SearchTerms, without: Sequence[str] = ()) -> RemoteSegments:
-        """Return the shards for one search, without those of these names."""
-        shards = [shard for shard in self.shards if shard.name not in without]
-        if not shards:
-            raise ShardsMissing(
-                f"none of the {len(self.shards)} shards of {self._source.spec} answers",
-                remedy="ask again in some seconds, since Ray starts them again",
-                shards=[shard.name for shard in self.shards],
-            )
-        return RemoteSegments.of(self._hosts.actors, shards, terms, self._hosts.cluster.share)
-
-    def utterance(self, number: int) -> str:
-        """Return the text of one of all utterances, numbered through the segments."""
-        places = {number: (shard, at) for shard in self.shards for at, number in enumerate(shard.numbers)}
-        for _, (shard, at) in sorted(places.items()):
-            count = shard.facts[at].utterance_count
-            if number < count:
-                return str(self._ask(shard, "utterance", at, number))
-            number -= count
-        raise LookupError("the index has no utterance")
-
-    def first_pair(self) -> TestPair:
-        """Return a pair of the index, by which a search warms up."""
-        pair: TestPair = self._ask(self.shards[0], "first_pair")
-        return pair
-
-    def _ask(self, shard: RemoteShard, method: str, *arguments: Any) -> Any:
-        answer = self._hosts.actors.call([ActorCall(replicas=shard.replicas, method=method, arguments=arguments)])[0]
-        if isinstance(answer, NoReplica):
-            raise ShardsMissing(answer.message, remedy=answer.remedy, shards=[shard.name])
-        return answer
 
     def states(self) -> list[ShardState]:
         """Return how each shard is."""

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -58,9 +59,9 @@ class HeldCopy:
 
     def is_unchanged(self) -> bool:
         """Return whether no file was cut or written to since its hash was compared; a further link is no change."""
-        for file in self.files:
+        for path, file in self._paths:
             try:
-                stamp = stamp_of(self.folder / file.name)
+                stamp = stamp_of(path)
                 if stamp == self.stamps[file.name]:
                     continue
                 if verified_files.sha256(self.folder / file.name) != file.sha256:
@@ -69,6 +70,10 @@ class HeldCopy:
                 return False
             self.stamps[file.name] = stamp
         return True
+
+    @cached_property
+    def _paths(self) -> list[tuple[str, NamedFile]]:
+        return [(str(self.folder / file.name), file) for file in self.files]
 
     def close(self) -> None:
         """Release the folder."""

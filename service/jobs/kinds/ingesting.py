@@ -13,6 +13,7 @@ from refaug.logs.ingest.ingest import IngestOrder, IngestReport, ingest
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.shapes import KNOWN_NAMES
 from refaug.logs.reading.sources import Source
+from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.inbox import FIELDS, Inbox, InboxBatch
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import require_source
@@ -40,7 +41,8 @@ def ingest_job(order: IngestJob, context: JobContext) -> Mapping[str, Any]:
         stop_on_error=order.on_error == "stop",
         max_bad_share=order.max_bad_share,
     )
-    return _report_as_json(ingest(ingest_order, context.home.logs, context.progress))
+    with connected(order.on, context.serve) as cluster:
+        return _report_as_json(ingest(ingest_order, context.home.logs, context.progress, cluster=cluster))
 
 
 def ingest_files(

@@ -24,6 +24,7 @@ from refaug.rater.nn.model import RaterConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.loop import EpochFigures, TrainConfig
 from refaug.rater.training.order import NetworkPreset
+from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.indexing import find_earlier_version
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import resolve_tokenizer
@@ -55,12 +56,14 @@ def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
             ),
             publish=order.publish,
         )
-        version = train_vectors(
-            places,
-            vectors_order,
-            context.progress,
-            on_epoch=lambda epoch, loss: context.progress.stage(f"epoch {epoch} done: loss {loss:.6f}"),
-        ).version
+        with connected(order.on, context.serve) as cluster:
+            version = train_vectors(
+                places,
+                vectors_order,
+                context.progress,
+                on_epoch=lambda epoch, loss: context.progress.stage(f"epoch {epoch} done: loss {loss:.6f}"),
+                cluster=cluster,
+            ).version
     elif order.publish:
         places.vectors.publish(name, version)
     manifest: dict[str, Any] = read_json(places.vectors.folder(name, version) / "manifest.json")

@@ -75,6 +75,11 @@ class IngestJob(ReadingOptions, Cleaning):
         le=options.MEMORY_MIB.most,
     )
     workers: int | None = _field_of(options.WORKERS)
+    on: Text | None = Field(
+        default=None,
+        description="read and clean the files on a cluster of Ray: HOST:PORT, auto or local, as the server's settings "
+        "name it",
+    )
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Self:
@@ -84,6 +89,8 @@ class IngestJob(ReadingOptions, Cleaning):
         ]
         if self.posted and idle_fields:
             raise ValueError(f"{idle_fields[0]} is for files; what was posted has one form")
+        if self.on is not None and (self.posted or self.workers is not None):
+            raise ValueError("a cluster reads files, and no workers of this machine do: on goes with sources alone")
         return self
 
 

@@ -6,7 +6,17 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from refaug.service.jobs.orders.fields import THREADS, Count, Logs, Name, Positive, ResourceOptions, Seed, StrictModel
+from refaug.service.jobs.orders.fields import (
+    THREADS,
+    Count,
+    Logs,
+    Name,
+    Positive,
+    ResourceOptions,
+    Seed,
+    StrictModel,
+    Text,
+)
 
 _RATER_THREADS: Final = (
     "threads; another number gives other bits; by default those of the setting `job_threads`, else one for each core "
@@ -36,6 +46,11 @@ class VectorsJob(StrictModel):
     seed: Seed = Field(default=1, description="another seed, other vectors")
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
     memory_mib: int = Field(default=1_024, description="memory to count words in, in MiB", ge=1, le=16_777_216)
+    on: Text | None = Field(
+        default=None,
+        description="count words and co-occurrences on a cluster of Ray: HOST:PORT, auto or local, as the server's "
+        "settings name it",
+    )
     publish: bool = Field(default=True, description="let them be what their name stands for from now on")
 
 

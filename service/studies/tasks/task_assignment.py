@@ -10,21 +10,23 @@ from datetime import timedelta
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, case, delete, func, insert, select, update
 
 from refaug.evaluation.studies.assignment.next_task import (
+    SlotWork,
     bot_pairs,
     check_plan,
+    expected_loads,
     least_used,
     left_slot,
     next_slot,
     replanned,
-    slot_loads,
+    silence_s,
 )
 from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
 from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
 from refaug.evaluation.studies.records import StudyKind, TaskCheck
-from refaug.service.database.database import time_text
+from refaug.service.database.database import time_of, time_text
 from refaug.service.database.migrations.tables import (
     STUDY_BOTS,
     STUDY_ITEMS,
@@ -38,6 +40,7 @@ from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, loc
 LIVE: Final = ("reserved", "started")
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
+_LAST_TASKS: Final = 200  # of so many finished tasks it is looked how long they took
 _LAST_TASK: Final = (
     select(STUDY_TASKS)
     .where(STUDY_TASKS.c.participant == bindparam("participant"))
@@ -229,13 +232,17 @@ def _repeated_work(connection: Connection, attending: Attendance) -> _ChosenWork
 def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
     slots = chat_slots(connection, attending)
     plan = orjson.loads(attending.participant.plan)
-    counts = _counts(connection, attending)
-    done = [counts.get((pair, "done"), 0) for pair in slots]
-    live = [counts.get((pair, "live"), 0) for pair in slots]
+    task_seconds = _task_seconds(connection, attending)
+    since = time_text(attending.now - timedelta(seconds=silence_s(task_seconds)))
+    counts = _counts(connection, attending, since)
+    done, live, away = ([counts.get((pair, state), 0) for pair in slots] for state in ("done", "live", "silent"))
+    plans = _other_plans(connection, attending)
+    here = SlotWork(reserved=live, plans=[plan for seen, plan in plans if seen > since])
+    silent = SlotWork(reserved=away, plans=[plan for seen, plan in plans if seen <= since])
     expired = sum(count for (_, state), count in counts.items() if state == "expired")
-    survival = sum(done) / (sum(done) + expired) if expired else 1.0
-    loads = slot_loads(done, live, _other_plans(connection, attending), survival)
-    usable = _open_slots(connection, attending, slots, [done[place] + live[place] for place in range(len(slots))])
+    loads = expected_loads(done, here, silent, expired, task_seconds)
+    reserved = [done[place] + live[place] + away[place] for place in range(len(slots))]
+    usable = _open_slots(connection, attending, slots, reserved)
     place = next_slot(plan["slots"], plan["begun"], loads, usable)
     if place is None:
         return None
@@ -262,30 +269,52 @@ def _slot_count(connection: Connection, attending: Attendance) -> int:
     return len(chat_slots(connection, attending))
 
 
-def _counts(connection: Connection, attending: Attendance) -> dict[tuple[tuple[int, ...], str], int]:
-    """Return how many tasks of each slot are done, live or expired."""
+def _task_seconds(connection: Connection, attending: Attendance) -> list[float]:
+    """Return how long each of the last finished tasks of the study took."""
     columns = STUDY_TASKS.c
     query = (
-        select(columns.slot_a, columns.slot_b, columns.state, func.count())
+        select(columns.started, columns.ended)
+        .where(
+            columns.study == attending.study.id,
+            columns.state == "done",
+            columns.check_kind.is_(None),
+            columns.is_pilot == attending.participant.is_pilot,
+            columns.started.is_not(None),
+        )
+        .order_by(columns.ended.desc())
+        .limit(_LAST_TASKS)
+    )
+    spans = [(time_of(ended) - time_of(started)).total_seconds() for started, ended in connection.execute(query)]
+    return [max(0.0, seconds) for seconds in spans]
+
+
+def _counts(connection: Connection, attending: Attendance, since: str) -> dict[tuple[tuple[int, ...], str], int]:
+    """Return how many tasks of each slot are done, expired, or reserved: live, or silent since that time."""
+    columns, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
+    is_silent = and_(columns.state.in_(LIVE), people.seen <= since)
+    state = case((is_silent, "silent"), (columns.state.in_(LIVE), "live"), else_=columns.state).label("counted_as")
+    rows = (
+        select(columns.slot_a, columns.slot_b, state)
+        .join_from(STUDY_TASKS, STUDY_PARTICIPANTS, columns.participant == people.id)
         .where(
             columns.study == attending.study.id,
             columns.check_kind.is_(None),
             columns.is_pilot == attending.participant.is_pilot,
         )
-        .group_by(columns.slot_a, columns.slot_b, columns.state)
+        .subquery()
     )
+    grouped = (rows.c.slot_a, rows.c.slot_b, rows.c.counted_as)
+    query = select(*grouped, func.count()).group_by(*grouped)
     counts = dict[tuple[tuple[int, ...], str], int]()
-    for first, second, state, count in connection.execute(query):
-        pair = (first,) if second is None else (first, second)
-        key = (pair, "live" if state in LIVE else state)
-        counts[key] = counts.get(key, 0) + count
+    for first, second, counted_as, count in connection.execute(query):
+        counts[((first,) if second is None else (first, second)), counted_as] = count
     return counts
 
 
-def _other_plans(connection: Connection, attending: Attendance) -> list[Sequence[int]]:
-    """Return the slots that the other participants who are there have still to begin."""
+def _other_plans(connection: Connection, attending: Attendance) -> list[tuple[str, Sequence[int]]]:
+    """Return when each other participant of the last half hour was seen, and the slots that are still to begin."""
     columns = STUDY_PARTICIPANTS.c
-    query = select(columns.plan).where(
+    query = select(columns.seen, columns.plan).where(
         columns.study == attending.study.id,
         columns.state == "active",
         columns.is_pilot == attending.participant.is_pilot,
@@ -293,8 +322,8 @@ def _other_plans(connection: Connection, attending: Attendance) -> list[Sequence
         columns.seen > time_text(attending.now - timedelta(minutes=_ABSENT_MIN)),
         columns.plan.is_not(None),
     )
-    plans = [orjson.loads(text) for text in connection.execute(query).scalars()]
-    return [plan["slots"][plan["begun"] :] for plan in plans]
+    plans = [(seen, orjson.loads(text)) for seen, text in connection.execute(query)]
+    return [(seen, plan["slots"][plan["begun"] :]) for seen, plan in plans]
 
 
 def _open_slots(

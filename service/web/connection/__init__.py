@@ -8,4 +8,4 @@ The main names:
 - `head_requests.HeadAsGet`: HEAD is answered like GET.
 """
 
-__all__ = ["admission", "body", "body_marks", "head_requests"]
+__all__ = ["admission", "body", "body_marks", "event_stream", "head_requests"]

@@ -49,7 +49,7 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
 
 def require_clusters(state: ServiceState, order: JobOrder) -> None:
     """Raise NotAllowed before the job runs for a cluster that the settings do not name."""
-    if isinstance(order, IndexBuildJob) and order.on is not None:
+    if isinstance(order, IndexBuildJob | IngestJob | VectorsJob) and order.on is not None:
         require_cluster(order.on, state.serve)
 
 

@@ -8,19 +8,18 @@ from typing import Annotated, Any, Final
 
 import anyio
 import orjson
-from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
 
-from refaug.core.errors import NotFound, Overloaded, StorageFull, Unavailable
+from refaug.core.errors import NotFound, StorageFull, Unavailable
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.jobs.store import Event, Job, JobState, JobStore
 from refaug.service.keys import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
+from refaug.service.web.connection.event_stream import PING_S, EventStream
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
@@ -38,9 +37,7 @@ from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
-PING_S: Final = 15  # proxies drop a connection that is silent for half a minute
 _POLL_S: Final = 0.4  # between two queries for events: immediate for people, and no load for the database
-_GRACE_S: Final = 5.0  # for the last query of a stream when the server stops; it takes milliseconds
 _MAX_EVENTS: Final = 500
 _EXAMPLES: Final = {
     "ingest what was posted": {"kind": "ingest", "log": "chat", "posted": True},
@@ -173,49 +170,6 @@ async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
 # ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class JobEvents(EventSourceResponse):
-    """The event stream of a job; the server counts the open streams, and their number is limited."""
-
-    def __init__(self, content: AsyncIterator[ServerSentEvent], app: FastAPI, stopping: anyio.Event) -> None:
-        super().__init__(
-            content,
-            ping=PING_S,
-            ping_message_factory=_ping,
-            sep="\n",
-            shutdown_event=stopping,
-            shutdown_grace_period=_GRACE_S,
-        )
-        self._app = app
-        _require_room(app)
-        app.state.streams = _stream_count(app) + 1
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Stream the events; at the end, also after an error, the stream no longer counts."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._app.state.streams -= 1
-
-
-def _stream_count(app: FastAPI) -> int:
-    count: int = getattr(app.state, "streams", 0)
-    return count
-
-
-def _require_room(app: FastAPI) -> None:
-    state: ServiceState = app.state.refaug
-    if _stream_count(app) >= state.serve.streams:
-        raise Overloaded(
-            f"{state.serve.streams:,} streams of events are open",
-            remedy="close one, or ask for the job",
-            retry_after_s=5,
-        )
-
-
-def _ping() -> ServerSentEvent:
-    return ServerSentEvent(comment="still here", sep="\n")
-
-
 @router.get(
     "/jobs/{id}/events",
     dependencies=_READ,
@@ -248,11 +202,10 @@ async def follow_job(
     """
     state = state_of(request)
     await database_threads.run_query(lambda: state.jobs.get(id))  # NotFound, before anything is sent
-    stopping = (
-        anyio.Event()
-    )  # set when the server stops; the application hears of that only when all requests have ended
+    stopping = anyio.Event()
     begin = after if last_event_id is None else last_event_id
-    return JobEvents(_events(state, id, begin, stopping), request.app, stopping)
+    remedy = "close one, or ask for the job"
+    return EventStream(_events(state, id, begin, stopping), request.app, stopping, remedy=remedy, ping_s=PING_S)
 
 
 async def _events(state: ServiceState, job: str, after: int, stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:

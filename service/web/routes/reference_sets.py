@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from refaug.core.errors import RefaugError, Withdrawn
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
+from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
@@ -132,7 +133,12 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     status_code=201,
     dependencies=_WRITE,
     openapi_extra=request_body(
-        DeriveIn, examples={"unweighted": {"weights": "one"}, "without parrots": {"parrot": "off"}}
+        DeriveIn,
+        examples={
+            "unweighted": {"weights": "one"},
+            "without parrots": {"parrot": "off"},
+            "by people": {"people": [{"item": "d1", "reference": "At the market.", "weight": 0.75}]},
+        },
     ),
     responses={
         200: {"model": FrozenOut, "headers": CREATED_HEADERS, "description": "The same set was there already."},
@@ -141,11 +147,14 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     },
 )
 async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, Depends(body_of(DeriveIn))]) -> Response:  # noqa: A002
-    """Make a set of other weights out of what another one has stored, without index or rater."""
+    """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
     state = state_of(request)
 
     def derive() -> FreezeResult:
-        return _sets(state).derive(id, Derivation(**change.model_dump()))
+        people = None
+        if change.people is not None:
+            people = PeopleWeights.of((f"people[{place}]", dict(row)) for place, row in enumerate(change.people))
+        return _sets(state).derive(id, Derivation(**change.model_dump(exclude={"people"}), people=people))
 
     try:
         frozen = await run_in_threadpool(derive)

@@ -30,6 +30,8 @@ from refaug.service.web.schemas.scoring import (
 
 MAX_REPLIES: Final = 1_000_000  # of a system; as many values as a body may have
 
+MAX_WEIGHTS: Final = 250_000  # of references, in a body
+
 _ITEMS: Final[Any] = [
     {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]},
     {"id": "d2", "utterance": "Who sells bread at noon?", "references": ["The mill does."]},
@@ -53,10 +55,30 @@ class SetIn(BaseModel):
     on_error: OnErrorField = "fail"
 
 
+class ReferenceWeightIn(BaseModel):
+    """What a reference weighs by people, as the export of a study has it."""
+
+    model_config = ConfigDict(**STRICT)
+
+    item: str = Field(description="id of the item", min_length=1)
+    reference: str = Field(description="the text of the reference", min_length=1)
+    weight: float = Field(description="from -1 (wrong) to 1 (as good as it gets)", ge=-1, le=1, allow_inf_nan=False)
+    ratings: int | None = Field(default=None, description="how many people have rated it; nothing reads it", ge=1)
+
+
 class DeriveIn(BaseModel):
     """What is to be another way than in the set that is derived from; what is left out stays as it is."""
 
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"parrot": "off"}, {"weights": "one"}]})
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "examples": [
+                {"parrot": "off"},
+                {"weights": "one"},
+                {"people": [{"item": "d1", "reference": "At the market.", "weight": 0.75}]},
+            ]
+        },
+    )
 
     weights: Literal["one", "rated"] | None = Field(default=None, description="what references that were found weigh")
     parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
@@ -64,6 +86,14 @@ class DeriveIn(BaseModel):
     )
     gold: Literal["one", "rated"] | None = Field(default=None, description="what a gold weighs")
     k: int | None = Field(default=None, description="of what was found, the first so many stay", ge=1, le=1_000)
+    people: list[ReferenceWeightIn] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_WEIGHTS,
+        fail_fast=True,
+        description="weights that people gave to references, as `GET /v1/studies/{id}/export?format=weights` has them; "
+        "other references keep theirs",
+    )
 
 
 class SetScoresIn(ResamplingIn):

@@ -367,3 +367,25 @@ def test_known_pairs_are_found_among_very_many_parts(tmp_path, engine):
     staged = make_log(tmp_path, [*rows_of(6, first=0), *rows_of(6, first=5_000), *rows_of(3, first=5_001)], name="new")
     found = list(known_pairs(engine, stored.paths, staged.paths))
     assert found == [(0, [0, 1, 2, 3, 4]), (1, [0]), (2, [2, 3, 4])]
+
+
+def test_turns_of_pieces_are_those_of_the_whole_log(tmp_path):
+    rows, folder = rows_of(90), tmp_path / "chat"
+    for number in range(0, 90, 4):  # an utterance that is the response before it, also across row groups and parts
+        rows[number]["utterance"] = rows[number - 1]["response"]
+    folder.mkdir()
+    made, at = [], 0
+    for part, groups in enumerate(([10, 3, 20], [], [1], [30, 26])):
+        writer = PartWriter(folder / part_name(part + 1))
+        for size in groups:
+            writer.add(batch_of(rows[at : at + size]))
+            at += size
+        made.append(writer.close())
+    LogManifest(name="chat", created="", updated="", parts=tuple(made), next_part=5).write(folder)
+    log = StoredLog.open(tmp_path, "chat")
+    whole = [turn for turns in log.turns() for turn in turns.to_pylist()]
+    pieces = [(0, 0, 1), (0, 1, 3), (2, 0, 1), (3, 0, 1), (3, 1, 2)]
+    of_pieces = [t for piece in pieces for turns in log.turns_of(*piece) for t in turns.to_pylist()]
+    assert sorted(of_pieces) == sorted(whole)
+    assert at == 90
+    assert len(whole) < 180

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
-from ._api.models.access import AuditEntry, Key, NewKey, OwnKey
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from ._api.models.base import Model, Rows
 from ._api.models.evaluations import (
@@ -49,7 +48,7 @@ from ._api.models.scores import (
     Verification,
     VerifiedPart,
 )
-from ._api.models.server import FieldProblem, Health, ProblemCode, Ready, Versions
+from ._api.models.server import AuditEntry, FieldProblem, Health, Key, NewKey, OwnKey, ProblemCode, Ready, Versions
 from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
 from ._core.errors import (
     BadAnswer,

@@ -158,22 +158,36 @@ export const ENDED = new Set(["done", "failed", "cancelled"]);
  * Yield the events of a job until it ends: `{id, type, data}`. A lost stream is opened again after the last event, so
  * that none is missed, whatever becomes of the server meanwhile.
  */
-export async function* events(job, { signal, after = 0 } = {}) {
-  let last = after, pause = 250;
+export function events(job, { signal, after = 0 } = {}) {
+  return follow(`/v1/jobs/${job}/events`, {
+    signal, after, isLast: (event) => event.type === "state" && ENDED.has(event.data.state),
+    isOver: async () => (await get(`/v1/jobs/${job}`, { signal })).finished !== null,
+  });
+}
+
+/** Yield the progress of a study whenever it changes, until the study is closed. */
+export function studyEvents(study, { signal } = {}) {
+  return follow(`/v1/studies/${study}/events`, {
+    signal, after: 0, isLast: (event) => event.data.state === "closed", isOver: async () => (await get(`/v1/studies/${study}`, { signal })).state === "closed",
+  });
+}
+
+async function* follow(path, { signal, after, isLast, isOver }) {
+  let last = String(after), pause = 250;
   while (!signal?.aborted) {
     try {
-      const headers = headersFor({ Accept: "text/event-stream", "Last-Event-ID": String(last) });
-      const response = await send(`/v1/jobs/${job}/events`, { headers, signal });
+      const headers = headersFor({ Accept: "text/event-stream", "Last-Event-ID": last });
+      const response = await send(path, { headers, signal });
       pause = 250;
-      let isNew = false, isOver = false;
+      let isNew = false, hasEnded = false;
       for await (const event of parse(response.body)) {
-        last = event.id;
+        last = event.place;
         isNew = true;
-        isOver = event.type === "state" && ENDED.has(event.data.state);
+        hasEnded = isLast(event);
         yield event;
       }
       // A stream may also end because the server does; then what came after the last event is still to come.
-      if (isOver || (!isNew && (await get(`/v1/jobs/${job}`, { signal })).finished !== null)) return;
+      if (hasEnded || (!isNew && (await isOver()))) return;
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error instanceof Problem && !error.isPassing) throw error;
@@ -211,7 +225,7 @@ function parseEvent(block) {
     if (at > 0) fields[line.slice(0, at)] = line.slice(at + 1).replace(/^ /, "");
   }
   if (fields.data === undefined) return null;
-  return { id: Number(fields.id), type: fields.event, data: JSON.parse(fields.data) };
+  return { id: Number(fields.id), place: fields.id, type: fields.event, data: JSON.parse(fields.data) };
 }
 
 /** Call `action` again while it meets a passing problem; other errors go to the caller. */

@@ -118,7 +118,7 @@ async function sets() {
   if (!rows.length) return empty(element("p", {}, "No set is frozen yet. A set keeps references and weights, so that scores keep their meaning: the playground freezes one item, ", element("code", {}, "refaug sets freeze"), " a file."));
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
     element("thead", {}, element("tr", {}, ["Set", "Purpose", "Items", "Frozen"].map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, rows.map((row) => element("tr", {},
+    element("tbody", {}, rows.map((row) => element("tr", { id: `set-${row.id}`, tabindex: -1 },
       element("th", { scope: "row", class: "mono" }, row.id, row.withdrawn ? element("span", { class: "bad" }, " withdrawn") : ""),
       element("td", { dataset: { name: "Purpose" } }, userText(row.purpose ?? "–")), element("td", { dataset: { name: "Items" } }, typeof row.items === "number" ? count(row.items) : "–"),
       element("td", { dataset: { name: "Frozen" } }, moment(row.created)))))));
@@ -146,14 +146,24 @@ async function load() {
     await refresh();
     const match = /^#job=([0-9a-z]{26})$/.exec(location.hash);
     if (match) await openJob(match[1]);
+    showSet();
   } catch (error) {
     showProblem(byId("page-problem"), error);
   }
 }
 
+/** Put the focus on the set that the address names. */
+function showSet() {
+  const id = /^#set=([0-9a-f]{6,64})$/.exec(location.hash)?.[1];
+  const row = id ? byId(`set-${id}`) : null;
+  row?.scrollIntoView({ block: "center" });
+  row?.focus({ preventScroll: true });
+}
+
 window.addEventListener("hashchange", () => {
   const match = /^#job=([0-9a-z]{26})$/.exec(location.hash);
   if (match) openJob(match[1]);
+  showSet();
 });
 setUpOrders(refresh);
 setUpSchedules(refresh);

@@ -7,4 +7,4 @@ The main names:
 - `study_figures.export_study`: GET /v1/studies/{id}/export.
 """
 
-__all__ = ["invitations", "participants", "study_figures", "study_judging", "study_protocols"]
+__all__ = ["invitations", "participants", "study_events", "study_figures", "study_judging", "study_protocols"]

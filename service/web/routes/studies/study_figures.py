@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from refaug.evaluation.studies.exports.formats import ExportFormat
 from refaug.evaluation.studies.exports.formats import export_study as exported_pieces
 from refaug.evaluation.studies.records import task_of
-from refaug.service.studies.study_figures import study_counts, study_pairs, study_slots
+from refaug.service.studies.study_figures import study_progress
 from refaug.service.studies.study_records import study_records
 from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.web.answers import json_response
@@ -37,16 +37,8 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
     """How far the study is, and how its bots and the sides of its pairs are balanced."""
     state = state_of(request)
 
-    def progress() -> dict[str, object]:
-        study = state.studies.get(id)
-        return {
-            "state": study.state,
-            "counts": study_counts(state.database, study),
-            "bots": study_slots(state.database, study),
-            "pairs": study_pairs(state.database, study),
-        }
-
-    return json_response(await database_threads.run_query(progress))
+    progress = await database_threads.run_query(lambda: study_progress(state.database, state.studies.get(id)))
+    return json_response(progress)
 
 
 @router.get(
@@ -54,8 +46,11 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
     response_class=StreamingResponse,
     dependencies=STUDY,
     responses={
-        200: {"description": "a task a line", "content": {_LINES: {"schema": {"type": "string"}}}},
-        **errors(404, 422),
+        200: {
+            "description": "a task a line",
+            "content": {_LINES: {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}},
+        },
+        **errors(400, 404, 422),
     },
 )
 async def export_study(

@@ -12,11 +12,13 @@ from starlette.responses import Response
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.figures.agreement import AgreementFigure
+from refaug.evaluation.studies.figures.decisions import require_possible_decision
 from refaug.evaluation.studies.figures.disagreements import disagreements, running_agreement
+from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.records import StudyTask, task_of
 from refaug.evaluation.studies.report.numbers import StudyAnalysis, study_report
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
-from refaug.service.studies.adjudications import adjudicate, adjudications
+from refaug.service.studies.adjudications import adjudicate, adjudications, unit_systems
 from refaug.service.studies.study_records import study_records
 from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.web.answers import json_response
@@ -155,11 +157,13 @@ async def adjudicate_item(
 
     def decide() -> dict[str, Any]:
         study = state.studies.get(id)
-        if body.question not in study.protocol.form.by_id:
+        asked_questions = {question.id: question for question in protocol_questions(study.protocol.fields, ())}
+        if body.question not in asked_questions:
             raise BadInput(
-                f"question: the form has no question {body.question!r}",
-                remedy=f"one of: {', '.join(study.protocol.form.by_id)}",
+                f"question: the form has no question {body.question!r}", remedy=f"one of: {', '.join(asked_questions)}"
             )
+        systems = unit_systems(state.database, study, body.item)
+        require_possible_decision(asked_questions[body.question], body.value, systems)
         return adjudicate(
             state.database,
             study,

@@ -107,9 +107,9 @@ def test_several_questions_need_one_to_be_named():
     form = protocol("quality", "fluency")
     with pytest.raises(BadInput, match="several questions were answered") as caught:
         exported(tasks, "items", frozen=form)
-    assert caught.value.remedy == "--question, one of: quality, fluency"
+    assert caught.value.remedy == "question, one of: quality, fluency"
     assert lines(tasks, "items", frozen=form, question="fluency")[0]["ratings"] == {"bot-a": [3]}
-    with pytest.raises(Usage, match="--question with --format jsonl"):
+    with pytest.raises(Usage, match="question with format jsonl"):
         exported(tasks, "jsonl", question="quality")
 
 

@@ -2,9 +2,12 @@
 
 import orjson
 import pytest
+from study_tasks import study_task
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.exclusions import exclusions
+from refaug.evaluation.studies.exports.chat_records import chat_records
+from refaug.evaluation.studies.imports.chat_rows import imported_chat_rows, is_chat_rows
 from refaug.evaluation.studies.imports.rated_conversations import imported_conversations
 from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.records import TaskCheck
@@ -80,3 +83,51 @@ def test_two_scales_in_a_file_are_refused(tmp_path):
     other = {**line(2, "p", "a", 5), "scale": [0, 200], "ratings": {"fun": 5, "robotic": 5}}
     with pytest.raises(BadInput, match="line 2: scale"):
         imported_conversations(write(tmp_path, line(1, "p", "a", 50), other), study="ours")
+
+
+def test_csv_with_the_published_columns_comes_back_and_is_written_again_the_same(tmp_path):
+    times = ("2026-11-20T08:30:00.000Z", "2026-11-20T08:31:00.250Z")
+    turns = [
+        {"n": 1, "role": "participant", "text": "=1+1, she said"},
+        {"n": 2, "role": "bot", "text": "Two.\nOr three?", "at": times[0], "vote": -1},
+        {"n": 3, "role": "participant", "text": "مرحبا 😀"},
+        {"n": 4, "role": "bot", "text": "'quoted'", "at": times[1], "vote": 1},
+    ]
+    sides = [{"side": "one", "turns": turns}]
+    answers = {"quality": 4, "contingency": 2.5, "comments": "7", "calm": 3}
+    tasks = [
+        study_task("P-1", ("a",), answers, sides=sides, position=1, seconds=61.5),
+        study_task("P-1", ("b",), {"quality": 6}, sides=sides, position=2, check="degraded", state="done"),
+        study_task("P-2", ("b",), {}, sides=sides, position=1, state="expired", excluded="asked for it"),
+    ]
+    written = b"".join(chat_records(tasks))
+    (tmp_path / "chats.csv").write_bytes(written)
+    assert is_chat_rows(tmp_path / "chats.csv")
+    imported = imported_chat_rows(tmp_path / "chats.csv", study="other")
+    assert b"".join(chat_records(imported.tasks)) == written
+    assert [task.answers for task in imported.tasks] == [answers, {"quality": 6}, {}]
+    assert [(turn.text, turn.at, turn.vote) for turn in imported.tasks[0].sides[0].turns] == [
+        ("=1+1, she said", None, None),
+        ("Two.\nOr three?", times[0], -1),
+        ("مرحبا 😀", None, None),
+        ("'quoted'", times[1], 1),
+    ]
+    assert imported.protocol["bots"] == ["a", "b"]
+    assert {question["id"]: question["type"] for question in imported.protocol["form"]["questions"]} == {
+        "quality": "slider", "contingency": "slider", "comments": "text", "calm": "slider",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ("c,b,Hi,Ho,", "line 2: no chat, bot or participant"),
+        ("c,b,Hi,Ho", "line 2: not as many cells as the header"),
+        ("", "there are no chats"),
+    ],
+)
+def test_a_row_of_chats_that_cannot_be_used_is_named(tmp_path, cells, message):
+    path = tmp_path / "chats.csv"
+    path.write_text(f"Chat ID,Chatbot ID,Message,Response,User Session Key\n{cells}\n", "utf-8")
+    with pytest.raises(BadInput, match=message):
+        imported_chat_rows(path, study="s")

@@ -252,6 +252,20 @@ def test_many_words_are_counted_in_batches():
     assert dict(zip(words, numbers.tolist(), strict=True)) == expected
 
 
+@given(st.lists(st.lists(any_texts, max_size=4), max_size=4))
+@settings(deadline=None)
+def test_counts_of_parts_add_up_to_those_of_the_whole(batches):
+    whole, added = WordCounts(), WordCounts()
+    for texts in batches:
+        part = WordCounts()
+        for counts in (whole, part):
+            counts.add(Splitter(WORD).split(texts))
+        added.add_counts(*part.spelled())
+    assert (len(added), added.total) == (len(whole), whole.total)
+    words, numbers = added.most_common()
+    assert (words, numbers.tolist()) == (whole.most_common()[0], whole.most_common()[1].tolist())
+
+
 def test_nothing_counted_is_no_words():
     words, numbers = WordCounts().most_common()
     assert (words, numbers.tolist()) == ([], [])

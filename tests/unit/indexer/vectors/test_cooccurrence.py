@@ -14,7 +14,16 @@ from plain_glove import cooccurrences
 from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.progress import Silent
 from refaug.indexer.vectors import cooccurrence
-from refaug.indexer.vectors.cooccurrence import Batch, Cooccurrences, CooccurrenceSettings, count_cooccurrences
+from refaug.indexer.vectors.cooccurrence import (
+    Batch,
+    Cooccurrences,
+    CooccurrenceSettings,
+    add_runs,
+    count_cooccurrences,
+    count_into_run,
+    run_lengths,
+    write_cooccurrences,
+)
 
 Texts = Sequence[Sequence[int]]
 
@@ -191,3 +200,18 @@ def test_progress_counts_every_known_word_and_every_spilled_entry(tmp_path: Path
     assert (counting, no_total, known) == ("co-occurrences", None, sum(code >= 0 for text in texts for code in text))
     assert adding == "adding up co-occurrences"
     assert total == read
+
+
+@pytest.mark.parametrize("ranges", [[(0, 300)], [(0, 1), (1, 40), (40, 41), (41, 300)]])
+def test_runs_of_parts_add_up_to_the_count_of_the_whole(tmp_path: Path, ranges: list[tuple[int, int]]) -> None:
+    texts, memory = random_texts(5, 400, 300), CooccurrenceSettings(memory_bytes=20_000)
+    whole = counted(texts, 300, tmp_path / "whole")
+    runs = [tmp_path / f"run-{number}" for number in range(3)]
+    for run, first in zip(runs, (0, 100, 350), strict=True):
+        last = {0: 100, 100: 350, 350: 400}[first]
+        count_into_run(batched(texts[first:last], 30), 300, memory, run, Silent())
+        assert int(run_lengths(run).sum()) > 0
+    pieces = (piece for first, last in ranges for piece in add_runs(runs[::-1], first, last))
+    found = write_cooccurrences(pieces, 300, memory, tmp_path / "added")
+    assert found.fingerprint == whole.fingerprint
+    assert as_dictionary(found) == as_dictionary(whole)

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from safeguards import mostly_slow, require
 
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
-from refaug.logs.reading.sources import BadRow, LineReader, Source, encoding_of, find_files, head_of
+from refaug.logs.reading import sources
+from refaug.logs.reading.sources import BadRow, LineReader, Source, encoding_of, find_files, head_of, line_cuts
 
 Lines = list[tuple[int, bytes | BadRow]]
 
@@ -560,3 +561,34 @@ def test_a_folder_that_may_not_be_read_is_refused_by_name(tree: Path) -> None:
         assert refused.value.message == "deep/er: Permission denied"
     finally:
         (tree / "deep" / "er").chmod(0o700)
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("block_bytes", [7, 60, 10_000])
+def test_a_block_can_be_read_at_its_cut(tmp_path: Path, mark: bytes, end: bytes, block_bytes: int) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(mark + b"\n".join(b"line %d \xc3\xa9\r" % n if n % 3 else b"" for n in range(50)) + end)
+    source = Source.of(path)
+    cuts = line_cuts(source, encoding="auto", block_bytes=block_bytes)
+    content = path.read_bytes()
+    assert cuts is not None
+    assert [(cut.first_line, content[cut.start : cut.start + cut.size]) for cut in cuts] == [
+        (block.first_line, block.data) for block in LineReader(source, block_bytes=block_bytes)
+    ]
+    assert len(cuts) > (1 if block_bytes < 10_000 else 0)
+
+
+def test_what_is_no_plain_text_has_no_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 40)
+    contents = {
+        "gz": gzip.compress(b"a line\n"),
+        "utf16": codecs.BOM_UTF16_LE + "a line\n".encode("utf-16-le"),
+        "long": b"short\n" + b"x" * 50 + b"\nshort\n",
+        "binary": b"a\0b\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        assert line_cuts(Source.of(tmp_path / name), encoding="auto", block_bytes=100) is None
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    assert line_cuts(Source.of(tmp_path / "latin"), encoding="latin-1", block_bytes=100) is None

@@ -213,7 +213,7 @@ def test_every_operation_has_an_example_that_was_answered(document: dict[str, An
         kept = examples()[name]
         if "answer" in kept:
             contents = operation["responses"][str(kept["status"])]["content"].values()
-            assert [content["example"] for content in contents] == [kept["answer"]]
+            assert [content["example"] for content in contents if "example" in content] == [kept["answer"]]
         if "requestBody" in operation and name != "upload_file":  # which is sent a file
             assert operation["requestBody"]["content"]["application/json"]["examples"]
         for parameter in operation.get("parameters", []):

@@ -30,6 +30,7 @@ from .resources import AsyncIndexes, AsyncJobs, AsyncLogs, AsyncRaters, AsyncSch
 from .score_documents import AsyncScoreDocumentCalls
 from .server import AsyncServerCalls
 from .stored_bots import AsyncBots
+from .studies import AsyncStudies
 
 C = TypeVar("C", bound="AsyncClient")
 
@@ -79,6 +80,7 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
         self.jobs: AsyncJobs = AsyncJobs(connection)
         self.schedules: AsyncSchedules = AsyncSchedules(connection)
         self.bots: AsyncBots = AsyncBots(connection)
+        self.studies: AsyncStudies = AsyncStudies(connection)
         self.uploads: AsyncUploads = AsyncUploads(connection)
         self.evaluations: AsyncEvaluations = AsyncEvaluations(connection)
         self.keys: AsyncKeys = AsyncKeys(connection)

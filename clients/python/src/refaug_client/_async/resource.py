@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, TypeVar
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from refaug_client._api import calls, models
+from refaug_client._core.errors import NoAnswer
+from refaug_client._core.files import download_path, write_atomically
 from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call
+from refaug_client._http.pausing import async_pause
 
 T = TypeVar("T")
 
@@ -37,6 +43,29 @@ class AsyncResource:
             if next_page.next is None:
                 break
         return rows
+
+    async def _download(
+        self, call: Call[Any], to: Union[str, os.PathLike[str]], otherwise: str, timeout_s: Optional[float]
+    ) -> Path:
+        """Write an answer to a file, which is there whole or not at all, or into a folder; begin anew after a break."""
+        began, tried = time.monotonic(), 0
+        while True:
+            tried, is_begun = tried + 1, False
+            try:
+                async with self._connection.stream(call, timeout_s=timeout_s) as response:
+                    is_begun = True
+                    target = download_path(to, response.headers, otherwise)
+                    with write_atomically(target) as file:
+                        async for piece in response.aiter_bytes():
+                            file.write(piece)
+            except NoAnswer as error:
+                spent_s, retry = time.monotonic() - began, self._connection.settings.retry
+                wait = retry.pause(error, tried=tried, spent_s=spent_s, repeatable=True) if is_begun else None
+                if wait is None:
+                    raise
+                await async_pause(self._connection, wait)
+            else:
+                return target
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.settings.url!r})"

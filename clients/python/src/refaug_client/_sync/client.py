@@ -30,6 +30,7 @@ from .resources import Indexes, Jobs, Logs, Raters, Schedules, Sets
 from .score_documents import ScoreDocumentCalls
 from .server import ServerCalls
 from .stored_bots import Bots
+from .studies import Studies
 
 C = TypeVar("C", bound="Client")
 
@@ -79,6 +80,7 @@ class Client(BotCalls, ScoreDocumentCalls, ServerCalls, Extras):
         self.jobs: Jobs = Jobs(connection)
         self.schedules: Schedules = Schedules(connection)
         self.bots: Bots = Bots(connection)
+        self.studies: Studies = Studies(connection)
         self.uploads: Uploads = Uploads(connection)
         self.evaluations: Evaluations = Evaluations(connection)
         self.keys: Keys = Keys(connection)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 
 from refaug_client._api import calls, models
 from refaug_client._api.calls.bodies import SYSTEM
 from refaug_client._api.items import Dialogues, From, Items, Metrics, OnError, Purpose, Replies
-from refaug_client._core.errors import NoAnswer
-from refaug_client._core.files import download_path, write_atomically
 from refaug_client._core.progress import Progress
-from refaug_client._http.pausing import pause
 from refaug_client._jobs.events import Event
 from refaug_client._large.batches import AT_ONCE, ROWS
 from refaug_client._large.scores import LargeSetScores
@@ -75,10 +71,16 @@ class Sets(Resource):
         parrot: Union[str, float, None] = None,
         gold: Optional[str] = None,
         k: Optional[int] = None,
+        people: Optional[Sequence[Mapping[str, Any]]] = None,
         timeout_s: Optional[float] = None,
     ) -> models.FrozenSet:
-        """Make a set of other weights from what another one has stored; settings that are left out stay the same."""
-        return self._send(calls.derive_set(id, weights=weights, parrot=parrot, gold=gold, k=k), timeout_s)
+        """Make a set of other weights from what another one has stored; settings that are left out stay the same.
+
+        `people` are weights that people gave: `{"item": …, "reference": …, "weight": …}`, as a study exports them.
+        """
+        return self._send(
+            calls.derive_set(id, weights=weights, parrot=parrot, gold=gold, k=k, people=people), timeout_s
+        )
 
     def get(self, id: str, *, timeout_s: Optional[float] = None) -> models.ReferenceSet:  # noqa: A002
         """Return how a set was made, and how many references support scores against it; a withdrawn one, too."""
@@ -172,26 +174,7 @@ class Sets(Resource):
         compressed. A download that breaks off begins anew, as often as a request is tried.
         """
         call = calls.download_set(id, format=format)
-        began, tried = time.monotonic(), 0
-        while True:
-            tried, is_begun = tried + 1, False
-            try:
-                with self._connection.stream(call, timeout_s=timeout_s) as response:
-                    is_begun = True
-                    target = download_path(
-                        to, response.headers, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}"
-                    )
-                    with write_atomically(target) as file:
-                        for piece in response.iter_bytes():
-                            file.write(piece)
-            except NoAnswer as error:
-                spent_s, retry = time.monotonic() - began, self._connection.settings.retry
-                wait = retry.pause(error, tried=tried, spent_s=spent_s, repeatable=True) if is_begun else None
-                if wait is None:
-                    raise
-                pause(self._connection, wait)
-            else:
-                return target
+        return self._download(call, to, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}", timeout_s)
 
     def withdraw(
         self,

@@ -11,7 +11,7 @@ let isSetUp = false;
 export function setUpPower() {
   if (isSetUp) return;
   isSetUp = true;
-  const compare = select([["means", "the means of two bots, on a scale"], ["votes", "how often one of two bots is preferred"]]);
+  const compare = select([["means", "means of two bots"], ["votes", "votes for one of two"]]);
   const parts = { difference: number(0.75, 0.01, 1_000, { step: "any" }), sd: number(1.3, 0.01, 1_000, { step: "any" }), rate: number(0.6, 0.5, 1, { step: "any" }), power: number(0.8, 0.5, 0.999, { step: "any" }), alpha: number(0.05, 0.0001, 0.5, { step: "any" }), each: number(1, 1, 200), rho: number(0.3, 0, 1, { step: "any" }) };
   const means = [field("power-difference", "Difference to be seen", parts.difference), field("power-sd", "Standard deviation of a rating", parts.sd, "1.1 to 1.4 on seven points, as published")];
   const votes = [field("power-rate", "Share of votes for the better one", parts.rate, "ties left out")];

@@ -17,7 +17,7 @@ export function preregistration(study) {
   fact("Protocol (SHA-256)", element("code", {}, study.protocol_sha256));
   fact("State", study.state === "draft" ? "a draft: the hash changes until the study opens" : study.state);
   fact("Task", KINDS[study.kind]?.[1] ?? study.kind);
-  if (protocol.bots?.length) fact("Systems", (study.bots?.length ? study.bots : protocol.bots.map((bot) => ({ bot }))).map((row) => element("div", {}, userText(row.bot), row.sha256 ? element("code", { class: "faint" }, ` ${row.sha256.slice(0, 16)}`) : "")));
+  if (protocol.bots?.length) fact("Systems", (study.bots?.length ? study.bots : protocol.bots.map((bot) => ({ bot }))).map((row) => element("div", {}, userText(row.bot), row.degraded ? " (degraded on purpose)" : "", row.sha256 ? element("code", { class: "faint" }, ` ${row.sha256.slice(0, 16)}`) : "")));
   fact("Sample", protocol.target ? `${protocol.target} chats of each system` : `${protocol.ratings_per_item} ratings of each item`, `, ${protocol.per_participant} tasks of each participant`, protocol.stop?.participants ? `; it pauses after ${protocol.stop.participants} participants` : "");
   fact("Assignment", protocol.order === "williams" ? "rows of balanced Latin squares (Williams), least used first; " : "in random order; ", "sides alternate; participants do not see which system is which");
   if (protocol.min_turns !== undefined) fact("Conversations", `${protocol.min_turns} to ${protocol.max_turns} turns of the participant`);

@@ -1,10 +1,11 @@
 /** One study: its state and acts, what participants see, links, progress, agreement, people, report. */
 
-import { get, post, put, remove, wait } from "../api.js";
+import { get, post, put, remove, studyEvents, wait } from "../api.js";
 import { byId, element, fill, userText } from "../dom.js";
 import { moment, showProblem } from "../frame.js";
 import { ask } from "../question.js";
 import { agreementSection, disagreementSection } from "./agreement.js";
+import { derivedSetSection } from "./derived_set.js";
 import { area, field, saveText, table, text } from "./fields.js";
 import { inviteSection } from "./invites.js";
 import { KINDS } from "./new_study.js";
@@ -15,7 +16,7 @@ import { progressSection } from "./progress.js";
 import { reportSection } from "./report.js";
 
 const STATES = { draft: "", pilot: "warn", open: "good", paused: "warn", closed: "" };
-const EVERY_MS = 3_000;
+const BETWEEN_MS = 2_000;
 let watching = new AbortController();
 
 export const stateBadge = (state) => element("span", { class: `badge ${STATES[state] ?? ""}` }, state);
@@ -50,10 +51,10 @@ function draw(place, study, signal) {
   fill(place, backLink(),
     element("section", { class: "card", "aria-label": "This study" }, element("dl", { class: "facts-line" },
       fact("State", stateBadge(study.state)), fact("What people do", KINDS[study.kind]?.[1] ?? study.kind), fact("Made", moment(study.created)), fact("Protocol", element("code", { title: study.protocol_sha256 }, study.protocol_sha256.slice(0, 12)))),
-    actions(study, again, trouble), trouble),
+    actions(study, again, trouble), trouble, element("div", { id: "follow-problem", "aria-live": "polite" })),
     element("section", { class: "card", "aria-labelledby": "preview-title" }, element("details", { open: isDraft, id: "preview-box" }, element("summary", {}, element("h2", { id: "preview-title" }, "What participants see")), previewOf(study.protocol))),
-    card("invites-title", "Links", inviteSection(study)),
-    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("people-title", "Participants", people.node), card("report-title", "Report and files", reportSection(study))],
+    study.state !== "closed" && card("invites-title", "Links", inviteSection(study)),
+    !isDraft && [card("progress-title", "Progress", progress.node), card("agreement-title", "Agreement", agreement.node), card("disagreements-title", "Disagreements", disagreements.node), card("report-title", "Report and files", reportSection(study)), study.kind === "rate-reference" && study.state === "closed" && card("derive-title", "A set with these weights", derivedSetSection(study)), card("people-title", "Participants", people.node)],
     card("protocol-title", "Protocol", protocolSection(study, again)),
     element("section", { class: "card to-print", "aria-labelledby": "preregistration-title" }, preregistration(study)));
   if (!isDraft) follow(study, [progress, agreement, disagreements, people], signal);
@@ -110,21 +111,35 @@ function protocolSection(study, again) {
 
 // ── while it runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Ask how the study stands while somebody looks at it. Parts that cannot be had say so, and are asked for again. */
-async function follow(study, parts, signal) {
-  let seen = "";
-  while (!signal.aborted) {
-    if (document.visibilityState === "visible") {
-      try {
-        const now = await get(`/v1/studies/${study.id}/progress`, { signal });
-        if (now.state !== study.state) { openStudy(study.id); return; }
-        const figures = JSON.stringify([now.counts, now.bots]);
-        if (figures !== seen) await Promise.all(parts.map((part) => part.update(now, signal)));
-        seen = figures;
-      } catch (error) {
-        if (error.name === "AbortError") return;
-      }
+/** Show how the study stands, whenever it changes; what is computed anew waits a moment between two times. */
+async function follow(study, [progress, ...others], signal) {
+  const refresh = refresher(others, signal);
+  try {
+    for await (const { data: now } of studyEvents(study.id, { signal })) {
+      if (signal.aborted) return;
+      if (now.state !== study.state) { openStudy(study.id); return; }
+      progress.update(now);
+      refresh();
     }
-    await wait(EVERY_MS, signal);
+  } catch (error) {
+    showProblem(byId("follow-problem"), error);
   }
+}
+
+/** Return what updates parts while somebody looks at them, soon and never twice at once; parts that fail are tried again. */
+function refresher(parts, signal) {
+  let isWanted = false, isRunning = false;
+  const run = async () => {
+    if (isRunning || document.visibilityState !== "visible") return;
+    isRunning = true;
+    while (isWanted && !signal.aborted && document.visibilityState === "visible") {
+      isWanted = false;
+      const ends = await Promise.allSettled(parts.map((part) => part.update()));
+      isWanted ||= ends.some((end) => end.status === "rejected");
+      await wait(BETWEEN_MS, signal);
+    }
+    isRunning = false;
+  };
+  document.addEventListener("visibilitychange", run, { signal });
+  return () => { isWanted = true; run(); };
 }

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from refaug.core.errors import BadInput
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
 from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -47,6 +47,8 @@ def test_a_derived_set_has_the_weights_of_people_and_says_so(sets, tmp_path):
     derived = sets.derive(parent.id, Derivation(people=people)).set
     weights = [[reference.weight for reference in item.pair.references] for item in derived.items()]
     assert weights == [[0.5, 0.25], [-1.0, 0.25], [None, 0.25]]
+    sources = [[reference.source for reference in item.pair.references] for item in derived.items()]
+    assert sources == [[Origin.SUPPLIED, Origin.GOLD], [Origin.SUPPLIED, Origin.GOLD], [Origin.GOLD, Origin.GOLD]]
     assert derived.manifest.how == {"derive": {"people": people.fingerprint}}
     assert derived.manifest.provenance["people"] == people.fingerprint
     assert derived.manifest.parent == parent.id

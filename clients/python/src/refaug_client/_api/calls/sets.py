@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Optional, Union
 
 from refaug_client._api import models
@@ -70,9 +70,10 @@ def derive_set(
     parrot: Union[str, float, None] = None,
     gold: Optional[str] = None,
     k: Optional[int] = None,
+    people: Optional[Sequence[Mapping[str, Any]]] = None,
 ) -> Call[models.FrozenSet]:
     """POST /v1/reference-sets/{id}/derive."""
-    document = request_body(weights=weights, parrot=parrot, gold=gold, k=k)
+    document = request_body(weights=weights, parrot=parrot, gold=gold, k=k, people=people)
     return Call("POST", path("v1", "reference-sets", id, "derive"), read_model(models.FrozenSet), body=document)
 
 

@@ -9,7 +9,6 @@ The main names:
 
 from __future__ import annotations
 
-from .access import AuditEntry, Key, NewKey, OwnKey
 from .artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from .base import Model, Rows, WrongType, describe_kind, record, shorten, to_plain
 from .evaluations import (
@@ -55,11 +54,33 @@ from .scores import (
     Verification,
     VerifiedPart,
 )
-from .server import FieldProblem, Health, ProblemCode, Ready, Versions
+from .server import AuditEntry, FieldProblem, Health, Key, NewKey, OwnKey, ProblemCode, Ready, Versions
 from .sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
+from .studies import (
+    AddedItems,
+    Adjudication,
+    Disagreement,
+    ListedStudy,
+    NewStudyInvite,
+    ParticipantAnswer,
+    ParticipantExclusion,
+    ParticipantTasks,
+    QuestionAgreement,
+    Study,
+    StudyAmendment,
+    StudyInvite,
+    StudyParticipant,
+    StudyPower,
+    StudyPreview,
+    StudyProgress,
+    StudyReport,
+    StudySlot,
+)
 
 __all__ = [
     "ENDED_STATES",
+    "AddedItems",
+    "Adjudication",
     "AuditEntry",
     "BadDialogue",
     "Bin",
@@ -69,6 +90,7 @@ __all__ = [
     "Copies",
     "DialogueReplies",
     "DialogueReply",
+    "Disagreement",
     "Evaluation",
     "EvaluationComparison",
     "Evidence",
@@ -87,18 +109,24 @@ __all__ = [
     "Job",
     "Key",
     "ListedSet",
+    "ListedStudy",
     "Log",
     "MetricInfo",
     "MetricScores",
     "MetricSums",
     "Model",
     "NewKey",
+    "NewStudyInvite",
     "OwnKey",
     "Parameter",
+    "ParticipantAnswer",
+    "ParticipantExclusion",
+    "ParticipantTasks",
     "Posted",
     "ProblemCode",
     "Published",
     "PutBot",
+    "QuestionAgreement",
     "Rater",
     "RaterVersion",
     "Ratings",
@@ -121,6 +149,15 @@ __all__ = [
     "ScoredSet",
     "Scores",
     "StoredBot",
+    "Study",
+    "StudyAmendment",
+    "StudyInvite",
+    "StudyParticipant",
+    "StudyPower",
+    "StudyPreview",
+    "StudyProgress",
+    "StudyReport",
+    "StudySlot",
     "SystemScores",
     "Upload",
     "UploadList",

@@ -1,4 +1,4 @@
-"""The calls about keys."""
+"""The calls about keys and the audit log."""
 
 from __future__ import annotations
 
@@ -42,3 +42,12 @@ def create_key(
 def revoke_key(id: str) -> Call[models.Key]:  # noqa: A002
     """DELETE /v1/keys/{id}: a second time changes nothing."""
     return Call("DELETE", path("v1", "keys", id), read_model(models.Key))
+
+
+def list_audit(
+    *, since: Union[str, datetime, None] = None, after: Optional[str] = None, limit: int = PAGE
+) -> Call[models.Rows[models.AuditEntry]]:
+    """GET /v1/audit: one page."""
+    moment = since.isoformat() if isinstance(since, datetime) else since
+    read = read_page(models.AuditEntry, "entries")
+    return Call("GET", "/v1/audit", read, query={"since": moment, "after": after, "limit": limit})

@@ -1,0 +1,10 @@
+"""Finding and rating references on a cluster: blocks of items as tasks, whose results are written aside.
+
+The main names:
+
+- `references.cluster_references`: an index and a rater, open on a cluster
+- `blocks.BlockFolder`: the finished blocks of a command, by which it goes on
+- `tasks.augment_block`: what one task does.
+"""
+
+__all__ = ["blocks", "references", "tasks"]
