@@ -40,6 +40,7 @@ class StudyTally:
     """What the participants got."""
 
     seconds: list[float] = field(default_factory=list)  # from a message to its reply
+    ended: list[float] = field(default_factory=list)  # when each of these replies was there
     stored: list[float] = field(default_factory=list)  # from a message to its acknowledgement
     answers: Counter[str] = field(default_factory=Counter)
     gone: Counter[str] = field(default_factory=Counter)  # participants who left without an answer
@@ -99,8 +100,10 @@ class BenchPerson:
         """Enter, and chat until the time is over; who gets no answer any more goes away, and is counted."""
         try:
             await self._chat(token, begin, every_s)
-        except (TimeoutError, httpx2.HTTPStatusError) as error:
-            self._tally.gone[type(error).__name__] += 1
+        except httpx2.HTTPStatusError as error:
+            self._tally.gone[f"{error.request.url.path}: {error.response.text}"] += 1
+        except TimeoutError as error:
+            self._tally.gone[str(error)] += 1
 
     async def _chat(self, token: str, begin: float, every_s: float) -> None:
         await asyncio.sleep(max(0.0, begin - time.monotonic()))
@@ -128,6 +131,7 @@ class BenchPerson:
         while self.state["task"]["sides"][0]["messages"][-1]["state"] == "asked":
             await self.ask("GET", "state?wait=20")
         self._tally.seconds.append(time.perf_counter() - began)
+        self._tally.ended.append(time.monotonic())
 
 
 async def play(base: str, token: str, server: int, options: argparse.Namespace) -> StudyTally:
@@ -155,6 +159,17 @@ async def play(base: str, token: str, server: int, options: argparse.Namespace) 
 def quantile(values: list[float], share: float) -> float:
     """Return a quantile in milliseconds."""
     return round(1_000 * sorted(values)[min(len(values) - 1, int(share * len(values)))], 1)
+
+
+def tenths(tally: StudyTally, seconds: float) -> list[dict[str, float]]:
+    """Return the times of replies in each tenth of the run: where all change their task at once, they take longest."""
+    began, parts = min(tally.ended), list[dict[str, float]]()
+    for tenth in range(10):
+        low, high = tenth * seconds / 10, (tenth + 1) * seconds / 10
+        times = [took for took, at in zip(tally.seconds, tally.ended, strict=True) if low <= at - began < high]
+        if times:
+            parts.append({"from_s": low, "p50": quantile(times, 0.5), "p95": quantile(times, 0.95)})
+    return parts
 
 
 def lost_messages(home: Path, tally: StudyTally) -> int:
@@ -202,6 +217,7 @@ def main() -> None:
             "p95": quantile(tally.seconds, 0.95),
             "max": quantile(tally.seconds, 1.0),
         },
+        "tenths_ms": tenths(tally, options.seconds),
         "stored_ms": {"p50": quantile(tally.stored, 0.5), "p95": quantile(tally.stored, 0.95)},
         "expected": round(options.participants * (options.seconds / options.every - 1)),
         "gone": sum(tally.gone.values()),
@@ -214,6 +230,8 @@ def main() -> None:
     }
     print(write_result(options.name, figures, ["sqlalchemy", "uvicorn"]))
     print(figures)
+    for why, count in tally.gone.items():
+        print(count, why)
 
 
 def wait_until_ready(base: str, server: subprocess.Popen[bytes]) -> None:
