@@ -124,6 +124,7 @@ def test_with_redis_everything_goes_on_while_the_head_is_away(
             machines.shutdown()
 
 
+@pytest.mark.faults
 def test_without_redis_a_new_head_and_new_machines_take_over(
     token, node_cache, served_places, log, places, expected, monkeypatch
 ):

@@ -83,7 +83,7 @@ def kept_machines(token, node_cache, tmp_path_factory):
             machines.shutdown()
 
 
-@pytest.fixture(scope="module", params=[2, 1], ids=["replicas", "alone"])
+@pytest.fixture(scope="module", params=[2, pytest.param(1, marks=pytest.mark.faults)], ids=["replicas", "alone"])
 def service(request, kept_machines, served_places):
     """A server with so many web processes and replicas of each shard."""
     options = ("--no-job-worker", "--shards", kept_machines.address, "--shard-timeout-s", "5", "--replicas")

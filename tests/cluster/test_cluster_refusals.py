@@ -59,7 +59,8 @@ def test_another_ray_and_another_python_are_refused(machines, monkeypatch, what,
         assert len(cluster.nodes()) == 2
 
 
-@pytest.mark.slow  # Ray looks for half a minute
+@pytest.mark.slow
+@pytest.mark.faults  # Ray looks for half a minute, twice
 @pytest.mark.machine
 def test_a_machine_that_does_not_belong_to_the_cluster_is_refused(machines, places):
     require_tmpfs()  # and with it the right to make namespaces
