@@ -74,7 +74,7 @@ class ServeSettings:
     )
     clusters: str = _setting(
         "",
-        "clusters of Ray that jobs may build indexes on, with commas: HOST:PORT, auto, local; without it no job does",
+        "clusters of Ray that jobs may work on, with commas: HOST:PORT, auto, local; without it no job does",
     )
     sources: str = _setting("", "folders beside inbox/ that jobs may read sources from, with colons between them")
     database: str = _setting("", "URL of a PostgreSQL database; without it, refaug.db in the home")
@@ -216,7 +216,7 @@ class ServeSettings:
 
     @property
     def cluster_addresses(self) -> tuple[str, ...]:
-        """The clusters that jobs may build on."""
+        """The clusters that jobs may work on."""
         return tuple(address.strip() for address in self.clusters.split(",") if address.strip())
 
     def as_env(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, RaterOption, ReferenceOptions, open_index_and_rater
+from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, ReferenceOptions, require_searched
 from refaug.cli.shared.score_options import ScoreOptions, StrictFlag, report_problems, require_all
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import Settings
@@ -67,6 +67,7 @@ def freeze_command(
     rater: RaterOption = None,
     options: ReferenceOptions,
     threads: ThreadsOption = None,
+    on: OnOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -79,6 +80,7 @@ def freeze_command(
 
     if index is None and rater is not None:
         raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
+    require_searched(on, index)
     options.require_used(context, index, rater, rates=False)
     settings = options.settings(context) if index is not None else None
     called = "stdin" if str(items) == "-" else str(items)
@@ -93,7 +95,9 @@ def freeze_command(
             context.obj,
             read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.request),
             Purpose(purpose.value),
-            _RetrievalTools(index, rater, settings, threads) if index is not None and settings is not None else None,
+            _RetrievalTools(index, rater, settings, threads, on)
+            if index is not None and settings is not None
+            else None,
             called,
             check,
             progress,
@@ -109,6 +113,7 @@ class _RetrievalTools:
     rater: str | None
     settings: AugmentSettings
     threads: int | None
+    on: str | None  # a cluster
 
 
 def _freeze(
@@ -127,24 +132,21 @@ def _freeze(
         progress.stage("freeze")
         supplied = SetDescription(purpose=purpose, how={"freeze": {"references": "given"}})
         return _sets(home).freeze(test_items, supplied, called=called, check=check)
-    from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
 
     notes = Counter[str]()
 
     def with_references() -> Iterator[Item | BadItem]:
-        for augmented in augment(test_items, reference_index, weigher, tools.settings, progress):
+        for augmented in references.augment(test_items, progress):
             if not isinstance(augmented, BadItem) and augmented.note:
                 notes[augmented.note] += 1
             yield augmented if isinstance(augmented, BadItem) else augmented.item
 
-    with open_index_and_rater(home, tools.index, tools.rater, tools.settings, tools.threads) as (
-        reference_index,
-        weigher,
-    ):
+    with open_references(home, tools.index, tools.rater, tools.settings, tools.threads, tools.on) as references:
         making = SetDescription(
             purpose=purpose,
-            provenance=provenance(reference_index, weigher, tools.settings),
-            details=provenance_details(reference_index, tools.settings),
+            provenance=references.provenance.settings,
+            details=references.provenance.details,
             how={"freeze": {"references": "found"}},
         )
         frozen = _sets(home).freeze(with_references(), making, called=called, check=check)

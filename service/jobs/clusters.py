@@ -18,19 +18,25 @@ def require_cluster(address: str, serve: ServeSettings) -> None:
     if address not in serve.cluster_addresses:
         named = ", ".join(serve.cluster_addresses) or "none"
         raise NotAllowed(
-            f"{address[:80]!r} is no cluster that jobs may build on",
+            f"{address[:80]!r} is no cluster that jobs may work on",
             remedy=f"REFAUG_CLUSTERS of the server names these: {named}",
         )
+
+
+def allowed_cluster(address: str | None, serve: ServeSettings) -> str | None:
+    """Return the address of a cluster that the settings name, or None where none is asked for."""
+    if address is not None:
+        require_cluster(address, serve)
+    return address
 
 
 @contextmanager
 def connected(address: str | None, serve: ServeSettings) -> Iterator[Cluster | None]:
     """Connect to a cluster that the settings name until the block ends, if one is asked for."""
-    if address is None:
+    if (allowed := allowed_cluster(address, serve)) is None:
         yield None
         return
-    require_cluster(address, serve)
     from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
 
-    with connect(address) as cluster:
+    with connect(allowed) as cluster:
         yield cluster

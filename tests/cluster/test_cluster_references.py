@@ -5,65 +5,34 @@ from __future__ import annotations
 import os
 import re
 import signal
-from random import Random
 
 import orjson
 import pytest
-from cluster_builds import WORDS, processes_titled, small_home
+from cluster_builds import processes_titled
+from cluster_items import ITEMS, home_with_items
 from cluster_shards import processes_of_shards
-from indexes import build
-from raters import tiny_rater
 
 from refaug.cli.main import main
-from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.cluster import alike
 from refaug.core.cluster.connection import Cluster
 from refaug.core.errors import Conflict
-from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.metric_setup.on_cluster.references import cluster_references
 from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES
 from refaug.evaluation.metric_setup.scoring_steps import open_index_and_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import BLOCK_SIZE, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import read_items
-from refaug.indexer.building.plan import Limits
-from refaug.logs.store import StoredLog
-from refaug.rater.nn.checkpoint import save_rater
 
-ITEMS = BLOCK_SIZE + 250
 RATED = AugmentSettings(gold="rated", shown_excluded=2)
 QUICK = ("--draws", "100", "--json")
 NAMES = ("--index", "chat", "--rater", "tiny", "--threads", "1")
 
 
-def line_of(random, number):
-    said = [" ".join(random.choices(WORDS, k=random.choice((1, 3, 5)))) for _ in range(4)]
-    row = {"id": f"i{number}", "utterance": said[0], "references": [said[1]], "replies": {"a": said[2], "b": said[3]}}
-    if number % 5 == 0:
-        row["references"].append({"text": "w1 w2", "weight": -0.25})
-    if number % 7 == 0:
-        row |= {"turns": [said[3], said[0]], "dialogue": "d1", "exclude": ["d2"], "time": "2027-06-01T09:00:00+00:00"}
-    row["ratings"] = {"a": [random.choice((1, 2, 4, 5)), None], "b": [random.choice((1, 3)), 2]}
-    return orjson.dumps(row)
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """An index in three shards, a rater, and a file of items of which four are bad."""
     folder = tmp_path_factory.mktemp("references")
-    places = small_home(folder / "home")
-    build(places, shards=3, check_queries=50, limits=Limits(factory="PCAR8,IVF8,PQ4x4fs", recall=0.5))
-    home = Settings(home=folder / "home", quiet=True)
-    rater = tiny_rater(sorted({pair.utterance for pair in StoredLog.open(home.logs, "chat").pairs()}), folder)
-    save_rater(folder / "tiny", rater.model, rater.tokenizer, temperature=2.5, languages=["en"], report={}, details={})
-    raters = artefact_stores(home)["rater"]
-    raters.publish("tiny", raters.add("tiny", folder / "tiny"))
-    lines = [line_of(Random(number), number) for number in range(ITEMS)]
-    lines[3], lines[BLOCK_SIZE + 5] = b"{", b'{"id": "i9", "utterance": "w1"}'
-    lines[40], lines[41] = b'{"id": "none", "references": ["w1"]}', b'{"references": "w1"}'
-    (folder / "items.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    return home
+    return home_with_items(folder, folder / "items.jsonl")
 
 
 @pytest.fixture(scope="module")

@@ -578,12 +578,12 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"help/refaug render --help/out: .*studies report.*", "reports of studies have pages"),
     (r"openapi/paths//v1/(studies|take)(/.*)?: new", "studies with people"),
     (
-        r"help/refaug (vectors train|rater resume|rater train|ingest|refs|score|meta) --help/out: .*",
+        r"help/refaug (vectors train|rater resume|rater train|ingest|refs|score|meta|sets freeze) --help/out: .*",
         "they work on a cluster with --on",
     ),
     (r"openapi/.*/missing_shards: new", "answers name the shards of a cluster that were missing"),
     (r"openapi/.*/partial: new", "the same, where a request allows it"),
-    (r"openapi/.*/properties/on: new", "jobs build indexes on a cluster that the operator named"),
+    (r"openapi/.*/properties/(on|workers): new", "jobs work on a cluster that the operator named"),
 )
 
 

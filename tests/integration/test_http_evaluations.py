@@ -465,6 +465,25 @@ def test_a_key_sees_its_own_and_admin_all(home: Settings) -> None:
         assert len(client.get("/v1/evaluations", headers=headers["boss"]).json()["evaluations"]) == 2
 
 
+def test_an_evaluation_on_a_cluster_is_for_admin_and_for_clusters_of_the_settings(home: Settings) -> None:
+    database = Database.open(home)
+    tokens = {name: KeyStore(database).create(name, [Scope(name)])[0] for name in ("score", "admin")}
+    database.close()
+    headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    with client_of(home, ready=False, keys=True, clusters="head:6379") as client:
+        sent = client.post("/v1/uploads?name=t.csv", content=TABLE.encode(), headers={**BYTES, **headers["score"]})
+        order = {"kind": "score", "items": f"upload:{sent.json()['id']}", "map": MAPPING, "index": "chat"}
+        for name, address, status, code in (
+            ("score", "head:6379", 403, "not_allowed"),
+            ("admin", "other:6379", 403, "not_allowed"),
+            ("admin", "head:6379", 202, None),
+        ):
+            answer = client.post("/v1/evaluations", json={**order, "on": address}, headers=headers[name])
+            assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
+        assert answer.json()["order"]["on"] == "head:6379"
+        assert len(client.get("/v1/evaluations", headers=headers["admin"]).json()["evaluations"]) == 1
+
+
 def test_a_stopped_job_leaves_nothing_and_is_done_whole_afterwards(home: Settings, client: TestClient) -> None:
     order = {"kind": "score", "items": source(client, TABLE), "map": MAPPING, "metrics": ["chrf"]}
     asked = client.post("/v1/evaluations", json=order).json()

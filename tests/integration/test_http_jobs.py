@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -163,19 +163,26 @@ def test_sources_outside_the_inbox_are_refused_before_anything_is_queued(
     assert client.get(f"/v1/jobs/{job}").json()["result"]["pairs_added"] == 1
 
 
+_ORDERS_ON_CLUSTERS: Final[dict[str, dict[str, Any]]] = {
+    "index-build": {"logs": ["chat"], "shards": 2},
+    "ingest": {"log": "chat", "sources": ["talk.jsonl"]},
+    "vectors": {"logs": ["chat"]},
+    "rater-train": {"logs": ["chat"], "workers": 2},
+    "freeze": {"source": "talk.jsonl", "purpose": "test", "index": "chat"},
+    "score": {"items": "talk.jsonl", "index": "chat"},
+    "meta": {"data": ["talk.jsonl"], "index": "chat"},
+}
+
+
 @pytest.mark.parametrize(
     ("kind", "address"),
     [
         *(("index-build", address) for address in ("10.0.0.1:6379", "local", "auto", "head:6380", " head:6379")),
-        *((kind, address) for kind in ("index-build", "ingest", "vectors") for address in ("ray://head:10001", "a:1")),
+        *((kind, address) for kind in _ORDERS_ON_CLUSTERS for address in ("ray://head:10001", "a:1")),
     ],
 )
-def test_only_clusters_that_the_settings_name_are_built_on(home: Settings, kind: str, address: str) -> None:
-    order = {
-        "index-build": {"kind": "index-build", "logs": ["chat"], "shards": 2, "on": address},
-        "ingest": {"kind": "ingest", "log": "chat", "sources": ["talk.jsonl"], "on": address},
-        "vectors": {"kind": "vectors", "logs": ["chat"], "on": address},
-    }[kind]
+def test_only_clusters_that_the_settings_name_are_worked_on(home: Settings, kind: str, address: str) -> None:
+    order = {"kind": kind, **_ORDERS_ON_CLUSTERS[kind], "on": address}
     (home.home / "inbox").mkdir(exist_ok=True)
     (home.home / "inbox" / "talk.jsonl").write_text("{}")
     for clusters in ("", "head:6379, other:6379"):

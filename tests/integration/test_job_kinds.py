@@ -311,6 +311,23 @@ def test_bad_items_are_told_and_with_strict_nothing_is_frozen(jobs):
     assert jobs.sets.ids() == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        ("freeze", {"source": "test.jsonl", "purpose": "test", "index": "chat", "rater": "tiny"}),
+        ("score", {"items": "test.jsonl", "index": "chat", "rater": "tiny"}),
+        ("meta", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
+        ("rater-train", {"logs": ["chat"], "workers": 2}),
+    ],
+)
+def test_a_cluster_that_the_settings_name_no_longer_is_not_connected_to(jobs, kind, order):
+    jobs.inbox("test.jsonl", *items()[:2])
+    told = Told()
+    with pytest.raises(NotAllowed, match="'head:6379' is no cluster that jobs may work on"):
+        jobs(kind, told=told, on="head:6379", **order)
+    assert told.stages == []
+
+
 def test_what_does_not_go_together_is_refused_before_any_work(jobs):
     jobs.inbox("test.jsonl", *items()[:2])
     with pytest.raises(Usage, match="no rater is named"):

@@ -14,13 +14,12 @@ from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.metric_setup.scoring_steps import open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
 from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.jobs.orders.set_orders import FreezeJob, ReferenceSettings, parse_time
@@ -87,21 +86,21 @@ def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> F
         raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
     if order.rater is not None and not settings.needs_rater:
         raise Usage("a rater, and nothing is to be rated", remedy="leave rater out, or ask for rated weights")
-    threads = context.threads(order.threads)
-    rater = open_rater(context.home, order.rater, threads=threads) if order.rater is not None else None
+    on = allowed_cluster(order.on, context.serve)
+    threads = context.reference_threads(order)
     notes = Counter[str]()
-    with open_index(context.home, order.index, threads=threads) as index:
+    with open_references(context.home, order.index, order.rater, settings, threads, on) as references:
 
         def with_references() -> Iterator[Item | BadItem]:
-            for augmented in augment(listed, index, rater, settings, context.progress):
+            for augmented in references.augment(listed, context.progress):
                 if not isinstance(augmented, BadItem) and augmented.note:
                     notes[augmented.note] += 1
                 yield augmented if isinstance(augmented, BadItem) else augmented.item
 
         making = SetDescription(
             purpose=purpose,
-            provenance=provenance(index, rater, settings),
-            details=provenance_details(index, settings),
+            provenance=references.provenance.settings,
+            details=references.provenance.details,
             how={"freeze": {"references": "found"}},
         )
         frozen = sets.freeze(with_references(), making, called=called, check=check)

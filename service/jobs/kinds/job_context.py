@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -34,6 +34,13 @@ class NotPublished(CheckFailed):
     def __init__(self, message: str, *, remedy: str, facts: Mapping[str, Any]) -> None:
         super().__init__(message, remedy=remedy)
         self.result = as_json(facts)
+
+
+class FindsReferences(Protocol):
+    """An order of a job that finds references, perhaps on a cluster."""
+
+    threads: int | None
+    on: str | None
 
 
 class TimedProgress:
@@ -99,6 +106,10 @@ class JobContext:
             return ordered
         facts = self.stages.run("threads", lambda: {"threads": self.serve.job_threads or available_cores()})
         return int(facts["threads"])
+
+    def reference_threads(self, order: FindsReferences) -> int | None:
+        """Return the threads that find references: those of this job or, on a cluster, those that the order names."""
+        return self.threads(order.threads) if order.on is None else order.threads
 
     @cached_property
     def fitted_threads(self) -> int:

@@ -11,8 +11,7 @@ from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
-from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import (
     SetBaseline,
@@ -21,13 +20,13 @@ from refaug.evaluation.metric_setup.metric_requests import (
     metrics_of,
 )
 from refaug.evaluation.metric_setup.model_names import ModelNames
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, references_provenance
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
+from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
@@ -43,6 +42,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints, and keep it with its tables and plots as an evaluation."""
     if (preset := find_preset(order.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
+    allowed_cluster(order.on, context.serve)
     require_models(order, context.home)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
@@ -96,16 +96,13 @@ def _with_references(
     context: JobContext,
 ) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
     """Return the sets with weighted references from the index, and the provenance that their items have."""
-    threads = context.threads(order.threads)
-    rater = None
-    if settings.needs_rater and order.rater is not None:
-        rater = open_rater(context.home, order.rater, threads=threads)
-    with open_index(context.home, index, threads=threads) as opened:
-        provenance = references_provenance(opened, rater, settings)
+    rater, on = order.rater if settings.needs_rater else None, allowed_cluster(order.on, context.serve)
+    with open_references(context.home, index, rater, settings, context.reference_threads(order), on) as references:
+        provenance = references.provenance
         augmented = {
             name: [
                 one if isinstance(one, BadItem) else with_provenance(one.item, provenance.line)
-                for one in augment(items, opened, rater, settings, context.progress)
+                for one in references.augment(items, context.progress)
             ]
             for name, items in sets.items()
         }

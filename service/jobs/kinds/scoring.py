@@ -19,6 +19,7 @@ from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
@@ -31,12 +32,13 @@ _SHOWN_BAD_ITEMS: Final = 5
 
 def score_job(order: ScoreJob, context: JobContext) -> Mapping[str, Any]:
     """Store what `refaug score --json --details` prints, and return its main figures."""
+    on = allowed_cluster(order.on, context.serve)
     require_models(order, context.home)
     specifications = resolve_metric_files(order.metrics, context.home, context.serve)
     files = item_files(order, context.home, context.serve)
     context.progress.stage("read")
     test_items = _read(files, context)
-    evaluation, scored_items = _score(order, specifications, test_items, context)
+    evaluation, scored_items = _score(order, specifications, test_items, context, on)
     for bad in evaluation.bad_items[:_SHOWN_BAD_ITEMS]:
         context.progress.warn(str(bad))
     for warning in evaluation.warnings:
@@ -66,7 +68,11 @@ def _read(files: ItemFiles, context: JobContext) -> list[Item | BadItem]:
 
 
 def _score(
-    order: ScoreJob, specifications: Sequence[str], test_items: list[Item | BadItem], context: JobContext
+    order: ScoreJob,
+    specifications: Sequence[str],
+    test_items: list[Item | BadItem],
+    context: JobContext,
+    on: str | None,
 ) -> tuple[Evaluation, Sequence[Item | BadItem]]:
     """Return the scores, and the items with the references that they were scored against."""
     threads, preset = context.threads(order.threads), find_preset(order.preset)
@@ -78,7 +84,14 @@ def _score(
             preset.require_effect(specifications)
     if order.index is not None:
         test_items, provenance = find_references(
-            context.home, test_items, order.index, order.rater, augmenting, threads, context.progress
+            context.home,
+            test_items,
+            order.index,
+            order.rater,
+            augmenting,
+            context.reference_threads(order),
+            context.progress,
+            on=on,
         )
     steps = ScoringSteps(
         home=context.home,

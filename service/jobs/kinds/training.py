@@ -81,14 +81,16 @@ def rater_job(order: RaterTrainJob, context: JobContext) -> Mapping[str, Any]:
     version = find_earlier_version(places.versions, name, context)
     if version is None:
         train: Any = train_rater if order.network == "nn" else train_cross
-        version = train(
-            places,
-            rater_order(order, context) if order.network == "nn" else cross_order(order, context),
-            context.progress,
-            on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
-            learn_vectors=learn_piece_vectors,
-            illustrate=training_images,
-        ).version
+        with connected(order.on, context.serve) as cluster:
+            version = train(
+                places,
+                rater_order(order, context) if order.network == "nn" else cross_order(order, context),
+                context.progress,
+                on_epoch=lambda figures: context.progress.stage(_epoch_line(figures)),
+                learn_vectors=learn_piece_vectors,
+                illustrate=training_images,
+                cluster=cluster,
+            ).version
     elif order.publish:
         places.versions.publish(name, version)
     folder = places.versions.folder(name, version)
@@ -173,10 +175,11 @@ def _config(order: RaterTrainJob, sizes: NetworkPreset, context: JobContext) -> 
         learning_rate=sizes.learning_rate if order.learning_rate is None else order.learning_rate,
         decay=sizes.decay if order.decay is None else order.decay,
         dropout=sizes.dropout if order.dropout is None else order.dropout,
-        accumulate=order.accumulate,
+        accumulate=order.batches_a_step,
         seed=order.seed,
         device=order.device,
-        threads=context.steady_threads(order.threads),
+        threads=context.steady_threads(order.threads) if order.workers is None else order.threads or 1,
+        workers=order.workers or 1,
     )
 
 

@@ -16,7 +16,7 @@ from refaug.evaluation.scoring.score_settings import (
 )
 from refaug.evaluation.tables.table_request import RowShape, TableRequest
 from refaug.logs.reading.sources import encoding_of
-from refaug.service.jobs.orders.fields import THREADS, Count, Seed, Spec, StrictModel, Text
+from refaug.service.jobs.orders.fields import ON, THREADS, Count, Seed, Spec, StrictModel, Text, require_searched
 from refaug.service.jobs.orders.set_orders import ReferenceSettings
 
 SystemName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -122,9 +122,11 @@ class EvaluationOrder(StrictModel):
     )
     language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
+    on: Text | None = Field(default=None, description=ON)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        require_searched(self.on, self.index)
         if self.index is None and self.settings is not None:
             raise ValueError("settings are for references that an index finds: name one")
         if self.index is not None:

@@ -19,6 +19,10 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 THREADS: Final = (
     "threads; by default those of the setting `job_threads`, else one for each core that is free at the start"
 )
+ON: Final = (
+    "find and rate references on a cluster of Ray: HOST:PORT, auto or local, as the server's settings name it; a task "
+    "has `threads`, by default one"
+)
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 
 
@@ -38,6 +42,12 @@ class ResourceOptions(StrictModel):
     def memory(self) -> int:
         """The memory in bytes."""
         return self.memory_mib << 20
+
+
+def require_searched(on: str | None, index: str | None) -> None:
+    """Raise ValueError for a cluster without an index, which is what its machines would search."""
+    if on is not None and index is None:
+        raise ValueError("on is for references that a cluster finds: name an index")
 
 
 def require_exactly_one(first: object, second: object, message: str) -> None:

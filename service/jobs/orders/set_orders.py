@@ -12,6 +12,7 @@ from refaug.evaluation.scoring.presets import PresetName, find_preset, with_pres
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.rating_settings import Combine, RatingSettings
 from refaug.service.jobs.orders.fields import (
+    ON,
     THREADS,
     Count,
     Mode,
@@ -22,6 +23,7 @@ from refaug.service.jobs.orders.fields import (
     StrictModel,
     Text,
     require_exactly_one,
+    require_searched,
 )
 
 
@@ -92,10 +94,12 @@ class FreezeJob(StrictModel):
     settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
     strict: bool = Field(default=False, description="freeze nothing where any item cannot be used")
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
+    on: Text | None = Field(default=None, description=ON)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         require_exactly_one(self.items, self.source, "either items, or a source")
         if self.index is None and (self.rater is not None or self.settings is not None):
             raise ValueError("rater and settings are for references that an index finds: name one")
+        require_searched(self.on, self.index)
         return self

@@ -99,6 +99,18 @@ class RaterTrainJob(ResourceOptions):
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is trained")
     threads: int | None = Field(default=None, description=_RATER_THREADS, ge=1, le=1_024)
+    on: Text | None = Field(
+        default=None,
+        description="train in several processes of a cluster of Ray: HOST:PORT, auto or local, as the server's "
+        "settings name it",
+    )
+    workers: int | None = Field(
+        default=None,
+        description="with on: processes that share the batches of a step, each with one thread unless threads says "
+        "otherwise; N of them train what one process trains with accumulate N",
+        ge=1,
+        le=1_024,
+    )
     seed: Seed = Field(default=1, description="another seed, another network")
     publish: bool = Field(default=True, description="let it be what its name stands for from now on")
 
@@ -113,3 +125,19 @@ class RaterTrainJob(ResourceOptions):
         ):
             raise ValueError("network cross takes all utterances, with negatives random or mixed")
         return self
+
+    @model_validator(mode="after")
+    def _workers_of_a_cluster(self) -> Self:
+        if (self.on is None) != (self.workers is None):
+            raise ValueError("both or neither: on names the cluster, workers the number of processes that train")
+        if self.batches_a_step % (self.workers or 1):
+            raise ValueError(
+                f"{self.workers} workers cannot share steps of {self.accumulate} batches evenly: accumulate is a "
+                "multiple of workers"
+            )
+        return self
+
+    @property
+    def batches_a_step(self) -> int:
+        """The batches of a step: one for each worker, unless the order says otherwise."""
+        return self.workers or 1 if self.accumulate == 1 else self.accumulate

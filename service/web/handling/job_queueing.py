@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
@@ -16,12 +16,13 @@ from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, 
 from refaug.service.jobs.orders.log_orders import IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
-from refaug.service.jobs.orders.training_orders import VectorsJob
+from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState
 
 Order = TypeVar("Order", bound=JobOrder)
+_ON_CLUSTERS: Final = (IndexBuildJob, IngestJob, VectorsJob, RaterTrainJob, FreezeJob, ScoreJob, MetaJob)
 
 
 def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
@@ -49,8 +50,13 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
 
 def require_clusters(state: ServiceState, order: JobOrder) -> None:
     """Raise NotAllowed before the job runs for a cluster that the settings do not name."""
-    if isinstance(order, IndexBuildJob | IngestJob | VectorsJob) and order.on is not None:
-        require_cluster(order.on, state.serve)
+    if (address := cluster_of(order)) is not None:
+        require_cluster(address, state.serve)
+
+
+def cluster_of(order: JobOrder) -> str | None:
+    """Return the address of the cluster that an order names, or None."""
+    return order.on if isinstance(order, _ON_CLUSTERS) else None
 
 
 def require_bots(state: ServiceState, order: JobOrder) -> None:

@@ -13,7 +13,7 @@ from refaug.service.jobs.orders.evaluation_orders import ItemSources, MetaJob, S
 from refaug.service.jobs.store import Job, JobState
 from refaug.service.keys import Key, Scope
 from refaug.service.web.dependencies import key_of
-from refaug.service.web.handling.job_queueing import sources_of
+from refaug.service.web.handling.job_queueing import require_clusters, sources_of
 from refaug.service.web.state import ServiceState, state_of
 
 EvaluationId = Annotated[
@@ -68,6 +68,17 @@ def require_allowed_sources(request: Request, order: ItemSources | ScoreJob | Me
                 f"key {key.name} names {text[:80]!r}, and only admin reads files of the server",
                 remedy="upload the file, and name it as upload:ID",
             )
+
+
+def require_allowed_cluster(request: Request, order: ScoreJob | MetaJob) -> None:
+    """Raise NotAllowed for a cluster that the settings do not name, and for any where the key is no admin's."""
+    key = key_of(request)
+    if order.on is not None and not key.allows(Scope.ADMIN):
+        raise NotAllowed(
+            f"key {key.name} names a cluster, and only admin works on clusters",
+            remedy="leave `on` out: the server's machine finds the same references",
+        )
+    require_clusters(state_of(request), order)
 
 
 def require_within_limits(state: ServiceState, key: Key, order: ScoreJob | MetaJob) -> None:

@@ -32,6 +32,7 @@ from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.routes.evaluations.access import (
     EvaluationId,
     is_visible,
+    require_allowed_cluster,
     require_allowed_sources,
     require_within_limits,
     visible_job,
@@ -80,7 +81,7 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     """Queue a job that scores uploaded files (`score`) or compares metrics with ratings (`meta`); keep what it finds.
 
     The evaluation has the id of its job. While the very same order waits, the answer is 409 and names it. A key may
-    name its own uploads; `admin` may also name files in inbox/.
+    name its own uploads; `admin` may also name files in inbox/, and a cluster.
     """
     raw = await read_body(request)
     order = with_owner((await parse_body(EvaluationIn, raw)).root, key_of(request).name)
@@ -89,6 +90,7 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
         state = state_of(request)
         require_allowed_sources(request, order)
         require_sources(state, order, must_exist=True)
+        require_allowed_cluster(request, order)
         require_within_limits(state, key_of(request), order)
         queued = enqueue_job(state, order, key_of(request).name)
         body = _row(state, state.jobs.get(queued.body["id"]), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from refaug.core.progress import Silent
 from refaug.service.jobs.kinds import job_context
 from refaug.service.jobs.kinds.ingesting import workers_of
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.training import rater_order
+from refaug.service.jobs.kinds.training import cross_order, rater_order
 from refaug.service.jobs.orders.log_orders import IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.training_orders import RaterTrainJob
@@ -73,6 +74,24 @@ def test_a_rater_is_trained_by_as_many_threads_however_busy_the_machine_is(
     assert context_of(tmp_path).threads(None) == available_cores() + 5
     assert train_threads(context_of(tmp_path)) == available_cores()
     assert train_threads(context_of(tmp_path), threads=3) == 3
+
+
+@pytest.mark.parametrize("network", ["nn", "cross"])
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ({}, (1, 1, available_cores())),
+        ({"on": "local", "workers": 3}, (3, 3, 1)),
+        ({"on": "local", "workers": 2, "accumulate": 4, "threads": 5}, (4, 2, 5)),
+    ],
+)
+def test_workers_of_a_cluster_have_a_batch_and_a_thread_each(
+    tmp_path: Path, network: str, named: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    job = RaterTrainJob(kind="rater-train", logs=["chat"], network=network, **named)
+    order_of = rater_order if network == "nn" else cross_order
+    training = order_of(job, context_of(tmp_path)).training
+    assert (training.accumulate, training.workers, training.threads) == expected
 
 
 def test_a_resumed_training_has_the_threads_that_it_began_with(tmp_path: Path) -> None:

@@ -142,6 +142,15 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: '../../x' does not have the form"),
         ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
         ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
+        ({"kind": "freeze", "purpose": "test", "source": "a", "on": "h:1"}, "a cluster finds: name an index"),
+        ({"kind": "score", "items": "a", "on": "h:1"}, "a cluster finds: name an index"),
+        ({"kind": "meta", "data": ["a"], "on": "h:1"}, "a cluster finds: name an index"),
+        ({"kind": "rater-train", "logs": ["a"], "on": "h:1"}, "both or neither: on names the cluster"),
+        ({"kind": "rater-train", "logs": ["a"], "workers": 2}, "both or neither: on names the cluster"),
+        (
+            {"kind": "rater-train", "logs": ["a"], "on": "h:1", "workers": 2, "accumulate": 3},
+            "2 workers cannot share steps of 3 batches evenly",
+        ),
         (
             {"kind": "freeze", "purpose": "test", "source": "a", "index": "i", "settings": {"after": "noon"}},
             "settings.after: Invalid isoformat string",
