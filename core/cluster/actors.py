@@ -59,13 +59,12 @@ class ActorHost:
         with self._counter:
             self._heard_at = time.monotonic()
 
-    def call(self, method: str, arguments: Sequence[Any], shared: Any = None) -> Any:
-        """Call a method; an error of refaug's own is returned as a Failure. `shared` is the last argument."""
-        further = () if shared is None else (shared,)
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method; an error of refaug's own is returned as a Failure."""
         with self._counter:
             self._calls += 1
         try:
-            return getattr(self._opened(), method)(*arguments, *further)
+            return getattr(self._opened(), method)(*arguments)
         except RefaugError as error:
             return Failure.of(error)
         finally:
@@ -172,12 +171,11 @@ class SharedReplicas:
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCall:
-    """A call of one of several objects: which, the method, and its arguments; `shared` is a value or a reference."""
+    """A call of one of several objects: which, the method, and its arguments, values or references of Ray."""
 
     replicas: Replicas
     method: str
     arguments: tuple[Any, ...]
-    shared: Any = None
     work: int = 1  # how many units of work it is, by which its time is expected
 
 
@@ -266,7 +264,7 @@ class Actors:
 
     def call_each(self, replicas: Replicas, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every replica and wait, however long that takes; raise the first error."""
-        references = [member.handle.call.remote(method, arguments) for member in replicas.members]
+        references = [member.handle.call.remote(method, *arguments) for member in replicas.members]
         return [self._get(replicas, reference) for reference in references]
 
     def call(self, calls: Sequence[ActorCall]) -> list[Any]:
@@ -293,8 +291,7 @@ class Actors:
         return answers
 
     def _submit(self, call: ActorCall, member: Replica) -> Any:
-        further = () if call.shared is None else (call.shared,)
-        return member.handle.call.remote(call.method, call.arguments, *further)
+        return member.handle.call.remote(call.method, *call.arguments)
 
     def _call_patiently(self, running: Sequence[_RunningCall], begun: float) -> list[Any]:
         """Wait for each call, and send those that fail or take long to further replicas."""
@@ -388,7 +385,7 @@ class Actors:
                 answer = self._ray.get(member.probe)
                 member.answered_at = time.monotonic()
                 member.note(name, answer.message if isinstance(answer, Failure) else "")
-        member.probe, member.probed_at = member.handle.call.remote("probe", ()), time.monotonic()
+        member.probe, member.probed_at = member.handle.call.remote("probe"), time.monotonic()
 
 
 class _RunningCall:

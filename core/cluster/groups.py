@@ -53,7 +53,7 @@ class WorkerGroup:
 
     def ready(self) -> None:
         """Wait until all processes run; Unavailable where the cluster has no room for them."""
-        probes = [member.call.remote("ready", ()) for member in self._members]
+        probes = [member.call.remote("ready") for member in self._members]
         there, _ = self._ray.wait(probes, num_returns=len(probes), timeout=_PATIENCE_S)
         if len(there) < len(probes):
             raise Unavailable(
@@ -66,7 +66,7 @@ class WorkerGroup:
 
     def first(self, method: str, *arguments: Any) -> Any:
         """Return what a method of the first process returns."""
-        return self._result(self._members[0].call.remote(method, arguments))
+        return self._result(self._members[0].call.remote(method, *arguments))
 
     def all(self, method: str, *arguments: Any, look: Callable[[Any], None], status: str) -> list[Any]:
         """Call a method of all processes at once, and return all results.
@@ -74,7 +74,7 @@ class WorkerGroup:
         Meanwhile `look` gets what the method `status` of the first process returns, about once a second. The first
         process that dies or fails ends all of it: MemberLost, or its error.
         """
-        running = {member.call.remote(method, arguments): place for place, member in enumerate(self._members)}
+        running = {member.call.remote(method, *arguments): place for place, member in enumerate(self._members)}
         results: list[Any] = [None] * self._size
         asked = time.monotonic()
         while running:

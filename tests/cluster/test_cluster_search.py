@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -198,9 +199,13 @@ def test_a_copy_with_another_hash_is_fetched_again(joined, hosts, places, chat, 
 
 
 def holding(node_cache, text):
-    """The copies on the machines that have this text."""
-    files = [path for path in node_cache.rglob("*") if path.is_file()]
-    return [path.name for path in files if text.encode() in path.read_bytes()]
+    """The copies on the machines that have this text; others may go meanwhile."""
+    names = list[str]()
+    for path in node_cache.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file() and text.encode() in path.read_bytes():
+                names.append(path.name)
+    return names
 
 
 def test_copies_of_an_old_version_go_and_erased_text_with_them(hosts, places, log, node_cache):

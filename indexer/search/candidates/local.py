@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -47,7 +48,11 @@ class LocalCandidates:
 
     def __init__(self, segments: Sequence[Segment], source: CandidateSource) -> None:
         self.segments, self._source = segments, source
-        self.facts = [facts_of(segment) for segment in segments]
+
+    @cached_property
+    def facts(self) -> list[SegmentFacts]:
+        """The facts of each segment."""
+        return [facts_of(segment) for segment in self.segments]
 
     def code_depth(self, count: int) -> int:
         """Return how many candidates by codes include the best `count`."""

@@ -7,6 +7,7 @@ probably ask next of its best candidates (`shard_server.Foresight`); where the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Replicas
+from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import (
@@ -24,14 +26,25 @@ from refaug.indexer.search.candidates.searched_segments import (
     ShardsMissing,
     least_of,
 )
-from refaug.indexer.search.on_cluster.shard_server import NO_WEIGHTS, AskedShard, Foresight
+from refaug.indexer.search.on_cluster.shard_server import (
+    MESSAGES,
+    NO_WEIGHTS,
+    NOTHING_AHEAD,
+    AskedShard,
+    Foresight,
+    LookAhead,
+)
 from refaug.indexer.search.ranking import Events, chosen_events
+from refaug.indexer.search.search import first_depth
 from refaug.indexer.search.search_tables import Keys, Rows
-from refaug.indexer.search.similarity import CANDIDATES, Levels, WordVectorLikeness
+from refaug.indexer.search.similarity import COARSE, Levels, WordVectorLikeness
 
 _GROWTH: Final = 4  # of a search's depth with each round
 _ROUNDS: Final = 3  # in which shards look ahead
 FEW: Final = 4  # queries for which shards look ahead: more would compare much that is not asked for
+_DEEPEST_AHEAD: Final = 512  # candidates at first; deeper searches are rare, and look at much that is not asked for
+_DEVIATIONS: Final = 4.0
+_SPARE_TEXTS: Final = 8  # more than are shown, since other candidates of the shard may drop out
 _SHARED_FROM: Final = 64  # queries whose terms are stored once for all shards of a machine
 
 
@@ -78,7 +91,7 @@ class RemoteSegments:
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=NO_WEIGHTS)
-        packed: Any = terms._replace(likeness=likeness)
+        packed: Any = MESSAGES.pack(terms._replace(likeness=likeness))
         if len(likeness.able) >= _SHARED_FROM:
             packed = share(packed)
         return cls(actors, shards, terms, numbers, packed)
@@ -98,12 +111,16 @@ class RemoteSegments:
         """Ask some segments for their best utterances, each shard once for all of its segments."""
         query_numbers = calls[0].query_numbers if calls else np.zeros(0, np.int64)
         is_first = len(calls) == len(self._numbers)
-        foresees = CANDIDATES * _GROWTH**self._rounds if is_first and self._looks_ahead(query_numbers) else 0
+        foresees = is_first and self._looks_ahead(query_numbers)
+        shares = self._likely_shares() if foresees else [NOTHING_AHEAD] * len(calls)
         self._rounds += is_first
         answers = self._ask_shards(
             "ask",
             [call.number for call in calls],
-            lambda places: ([calls[place]._replace(number=at) for at, place in enumerate(places)], foresees),
+            lambda places: (
+                [calls[place]._replace(number=at) for at, place in enumerate(places)],
+                [shares[place] for place in places],
+            ),
             work=len(query_numbers),
             has_terms=True,
         )
@@ -121,8 +138,18 @@ class RemoteSegments:
         return asked
 
     def _looks_ahead(self, query_numbers: Rows) -> bool:
-        is_shallow = self._rounds < _ROUNDS
+        is_shallow = self._rounds < _ROUNDS and first_depth(self._terms.settings) <= _DEEPEST_AHEAD
         return len(query_numbers) <= FEW and is_shallow and not self._terms.settings.is_dialog
+
+    def _likely_shares(self) -> list[LookAhead]:
+        """Return how many of the candidates and of the pairs shown are likely to be of each segment."""
+        depth = first_depth(self._terms.settings) * _GROWTH**self._rounds
+        width = self.code_depth(depth)
+        depth = width if width <= COARSE else depth  # a finer comparison leaves so many of those by coarse codes
+        shown = self._terms.settings.k + _SPARE_TEXTS
+        total = max(1, sum(facts.utterance_count for facts in self.facts))
+        shares = [facts.utterance_count / total for facts in self.facts]
+        return [LookAhead(_likely_part(depth, share), _likely_part(shown, share)) for share in shares]
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""
@@ -201,29 +228,17 @@ class RemoteSegments:
         memory = self._memory
         if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
             return None
-        foresight, parts, starts = memory.foresights[number], list[Rows](), [0]
-        levels = np.full(rows.shape, least_of(np.zeros((1, 0), np.int64))[0])
-        for query in range(len(rows)):
-            candidates = rows[query][rows[query] >= 0]
-            places = np.flatnonzero(np.isin(foresight.rows[query], candidates) & (foresight.rows[query] >= 0))
-            if len(places) != len(candidates):
-                return None
-            levels[query, : len(places)] = foresight.levels[query, places]
-            begin, end = foresight.events.start[query : query + 2]
-            events = begin + np.flatnonzero(np.isin(foresight.events.utterance[begin:end], candidates))
-            order = np.lexsort(
-                (
-                    foresight.events.utterance_sha[events],
-                    foresight.events.response_sha[events],
-                    -foresight.events.level[events],
-                )
-            )
-            parts.append(events[order])
-            starts.append(starts[-1] + len(events))
-        chosen = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return RankedRows(
-            chosen_events(foresight.events, np.array(starts, np.int64), chosen), levels.min(axis=1, initial=_HIGHEST)
+        foresight = memory.foresights[number]
+        events = foresight.events
+        is_known, counts, chosen, least = _events_among(
+            rows, foresight.rows, foresight.levels, events.start, events.utterance, _HIGHEST
         )
+        if not is_known:
+            return None
+        query = np.repeat(np.arange(len(rows)), counts)
+        order = np.lexsort((events.utterance_sha[chosen], events.response_sha[chosen], -events.level[chosen], query))
+        start = np.concatenate([_ZERO, np.cumsum(counts)])
+        return RankedRows(chosen_events(events, start, chosen[order]), least)
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
         """Return the exact similarities of candidates."""
@@ -298,16 +313,12 @@ class RemoteSegments:
         `arguments` gets the places in the list of those that a shard has. ShardsMissing names the shards without a
         process that answers.
         """
-        of_shard = self._by_shard(numbers)
+        of_shard, terms = self._by_shard(numbers), (self._packed,) if has_terms else ()
         calls = [
             ActorCall(
                 replicas=self._shards[shard].replicas,
-                method=method,
-                arguments=(
-                    [self._place_in_shard[self._numbers[numbers[place]]] for place in places],
-                    *arguments(places),
-                ),
-                shared=self._packed if has_terms else None,
+                method="answer",
+                arguments=(self._question(method, numbers, places, arguments(places)), *terms),
                 work=max(1, work),
             )
             for shard, places in of_shard.items()
@@ -315,10 +326,17 @@ class RemoteSegments:
         answers = self._actors.call(calls) if calls else []
         self._require_all(list(of_shard), answers)
         placed: list[Any] = [None] * len(numbers)
-        for places, of_segments in zip(of_shard.values(), answers, strict=True):
-            for place, answer in zip(places, of_segments, strict=True):
+        for places, of_shards in zip(of_shard.values(), answers, strict=True):
+            for place, answer in zip(places, MESSAGES.unpack(of_shards), strict=True):
                 placed[place] = answer
         return placed
+
+    def _question(
+        self, method: str, numbers: Sequence[int], places: Sequence[int], arguments: tuple[Any, ...]
+    ) -> bytes:
+        """Return a question to one shard about some of its segments."""
+        of_shard = [self._place_in_shard[self._numbers[numbers[place]]] for place in places]
+        return MESSAGES.pack((method, of_shard, *arguments))
 
     def _by_shard(self, numbers: Sequence[int]) -> Mapping[int, list[int]]:
         """Return for each shard which of these segments it has, as places in the list."""
@@ -341,5 +359,46 @@ class RemoteSegments:
         )
 
 
+def _likely_part(count: int, share: float) -> int:
+    """Return the most of the best `count` that a segment with this share of all utterances is likely to have.
+
+    Utterances lie in shards by their hashes, so this is a binomial distribution: its mean and four deviations.
+    """
+    mean = count * share
+    return min(count, math.ceil(mean + _DEVIATIONS * math.sqrt(mean * (1 - share))))
+
+
+@compiled
+def _events_among(
+    rows: Rows, known_rows: Rows, known_levels: Levels, start: Rows, utterance: Rows, highest: int
+) -> tuple[bool, Rows, Rows, Rows]:
+    """Return the places of the events of candidates (queries, …), how many of each query, and their lowest levels.
+
+    The first value says whether all candidates are among those whose events these are.
+    """
+    counts, least = np.zeros(len(rows), np.int64), np.full(len(rows), highest)
+    chosen, used = np.empty(len(utterance), np.int64), 0
+    for query in range(len(rows)):
+        for candidate in rows[query]:
+            if candidate < 0:
+                continue
+            is_known = False
+            for place in range(known_rows.shape[1]):
+                if known_rows[query, place] == candidate:
+                    least[query], is_known = min(least[query], known_levels[query, place]), True
+                    break
+            if not is_known:
+                return False, counts, chosen[:0], least
+        for event in range(start[query], start[query + 1]):
+            for candidate in rows[query]:
+                if candidate == utterance[event]:
+                    chosen[used] = event
+                    used += 1
+                    counts[query] += 1
+                    break
+    return True, counts, chosen[:used], least
+
+
+_ZERO: Final = np.zeros(1, np.int64)
 _HIGHEST: Final = int(least_of(np.zeros((1, 0), np.int64))[0])  # of no candidate
 _NO_TEXTS: Final = PairTexts([], [], [], [], [], np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from socket import gethostname
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.manifests import NamedFile
-from refaug.core.errors import Conflict, Unavailable
+from refaug.core.cluster.messages import Messages
+from refaug.core.errors import Conflict, Unavailable, Usage
 from refaug.core.kernels import frozen
 from refaug.core.records import TestPair
+from refaug.indexer.bm25.index import Bm25Queries
 from refaug.indexer.columns import map_array
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import SegmentInfo
+from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.candidates.local import facts_of
-from refaug.indexer.search.candidates.pool import AskCall, SegmentFacts
+from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import (
     LocalSegments,
     PairRows,
@@ -42,17 +45,16 @@ from refaug.indexer.search.on_cluster.node_copies import (
     hold_copy,
 )
 from refaug.indexer.search.ranking import Events, chosen_events, first_k
-from refaug.indexer.search.search_tables import Keys, Rows
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules
 from refaug.indexer.search.segment_checks import require_sound
 from refaug.indexer.search.segments import Segment, open_segment
-from refaug.indexer.search.similarity import Levels, WordVectorLikeness
+from refaug.indexer.search.similarity import EncoderLikeness, Levels, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 VECTORS_FILE: Final = "vectors.npy"
 
 NO_WEIGHTS: Final = WordWeights(np.zeros((0, 0), np.float32), np.zeros(0), np.zeros(0))  # each process has its own
-
-_SPARE_TEXTS: Final = 8  # more than are shown, since other candidates of the shard may drop out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,16 @@ class WordScale(NamedTuple):
     unknown: NDArray[np.float64]
 
 
+class LookAhead(NamedTuple):
+    """How many of the best candidates of a segment are compared exactly at once, and of how many pairs texts come."""
+
+    candidates: int
+    texts: int
+
+
+NOTHING_AHEAD: Final = LookAhead(0, 0)
+
+
 class AskedShard(NamedTuple):
     """What a segment has named, as it travels: row numbers and similarities in single precision."""
 
@@ -118,6 +130,29 @@ class Foresight(NamedTuple):
     events: Events  # all pairs of these rows, whatever their number
     text_rows: PairRows
     texts: PairTexts
+
+
+_QUESTIONS: Final = ("ask", "hashes", "finer", "rank", "levels", "pair_events", "texts")
+
+MESSAGES: Final = Messages(
+    AskCall,
+    AskedShard,
+    Bm25Likeness,
+    Bm25Queries,
+    EncoderLikeness,
+    Events,
+    Foresight,
+    LookAhead,
+    PairRows,
+    PairTexts,
+    QueryTables,
+    RankedRows,
+    Rules,
+    SearchSettings,
+    SearchTerms,
+    WordVectorLikeness,
+    WordWeights,
+)
 
 
 class ShardServer:
@@ -188,35 +223,38 @@ class ShardServer:
 
     # A search
 
+    def answer(self, question: bytes, terms: bytes | None = None) -> bytes:
+        """Answer one of the questions below, which names itself, its segments and its arguments."""
+        name, *arguments = MESSAGES.unpack(question)
+        if name not in _QUESTIONS:
+            raise Usage(f"no question to a shard is called {name!r}", remedy=f"one of: {', '.join(_QUESTIONS)}")
+        further = () if terms is None else (MESSAGES.unpack(terms),)
+        return MESSAGES.pack(getattr(self, name)(*arguments, *further))
+
     def _opened(self, terms: SearchTerms, places: Sequence[int]) -> LocalSegments:
         if not all(copy.is_unchanged() for copy in self._copies):
             raise Unavailable(
                 f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
             )
-        likeness, queries, rules = own_arrays(terms[:3])
+        likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=self._weights)
-        return LocalSegments(
-            [self._segments[place] for place in places], SearchTerms(likeness, queries, rules, terms.settings)
-        )
+        return LocalSegments([self._segments[place] for place in places], terms._replace(likeness=likeness))
 
-    def ask(self, places: Sequence[int], calls: Sequence[AskCall], foresees: int, terms: SearchTerms) -> list[Any]:
-        """Return the best of some segments; the calls number these.
-
-        With `foresees`, so many candidates of each are compared exactly at once, too.
-        """
+    def ask(
+        self, places: Sequence[int], calls: Sequence[AskCall], ahead: Sequence[LookAhead], terms: SearchTerms
+    ) -> list[AskedShard]:
+        """Return the best of some segments, and what will be asked of these next; the calls number the segments."""
         opened = self._opened(terms, places)
-        asked = opened.ask([own_arrays(call) for call in calls])
+        asked = opened.ask(calls)
         return [
             AskedShard(
                 named.rows.astype(np.int32),
                 named.similarities.astype(np.float32),
                 named.last.astype(np.float32),
-                _foresee(opened.subset([call.number]), own_arrays(call), named.rows, named.similarities, foresees)
-                if foresees
-                else None,
+                _foresee(opened.subset([call.number]), call, named, likely) if likely.candidates else None,
             )
-            for call, named in zip(calls, asked, strict=True)
+            for call, likely, named in zip(calls, ahead, asked, strict=True)
         ]
 
     def hashes(self, places: Sequence[int], rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
@@ -231,19 +269,19 @@ class ShardServer:
         self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
     ) -> list[Similarities | None]:
         """Return finer similarities of candidates."""
-        return self._opened(terms, places).finer(own_arrays(query_numbers), own_arrays(tables))
+        return self._opened(terms, places).finer(query_numbers, tables)
 
     def rank(
         self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
     ) -> list[RankedRows]:
         """Compare candidates exactly, and return their pairs."""
-        return self._opened(terms, places).rank(own_arrays(query_numbers), own_arrays(tables))
+        return self._opened(terms, places).rank(query_numbers, tables)
 
     def levels(
         self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
     ) -> list[Levels]:
         """Return the exact similarities of candidates."""
-        return self._opened(terms, places).levels(own_arrays(query_numbers), own_arrays(tables))
+        return self._opened(terms, places).levels(query_numbers, tables)
 
     def pair_events(
         self,
@@ -255,7 +293,7 @@ class ShardServer:
     ) -> list[Events]:
         """Compare the responses of candidates with the gold."""
         opened = self._opened(terms, places)
-        events = opened.pair_events(own_arrays(query_numbers), own_arrays(tables), own_arrays(levels))
+        events = opened.pair_events(query_numbers, tables, levels)
         return [trimmed(of_segment) for of_segment in events]
 
     def texts(self, places: Sequence[int], rows: Sequence[PairRows]) -> list[PairTexts]:
@@ -263,17 +301,17 @@ class ShardServer:
         return [texts_of(self._segments[place], of_segment) for place, of_segment in zip(places, rows, strict=True)]
 
 
-def _foresee(segment: LocalSegments, call: AskCall, rows: Rows, similarities: Similarities, count: int) -> Foresight:
-    """Return what will be asked of the best `count` candidates of a segment."""
-    named = np.maximum(rows, 0)
-    sha, key = segment.hashes([named.ravel()])[0]
+def _foresee(segment: LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:
+    """Return what will be asked of the best candidates of a segment."""
+    rows = asked.rows
+    sha, key = segment.hashes([np.maximum(rows, 0).ravel()])[0]
     finer = segment.finer(call.query_numbers, [rows])[0] if rows.shape[1] else None
-    quality = similarities if finer is None else finer
-    order = np.argsort(-quality, axis=1, kind="stable")[:, :count]
+    quality = asked.similarities if finer is None else finer
+    order = np.argsort(-quality, axis=1, kind="stable")[:, : likely.candidates]
     best: Rows = np.ascontiguousarray(np.take_along_axis(rows, order, axis=1))
     levels = segment.levels(call.query_numbers, [best])[0]
     events = trimmed(segment.all_events(call.query_numbers, best, levels))
-    text_rows = _likely_shown(events, segment.k + _SPARE_TEXTS)
+    text_rows = _likely_shown(events, likely.texts)
     return Foresight(
         sha.reshape(rows.shape),
         key.reshape(rows.shape),
@@ -310,20 +348,3 @@ def _require_software(expected: Mapping[str, str]) -> None:
             + ", ".join(f"{name} {here.get(name, 'missing')} in place of {expected.get(name)}" for name in other),
             remedy="install the versions of requirements.lock on all machines",
         )
-
-
-def own_arrays(value: Any) -> Any:
-    """Return the same with arrays of this process.
-
-    Arrays out of a message are read-only and their loops would be compiled once more.
-    """
-    if isinstance(value, np.ndarray):
-        return value if value.flags.writeable else value.copy()
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(own_arrays, value))
-    if isinstance(value, list | tuple):
-        return type(value)(map(own_arrays, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        changed = {field.name: own_arrays(getattr(value, field.name)) for field in fields(value) if field.init}
-        return replace(value, **changed)
-    return value

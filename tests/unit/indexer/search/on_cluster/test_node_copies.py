@@ -122,3 +122,26 @@ def test_only_what_no_process_holds_is_removed(hold, home, cache):
     assert collect_copies(cache, []) == []
     assert list((cache / "held").iterdir()) == list((cache / "files").iterdir()) == []
     assert collect_copies(cache.parent / "none", []) == []
+
+
+def test_what_is_mapped_is_looked_at_whatever_its_name_means_by_now(hold, home, cache):
+    source = CopySource(folder=home, store=None)
+    copy = hold(cache, "a-1", FILES, source)
+    name = copy.folder / FILES[0].name
+    assert copy.is_unchanged()
+    (cache / "another name").hardlink_to(name)
+    assert copy.is_unchanged()
+    name.write_bytes(CONTENTS[FILES[0].name])  # the same bytes once more
+    assert copy.is_unchanged()
+    (cache / "whole").write_bytes(CONTENTS[FILES[0].name])
+    name.write_bytes(b"other" * 400)
+    (cache / "whole").replace(name)  # a whole file again, but it is not the one that was opened
+    assert not copy.is_unchanged()
+    assert hold(cache, "a-1", FILES, source).is_unchanged()
+
+
+def test_a_copy_that_is_closed_counts_as_changed(hold, home, cache):
+    copy = hold(cache, "a-1", FILES, CopySource(folder=home, store=None))
+    copy.close()
+    assert not copy.is_unchanged()
+    copy.close()
