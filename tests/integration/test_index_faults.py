@@ -22,7 +22,7 @@ from refaug.indexer.manifest import IndexManifest
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY = 20, 200
+FEW, MANY = 10, 200  # each scene once, of those that `make test-all` runs
 ONE = ("--threads", "1")  # see tests/faults.py
 BUILD = ("index", "build", "chat", "--check-queries", "10", *ONE)
 TRAIN = ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)
