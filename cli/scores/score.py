@@ -90,16 +90,25 @@ def score_command(
     options.require_used(context, index, rater, rates=asks_rater, scores=True)
     preset = options.chosen_preset
     with display_progress(quiet=context.obj.quiet) as progress:
-        test_items = list(inputs.read(progress))
-        if preset is not None and index is None:
-            preset.require_items(test_items)
-            if scoring.specifications:
-                preset.require_effect(scoring.specifications)
         provenance: Provenance | None = None
         if index is not None:
             test_items, provenance = find_references(
-                context.obj, test_items, index, rater, augmenting, threads, progress, on=on
+                context.obj,
+                inputs.within_stage(progress),
+                index,
+                rater,
+                augmenting,
+                threads,
+                progress,
+                on=on,
+                with_origins=scoring.shows_items,
             )
+        else:
+            test_items = list(inputs.read(progress))
+            if preset is not None:
+                preset.require_items(test_items)
+                if scoring.specifications:
+                    preset.require_effect(scoring.specifications)
         steps = scoring.steps(
             context.obj,
             models.names(rater, threads),

@@ -143,13 +143,13 @@ class ItemInputs:
 
     def read(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield items from the files that the command names."""
-        if self.items is not None and not self.aligned.is_empty:
-            raise Usage("ITEMS and line-aligned files at once", remedy="one of the two")
         progress.stage("read")
         yield from self.within_stage(progress)
 
     def within_stage(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield the same items as a part of another stage."""
+        if self.items is not None and not self.aligned.is_empty:
+            raise Usage("ITEMS and line-aligned files at once", remedy="one of the two")
         with ExitStack() as stack:
             if self.items is None:
                 if self.table.names:

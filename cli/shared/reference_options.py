@@ -173,15 +173,20 @@ def augment_sets(
     *,
     on: str | None = None,
 ) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
-    """Return test sets with weighted references from an index, which their items say, and the provenance of these."""
-    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
+    """Return test sets with weighted references from an index, which their items say, and the provenance of these.
+
+    References do not say which pair of the log they are.
+    """
+    from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
     with open_references(settings, index, rater, augment_settings, threads, on) as source:
-        line = source.provenance.line
+        line, indexed = source.provenance.line, {"index": source.provenance.settings["index"].partition("#")[0]}
         augmented = {
             name: [
-                augmented_item if isinstance(augmented_item, BadItem) else with_provenance(augmented_item.item, line)
+                augmented_item
+                if isinstance(augmented_item, BadItem)
+                else with_provenance(without_origins(augmented_item.item, indexed), line)
                 for augmented_item in source.augment(items, progress)
             ]
             for name, items in sets.items()

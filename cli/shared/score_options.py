@@ -123,6 +123,11 @@ class ScoreOptions:
         )
 
     @property
+    def shows_items(self) -> bool:
+        """Whether the items are shown with their references."""
+        return self.details or self.report is not None
+
+    @property
     def specifications(self) -> list[str]:
         """The metrics that were named; a signature names its metric."""
         if not any("|" in text for text in self.metric or []):

@@ -6,16 +6,17 @@ ScoringSteps       choose the metrics, bind them to their models, score
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
-from refaug.core.records import Item
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Indexes, raters and what needs them are imported where they are used: plain metrics need none of them.
 
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 IndexOpener = Callable[
     [str, "str | None", AugmentSettings], "AbstractContextManager[tuple[ReferenceIndex, Rater | None]]"
@@ -117,7 +120,7 @@ def open_references(
 
 def find_references(
     home: Settings,
-    items: Sequence[Item | BadItem],
+    items: Iterable[Item | BadItem],
     index: str,
     rater: str | None,
     settings: AugmentSettings,
@@ -126,9 +129,11 @@ def find_references(
     opener: IndexOpener | None = None,
     *,
     on: str | None = None,
+    with_origins: bool = True,
 ) -> tuple[list[Item | BadItem], Provenance]:
     """Return items with weighted references from an index, and the provenance of the references.
 
+    Without origins, references do not say which pair of the log they are, which takes most of the memory of an item.
     `opener` opens index and rater, such as those that a server has open; else they are opened for this call, on a
     cluster if `on` is the address of one.
     """
@@ -139,11 +144,34 @@ def find_references(
         else:
             opened, weigher = stack.enter_context(opener(index, rater, settings))
             source = LocalReferences(index=opened, rater=weigher, settings=settings)
+        provenance = source.provenance
+        indexed = {"index": provenance.settings["index"].partition("#")[0]}
         augmented = [
-            augmented_item if isinstance(augmented_item, BadItem) else augmented_item.item
+            augmented_item
+            if isinstance(augmented_item, BadItem)
+            else augmented_item.item
+            if with_origins
+            else without_origins(augmented_item.item, indexed)
             for augmented_item in source.augment(items, progress)
         ]
-        return augmented, source.provenance
+        return augmented, provenance
+
+
+def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
+    """Return the item with references of which no more is known than scores need: texts, weights, and the index."""
+    references = tuple(
+        Reference(
+            text=reference.text,
+            source=reference.source,
+            weight=reference.weight,
+            similarity=reference.similarity,
+            rating=reference.rating,
+            is_unused=reference.is_unused,
+            more=indexed if reference.source is Origin.RETRIEVED else _NOTHING,
+        )
+        for reference in test_item.pair.references
+    )
+    return replace(test_item, pair=replace(test_item.pair, references=references))
 
 
 @dataclass(frozen=True, kw_only=True)

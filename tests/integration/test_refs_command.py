@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ import orjson
 import pytest
 from integration.conftest import Home
 
+from refaug.core.home import Settings
+from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin
+from refaug.evaluation.metric_setup.scoring_steps import find_references
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import read_items
 from refaug.metrics.signature import Signature
 
@@ -142,6 +147,33 @@ def test_what_refs_prints_scores_as_score_does_with_the_index(
     assert list(here["systems"]) == ["a", "b"]
     for system in here["systems"].values():
         assert all(reply["score"] is not None for reply in system["replies"])
+
+
+def test_scores_do_not_depend_on_where_references_come_from_which_details_show(ready: Home, items: Path) -> None:
+    asked = ("score", items, "-m", "upsilon-bleu", "-m", "rater", *BOTH, *NO_INTERVALS)
+    plain, detailed = ready(*asked).json, ready(*asked, "--details").json
+    shown = detailed.pop("details")["items"]
+    sealed = ("checksum", "format_version")
+    assert {name: plain[name] for name in plain if name not in sealed} == {
+        name: detailed[name] for name in detailed if name not in sealed
+    }
+    found = [one for row in shown for one in row["references"] if one["source"] == "retrieved"]
+    assert found
+    assert all({"log", "dialogue", "pair", "index", "utterance"} <= one.keys() for one in found)
+
+
+def test_references_without_origins_say_texts_weights_and_the_index_alone(ready: Home, items: Path) -> None:
+    settings, home = AugmentSettings(gold="rated"), Settings(home=ready.path)
+    both = [
+        find_references(home, read_items(items), "chat", "tiny", settings, 1, Silent(), with_origins=whole)
+        for whole in (True, False)
+    ]
+    (whole, provenance), (bare, same_provenance) = both
+    assert same_provenance == provenance
+    for one, other in zip(whole, bare, strict=True):
+        for full, alone in zip(one.pair.references, other.pair.references, strict=True):
+            assert replace(full, more={}) == replace(alone, more={})
+            assert dict(alone.more) == ({"index": full.more["index"]} if full.source is Origin.RETRIEVED else {})
 
 
 def test_score_reads_what_refs_prints_without_a_word_about_its_fields(ready: Home, items: Path, tmp_path: Path) -> None:
