@@ -39,13 +39,14 @@ class Received:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What is answered; `cut`: only so many bytes of it, then the connection ends."""
+    """What is answered, perhaps a while later; `cut`: only so many bytes of it, then the connection ends."""
 
     body: Any = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
     hangs: bool = False  # no answer at all, until the server ends
+    after_s: float = 0.0
 
     @property
     def content(self) -> bytes:
@@ -203,6 +204,7 @@ class FakeEndpoint:
         if sent.hangs:
             self._never.append(asyncio.Event())  # a wait that nothing refers to would be collected as garbage
             await self._never[-1].wait()
+        await asyncio.sleep(sent.after_s)
         lines = {"Content-Type": "application/json", "Content-Length": str(len(sent.content)), **sent.headers}
         head = "".join(f"{name}: {text}\r\n" for name, text in lines.items())
         writer.write(f"HTTP/1.1 {sent.status} X\r\n{head}\r\n".encode())

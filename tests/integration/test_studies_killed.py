@@ -1,11 +1,17 @@
-"""Studies under kill -9: every acknowledged action is there once, and a reply that was being made arrives once."""
+"""Studies under kill -9: every acknowledged action is there once, and a reply that was being made arrives once.
+
+STUDY_KILLS_TO names a file that each scene of `make faults` adds a line of JSON to: what was acknowledged, lost and
+doubled, how long after each kill the first answer came, and how many replies were being made when it hit.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +19,15 @@ from typing import Any
 import httpx2
 import orjson
 import pytest
+from endpoints import FakeEndpoint, Received, Sent, endpoint, openai
 from servers import Served, deadline_s, served
 from studying import Person, action_id, add_bots, chat_protocol, new_study
 
 pytest_plugins = ("databases",)
 PEOPLE, TURNS = 8, 4
+KILLS = 5  # of a scene
+SEEDS = range(10)  # with two databases: a hundred kills of each sort
+FIGURES = os.environ.get("STUDY_KILLS_TO", "")
 Kill = Callable[[Served], object]
 
 
@@ -27,21 +37,27 @@ class PatientClient:
 
     client: httpx2.Client
     cookies: Any = field(init=False)
+    answered: list[tuple[float, float]] = field(default_factory=list)  # when a request was sent that was answered
+    waits_for_reply: bool = False
 
     def __post_init__(self) -> None:
         self.cookies = self.client.cookies
 
     def request(self, method: str, url: str, **given: Any) -> Any:
         until = time.monotonic() + deadline_s()
+        self.waits_for_reply = "/state?wait=" in url and not url.endswith("=0")
         while True:
+            began = time.monotonic()
             try:
                 answer = self.client.request(method, url, **given)
                 if answer.status_code not in (429, 503):
+                    self.answered.append((began, time.monotonic()))
+                    self.waits_for_reply = False
                     return answer
             except httpx2.TransportError:
                 pass
             assert time.monotonic() < until, (method, url)
-            time.sleep(0.02)
+            time.sleep(0.05)
 
 
 @dataclass
@@ -55,12 +71,14 @@ class Talker:
     votes: dict[tuple[str, int], int] = field(default_factory=dict)
     answers: dict[str, int] = field(default_factory=dict)
     finished: list[str] = field(default_factory=list)
+    client: PatientClient | None = None
     error: BaseException | None = None
 
     def run(self, is_over: Callable[[], bool]) -> None:
         try:
             with httpx2.Client(base_url=self.address, timeout=60) as client:
-                self._take_part(Person(PatientClient(client)), is_over)
+                self.client = PatientClient(client)
+                self._take_part(Person(self.client), is_over)
         except BaseException as error:  # noqa: BLE001  told to the test
             self.error = error
 
@@ -73,6 +91,7 @@ class Talker:
                 continue
             task = person.state["task"]["id"]
             for turn in range(TURNS):
+                self._reload(person, task)
                 text = f"person {self.number} says {turn} in {task}"
                 person.say(text)
                 n = person.sides[0]["messages"][-1]["n"]
@@ -82,44 +101,115 @@ class Talker:
             quality = 1 + (self.number + len(self.finished)) % 7
             person.done(f"tasks/{task}/answers", {"answers": {"quality": quality}})
             self.answers[task] = quality
+            self._reload(person, task)
+            assert person.state["task"]["answers"] == {"quality": quality}
             person.done(f"tasks/{task}/finish")
             self.finished.append(task)
 
+    def _reload(self, person: Person, task: str) -> None:
+        """Load the page anew: it shows what was acknowledged in this task, and lets the participant go on."""
+        person.look()
+        assert (person.state["step"], person.state["task"]["id"]) == ("task", task)
+        messages = person.sides[0]["messages"]
+        said = [(task, message["n"], message["text"]) for message in messages if message["role"] == "participant"]
+        assert said == [message for message in self.messages if message[0] == task]
+        votes = {(task, message["n"]): message["vote"] for message in messages if message["role"] == "bot"}
+        assert votes == {place: vote for place, vote in self.votes.items() if place[0] == task}
+        assert {message["state"] for message in messages} <= {"answered"}
 
-def play(
-    server: Served, kills: int, seed: int, kill: Callable[[Served], object]
-) -> tuple[list[Talker], list[dict[str, Any]]]:
+
+def slow_answer(received: Received) -> Sent:
+    """A model that takes its time, so that kills hit replies that are being made."""
+    turn = sum(message["role"] == "assistant" for message in received.body["messages"])
+    return Sent(body=openai(f"slowly number {turn}."), after_s=0.15)
+
+
+@dataclass
+class Scene:
     """What eight participants were told while processes died, and what the export has."""
+
+    talkers: list[Talker]
+    records: list[dict[str, Any]]
+    kills: list[dict[str, Any]]
+    asked_bot: int  # requests to the slow bot
+
+    def toll(self) -> dict[str, int]:
+        """How much was acknowledged, and how much of it is stored not at all or more often than once."""
+        tasks: dict[str, list[dict[str, Any]]] = {}
+        for record in self.records:
+            tasks.setdefault(record["task"], []).append(record)
+        turns = {
+            task: [turn for record in records for turn in record["sides"][0]["turns"]]
+            for task, records in tasks.items()
+        }
+        found = Counter[str]()
+
+        def count(kind: str, times: int) -> None:
+            found.update({kind: 1, "lost": times == 0, "doubled": max(0, times - 1)})
+
+        for talker in self.talkers:
+            for task, n, text in talker.messages:
+                of_task = turns.get(task, [])
+                count("messages", sum(turn["text"] == text for turn in of_task))
+                count("replies", sum(turn["n"] == n + 1 and turn["role"] == "bot" for turn in of_task))
+            for (task, n), vote in talker.votes.items():
+                count("votes", sum((turn["n"], turn["vote"]) == (n, vote) for turn in turns.get(task, [])))
+            for task, quality in talker.answers.items():
+                count("answers", sum(record["answers"] == {"quality": quality} for record in tasks.get(task, [])))
+            for task in talker.finished:
+                count("finished", sum(record["state"] == "done" for record in tasks.get(task, [])))
+        return {
+            kind: found[kind] for kind in ("messages", "replies", "votes", "answers", "finished", "lost", "doubled")
+        }
+
+
+def play(server: Served, slow: FakeEndpoint, seed: int, kill: Kill) -> Scene:
+    """Let eight participants talk while processes die."""
     patient = PatientClient(server.client)
-    bots = [f"talkative-{number}" for number in range(4)]
+    bots = [f"talkative-{number}" for number in range(3)]
     add_bots(patient, *bots)
-    protocol = chat_protocol(*bots, per_participant=200, target=100_000, votes=True)
+    specification = {"kind": "openai", "url": slow.url, "model": "small"}
+    assert patient.request("PUT", "/v1/bots/slow", json={"specification": specification}).status_code == 201
+    protocol = chat_protocol(*bots, "slow", per_participant=200, target=100_000, votes=True)
     token = new_study(patient, "killed", protocol)
     address, drawn, over = str(server.client.base_url), random.Random(seed), threading.Event()
     talkers = [Talker(address, token, number) for number in range(PEOPLE)]
     threads = [threading.Thread(target=talker.run, args=(over.is_set,)) for talker in talkers]
     for thread in threads:
         thread.start()
-    for _ in range(kills):
-        seen = sum(len(talker.messages) for talker in talkers)
-        wanted = seen + drawn.randint(1, 24)
-        server.until(
-            lambda wanted=wanted: (
-                sum(len(talker.messages) for talker in talkers) >= wanted or any(talker.error for talker in talkers)
-            ),
-            "messages to be answered",
-        )
+    killed = list[dict[str, Any]]()
+    for _ in range(KILLS):
+        wanted = sum(len(talker.messages) for talker in talkers) + drawn.randint(1, 24)
+        until_said(server, talkers, wanted)
         time.sleep(drawn.random() / 50)  # a moment within an action, not a wait for one
+        being_made = sum(talker.client.waits_for_reply for talker in talkers if talker.client)
         kill(server)
+        killed.append({"at": time.monotonic(), "being_made": being_made})
+    until_said(server, talkers, 1 + sum(len(talker.messages) for talker in talkers))
     over.set()
     for thread in threads:
         thread.join(deadline_s())
+    failed = any(talker.error for talker in talkers)
+    answered = sorted(times for talker in talkers if talker.client for times in talker.client.answered)
+    for one in killed:
+        at = one.pop("at")
+        one["again_s"] = round(min(end for began, end in answered if began >= at) - at, 2) if not failed else None
     lines = patient.request("GET", "/v1/studies/killed/export").text.splitlines()
-    return talkers, [orjson.loads(line) for line in lines]
+    return Scene(talkers, [orjson.loads(line) for line in lines], killed, len(slow.received))
 
 
-def check(talkers: list[Talker], records: list[dict[str, Any]]) -> None:
+def until_said(server: Served, talkers: Sequence[Talker], wanted: int) -> None:
+    """Return when so many messages have got their replies, or a participant could not go on."""
+    server.until(
+        lambda: sum(len(talker.messages) for talker in talkers) >= wanted or any(talker.error for talker in talkers),
+        "messages to be answered",
+    )
+
+
+def check(scene: Scene) -> None:
+    talkers, records = scene.talkers, scene.records
     assert [talker.error for talker in talkers] == [None] * PEOPLE
+    assert (scene.toll()["lost"], scene.toll()["doubled"]) == (0, 0)
     by_task = {record["task"]: record for record in records}
     assert len(by_task) == len(records)
     for talker in talkers:
@@ -143,26 +233,42 @@ def check(talkers: list[Talker], records: list[dict[str, Any]]) -> None:
 
 
 def kill_web(server: Served) -> None:
-    """End the web process; the supervisor begins another one."""
-    server.kill("web")
+    """End the web process, and return when it is gone; the supervisor begins another one."""
+    dead = set(server.kill("web"))
+    server.until(lambda: not dead & set(server.children()["web"]), "the process to be gone")
 
 
-KILLS = pytest.mark.parametrize("kill", [kill_web, Served.restart_after_kill], ids=["web", "whole"])
+OF_BOTH_SORTS = pytest.mark.parametrize("kill", [kill_web, Served.restart_after_kill], ids=["web", "whole"])
 
 
 @pytest.mark.slow
-@KILLS
+@OF_BOTH_SORTS
 def test_every_acknowledged_action_survives_five_kills(tmp_path: Path, kill: Kill) -> None:
-    with served(tmp_path / "home") as server:
-        check(*play(server, 5, 1, kill))
+    with endpoint(slow_answer) as slow, served(tmp_path / "home", "--bot-hosts", "127.0.0.1") as server:
+        check(play(server, slow, 1, kill))
 
 
 @pytest.mark.faults
-@KILLS
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
+@OF_BOTH_SORTS
 def test_every_acknowledged_action_survives_a_hundred_kills_of_each_sort_over_both_databases(
-    tmp_path: Path, seed: int, database_url: str, kill: Callable[[Served], object]
+    tmp_path: Path, database_url: str, kill: Kill, seed: int
 ) -> None:
-    options = ["--database", database_url] if database_url else []
-    with served(tmp_path / "home", *options) as server:
-        check(*play(server, 5, seed, kill))
+    options = ["--bot-hosts", "127.0.0.1", *(["--database", database_url] if database_url else [])]
+    began = time.monotonic()
+    with endpoint(slow_answer) as slow, served(tmp_path / "home", *options) as server:
+        scene = play(server, slow, seed, kill)
+    if FIGURES:
+        line = {
+            "sort": "web" if kill is kill_web else "whole",
+            "database": "postgresql" if database_url else "sqlite",
+            "seed": seed,
+            "seconds": round(time.monotonic() - began, 1),
+            "load": round(os.getloadavg()[0]),
+            "errors": sum(talker.error is not None for talker in scene.talkers),
+            **scene.toll(),
+            "kills": scene.kills,
+        }
+        with Path(FIGURES).open("ab") as lines:
+            lines.write(orjson.dumps(line) + b"\n")
+    check(scene)
