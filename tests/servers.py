@@ -144,6 +144,7 @@ def served(home: Path, *options: str) -> Iterator[Served]:
 def _started(home: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REFAUG_")}
     environment.setdefault("NUMBA_CACHE_DIR", "")  # what was compiled beside the code, not anew for every home
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # modules, too, not anew for every process that is begun
     command = [sys.executable, "-c", _START, "--home", str(home), "serve", "--port", str(port), *options]
     with (home.parent / f"{home.name}.log").open("ab") as log:
         return subprocess.Popen(command, cwd=ROOT, env={**environment, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log)

@@ -23,7 +23,7 @@ from refaug.service.studies.action_log import (
 from refaug.service.studies.erasure import clean_storage, erase_rows
 from refaug.service.studies.study_figures import study_counts
 from refaug.service.studies.study_records import study_records
-from refaug.service.studies.study_rows import Attendance, attendance
+from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance
 from refaug.service.studies.take_state import participant_state
 from refaug.service.studies.tasks import chat_turns, task_acts
 from refaug.service.studies.tasks.task_assignment import current_task, give_next_task
@@ -145,14 +145,17 @@ class ParticipantDesk:
 
     def finish(self, participant: str, action: ParticipantAction, task: str) -> Mapping[str, Any]:
         """Finish a task; the study closes by itself where its stop rule says so."""
+        studies = list[StoredStudy]()
 
         def work(connection: Connection, attending: Attendance) -> ActionOutcome:
+            studies.append(attending.study)
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.finish_task(connection, attending, row)
             return ActionOutcome(done={"task": task, "finished": True}, undo=undo)
 
         done = self._run(participant, action, work)
-        self._stop_if_complete(participant)
+        # Where the action came before, a server may have died between it and this look.
+        self._stop_if_complete(studies[0] if studies else self._study_of(participant))
         return done
 
     def skip(self, participant: str, action: ParticipantAction, task: str, reason: str) -> Mapping[str, Any]:
@@ -208,9 +211,11 @@ class ParticipantDesk:
     def _run(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
         return run_action(self._database, participant, action, work)
 
-    def _stop_if_complete(self, participant: str) -> None:
+    def _study_of(self, participant: str) -> StoredStudy:
         with self._database.reading() as connection:
-            study = attendance(connection, participant).study
+            return attendance(connection, participant).study
+
+    def _stop_if_complete(self, study: StoredStudy) -> None:
         stop = study.protocol["stop"]
         if not stop or study.state != "open":
             return

@@ -22,6 +22,7 @@ from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANT
 _PARTICIPANT: Final = select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("participant"))
 _LOCKED_PARTICIPANT: Final = _PARTICIPANT.with_for_update()
 _STUDY: Final = select(STUDIES).where(STUDIES.c.id == bindparam("study"))
+_LOCKED_STUDY: Final = select(STUDIES.c.id).where(STUDIES.c.id == bindparam("study")).with_for_update()
 _PROTOCOLS: Final = BoundedCache[str, StudyProtocol](64)
 DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # of codes that people may have to type
 _LEAST_WHOLE: Final = -(2**63)  # of JSON as it is stored
@@ -107,7 +108,7 @@ def attendance(connection: Connection, participant: str, *, locks: bool = False)
 
 def lock_study(connection: Connection, study: str) -> None:
     """Let one transaction at a time give out tasks of a study; writers on SQLite take turns anyway."""
-    connection.execute(select(STUDIES.c.id).where(STUDIES.c.id == study).with_for_update()).one()
+    connection.execute(_LOCKED_STUDY, {"study": study}).one()
 
 
 def stored_protocol(sha256: str, content: str) -> StudyProtocol:

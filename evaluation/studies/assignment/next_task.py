@@ -9,9 +9,10 @@ left, where there are more of them than late ones explain: long before their res
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 from refaug.evaluation.studies.records import TaskCheck
@@ -55,9 +56,13 @@ def slot_loads(done: Sequence[int], work: SlotWork, survival: float) -> list[flo
     reached. It is 1 until a participant has left.
     """
     loads = [float(done[slot] + work.reserved[slot]) for slot in range(len(done))]
+    if survival == 1:  # whole numbers, whatever the order
+        planned = Counter(chain.from_iterable(work.plans))
+        return [load + planned[slot] for slot, load in enumerate(loads)]
+    shares = [survival**step for step in range(1, 1 + max(map(len, work.plans), default=0))]
     for plan in work.plans:
-        for step, slot in enumerate(plan, 1):
-            loads[slot] += survival**step
+        for slot, share in zip(plan, shares, strict=False):
+            loads[slot] += share
     return [round(load, 6) for load in loads]
 
 

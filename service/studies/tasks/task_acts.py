@@ -46,6 +46,18 @@ _ANSWERS: Final = (
     .where(STUDY_ANSWERS.c.task == bindparam("task"))
     .order_by(STUDY_ANSWERS.c.side, STUDY_ANSWERS.c.turn, STUDY_ANSWERS.c.question)
 )
+_DONE: Final = (
+    update(STUDY_TASKS).where(STUDY_TASKS.c.id == bindparam("task")).values(state="done", ended=bindparam("now"))
+)
+_MOVED: Final = (
+    update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("me")).values(position=bindparam("place"))
+)
+_REPLACED_ANSWERS: Final = delete(STUDY_ANSWERS).where(
+    STUDY_ANSWERS.c.task == bindparam("of_task"),
+    STUDY_ANSWERS.c.side == bindparam("of_side"),
+    STUDY_ANSWERS.c.turn == bindparam("of_turn"),
+    STUDY_ANSWERS.c.question.in_(bindparam("questions", expanding=True)),
+)
 _SKIPPED: Final = select(STUDY_TASKS.c.id).where(
     STUDY_TASKS.c.participant == bindparam("participant"),
     STUDY_TASKS.c.state == "skipped",
@@ -178,9 +190,8 @@ def write_answers(
     connection: Connection, task: str, place: tuple[str, int], answers: Mapping[str, Any], at: str
 ) -> None:
     """Replace the answers to some questions of one place; None removes one."""
-    columns = STUDY_ANSWERS.c
-    here = (columns.task == task, columns.side == place[0], columns.turn == place[1])
-    connection.execute(delete(STUDY_ANSWERS).where(*here, columns.question.in_(list(answers))))
+    here = {"of_task": task, "of_side": place[0], "of_turn": place[1], "questions": list(answers)}
+    connection.execute(_REPLACED_ANSWERS, here)
     rows = [
         {"task": task, "side": place[0], "turn": place[1], "question": question, "answer": json_text(answer), "at": at}
         for question, answer in answers.items()
@@ -247,8 +258,7 @@ def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -
     """Finish a task and return what takes that back; Conflict says what is missing."""
     if why := obstacle(connection, attending, task, TaskContent.of(connection, attending, task)):
         raise Conflict(f"this cannot be finished yet: {why}", remedy="do that first")
-    values = {"state": "done", "ended": time_text(attending.now)}
-    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    connection.execute(_DONE, {"task": task.id, "now": time_text(attending.now)})
     _go_on(connection, attending)
     return {"finish": {"task": task.id, "position": int(attending.participant.position)}}
 
@@ -256,8 +266,7 @@ def finish_task(connection: Connection, attending: Attendance, task: Row[Any]) -
 def _go_on(connection: Connection, attending: Attendance) -> None:
     """Let the participant be at the next place of the sequence, or at its end."""
     position = int(attending.participant.position) + 1
-    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
-    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(position=position))
+    connection.execute(_MOVED, {"me": attending.participant.id, "place": position})
     if position >= len(attending.sequence):
         finish_participant(connection, attending, position)
 

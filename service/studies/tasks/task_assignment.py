@@ -7,10 +7,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, and_, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from refaug.evaluation.studies.assignment.next_task import (
     SlotWork,
@@ -47,7 +48,60 @@ _LAST_TASK: Final = (
     .order_by(STUDY_TASKS.c.number.desc())
     .limit(1)
 )
+_LAST_NUMBER: Final = select(func.coalesce(func.max(STUDY_TASKS.c.number), 0)).where(
+    STUDY_TASKS.c.participant == bindparam("participant")
+)
+_DUE: Final = (
+    select(STUDY_TASKS.c.id, STUDY_TASKS.c.unit, STUDY_TASKS.c.is_pilot, STUDY_TASKS.c.check_kind)
+    .where(
+        STUDY_TASKS.c.study == bindparam("study"),
+        STUDY_TASKS.c.state.in_(LIVE),
+        STUDY_TASKS.c.reserved_until <= bindparam("now"),
+        STUDY_TASKS.c.participant != bindparam("participant"),
+    )
+    .with_for_update(skip_locked=True)
+)
+_BOTS: Final = select(STUDY_BOTS).where(STUDY_BOTS.c.study == bindparam("study")).order_by(STUDY_BOTS.c.slot)
+_OF_THE_PLAN: Final = (  # tasks that count for the balance
+    STUDY_TASKS.c.study == bindparam("study"),
+    STUDY_TASKS.c.check_kind.is_(None),
+    STUDY_TASKS.c.is_pilot == bindparam("is_pilot"),
+)
+_TIMES: Final = (
+    select(STUDY_TASKS.c.started, STUDY_TASKS.c.ended)
+    .where(*_OF_THE_PLAN, STUDY_TASKS.c.state == "done", STUDY_TASKS.c.started.is_not(None))
+    .order_by(STUDY_TASKS.c.ended.desc())
+    .limit(_LAST_TASKS)
+)
+_ENDED_COUNTS: Final = (
+    select(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b, STUDY_TASKS.c.state, func.count())
+    .where(*_OF_THE_PLAN, STUDY_TASKS.c.state.in_(("done", "expired")))
+    .group_by(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b, STUDY_TASKS.c.state)
+)
+_IS_SILENT: Final = (STUDY_PARTICIPANTS.c.seen <= bindparam("since")).label("is_silent")
+_LIVE_COUNTS: Final = (
+    select(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b, _IS_SILENT, func.count())
+    .join_from(STUDY_TASKS, STUDY_PARTICIPANTS, STUDY_TASKS.c.participant == STUDY_PARTICIPANTS.c.id)
+    .where(*_OF_THE_PLAN, STUDY_TASKS.c.state.in_(LIVE))
+    .group_by(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b, _IS_SILENT)
+)
+_OTHER_PLANS: Final = select(STUDY_PARTICIPANTS.c.seen, STUDY_PARTICIPANTS.c.plan).where(
+    STUDY_PARTICIPANTS.c.study == bindparam("study"),
+    STUDY_PARTICIPANTS.c.state == "active",
+    STUDY_PARTICIPANTS.c.is_pilot == bindparam("is_pilot"),
+    STUDY_PARTICIPANTS.c.id != bindparam("participant"),
+    STUDY_PARTICIPANTS.c.seen > bindparam("absent"),
+    STUDY_PARTICIPANTS.c.plan.is_not(None),
+)
 BOT_FAILED: Final = "bot_failed"  # the reason of a skip that is not the participant's
+_SKIPPED_SLOTS: Final = select(STUDY_TASKS.c.slot_a, STUDY_TASKS.c.slot_b).where(
+    STUDY_TASKS.c.participant == bindparam("participant"),
+    STUDY_TASKS.c.state == "skipped",
+    STUDY_TASKS.c.skip_reason != BOT_FAILED,
+)
+_PLANNED: Final = (
+    update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("me")).values(plan=bindparam("new_plan"))
+)
 ATTENTION_ANSWERS: Final = ("red", "green", "blue", "yellow")
 
 
@@ -163,17 +217,8 @@ def _drawn_code() -> str:
 def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
     """Give back the reservations of tasks whose time is over."""
     columns = STUDY_TASKS.c
-    due = (
-        select(columns.id, columns.unit, columns.is_pilot, columns.check_kind)
-        .where(
-            columns.study == attending.study.id,
-            columns.state.in_(LIVE),
-            columns.reserved_until <= time_text(attending.now),
-            columns.participant != attending.participant.id,
-        )
-        .with_for_update(skip_locked=True)
-    )
-    for row in connection.execute(due).all():
+    whose = {"study": attending.study.id, "participant": attending.participant.id, "now": time_text(attending.now)}
+    for row in connection.execute(_DUE, whose).all():
         values = {"state": "expired", "ended": time_text(attending.now)}
         connection.execute(update(STUDY_TASKS).where(columns.id == row.id).values(values))
         change_load(connection, attending, row, -1)
@@ -230,7 +275,8 @@ def _repeated_work(connection: Connection, attending: Attendance) -> _ChosenWork
 
 
 def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | None:
-    slots = chat_slots(connection, attending)
+    bots = connection.execute(_BOTS, {"study": attending.study.id}).all()
+    slots = _slots_of(bots, attending)
     plan = orjson.loads(attending.participant.plan)
     task_seconds = _task_seconds(connection, attending)
     since = time_text(attending.now - timedelta(seconds=silence_s(task_seconds)))
@@ -242,96 +288,72 @@ def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | N
     expired = sum(count for (_, state), count in counts.items() if state == "expired")
     loads = expected_loads(done, here, silent, expired, task_seconds)
     reserved = [done[place] + live[place] + away[place] for place in range(len(slots))]
-    usable = _open_slots(connection, attending, slots, reserved)
+    usable = _open_slots(connection, attending, bots, slots, reserved)
     place = next_slot(plan["slots"], plan["begun"], loads, usable)
     if place is None:
         return None
     plan = {"slots": replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}
-    mine = STUDY_PARTICIPANTS.c.id == attending.participant.id
-    connection.execute(update(STUDY_PARTICIPANTS).where(mine).values(plan=json_text(plan)))
+    connection.execute(_PLANNED, {"me": attending.participant.id, "new_plan": json_text(plan)})
     pair = slots[place]
     if len(pair) == 1:
         return _ChosenWork(slots=pair)
     return _ChosenWork(slots=pair, left=_left_of(connection, attending, pair))
 
 
-def chat_slots(connection: Connection, attending: Attendance) -> list[tuple[int, ...]]:
+def _slots_of(bots: Sequence[Row[Any]], attending: Attendance) -> list[tuple[int, ...]]:
     """Return what chats can be about: the bots of the protocol, or their pairs."""
-    columns = STUDY_BOTS.c
-    query = select(columns.slot).where(columns.study == attending.study.id, columns.is_degraded.is_(False))
-    slots = list(connection.execute(query.order_by(columns.slot)).scalars())
+    slots = [row.slot for row in bots if not row.is_degraded]
     if attending.protocol.kind is StudyKind.CHAT_PAIR:
         return [(slots[first], slots[second]) for first, second in bot_pairs(len(slots))]
     return [(slot,) for slot in slots]
 
 
 def _slot_count(connection: Connection, attending: Attendance) -> int:
-    return len(chat_slots(connection, attending))
+    return len(_slots_of(connection.execute(_BOTS, {"study": attending.study.id}).all(), attending))
+
+
+def _balance(attending: Attendance) -> dict[str, Any]:
+    """Return what the statements over all tasks of the plan ask for."""
+    return {"study": attending.study.id, "is_pilot": attending.participant.is_pilot}
 
 
 def _task_seconds(connection: Connection, attending: Attendance) -> list[float]:
     """Return how long each of the last finished tasks of the study took."""
-    columns = STUDY_TASKS.c
-    query = (
-        select(columns.started, columns.ended)
-        .where(
-            columns.study == attending.study.id,
-            columns.state == "done",
-            columns.check_kind.is_(None),
-            columns.is_pilot == attending.participant.is_pilot,
-            columns.started.is_not(None),
-        )
-        .order_by(columns.ended.desc())
-        .limit(_LAST_TASKS)
-    )
-    spans = [(time_of(ended) - time_of(started)).total_seconds() for started, ended in connection.execute(query)]
-    return [max(0.0, seconds) for seconds in spans]
+    rows = connection.execute(_TIMES, _balance(attending)).all()
+    return [max(0.0, (time_of(ended) - time_of(started)).total_seconds()) for started, ended in rows]
 
 
 def _counts(connection: Connection, attending: Attendance, since: str) -> dict[tuple[tuple[int, ...], str], int]:
     """Return how many tasks of each slot are done, expired, or reserved: live, or silent since that time."""
-    columns, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
-    is_silent = and_(columns.state.in_(LIVE), people.seen <= since)
-    state = case((is_silent, "silent"), (columns.state.in_(LIVE), "live"), else_=columns.state).label("counted_as")
-    rows = (
-        select(columns.slot_a, columns.slot_b, state)
-        .join_from(STUDY_TASKS, STUDY_PARTICIPANTS, columns.participant == people.id)
-        .where(
-            columns.study == attending.study.id,
-            columns.check_kind.is_(None),
-            columns.is_pilot == attending.participant.is_pilot,
-        )
-        .subquery()
-    )
-    grouped = (rows.c.slot_a, rows.c.slot_b, rows.c.counted_as)
-    query = select(*grouped, func.count()).group_by(*grouped)
-    counts = dict[tuple[tuple[int, ...], str], int]()
-    for first, second, counted_as, count in connection.execute(query):
-        counts[((first,) if second is None else (first, second)), counted_as] = count
-    return counts
+    asked = _balance(attending)
+    ended = [tuple(row) for row in connection.execute(_ENDED_COUNTS, asked).all()]
+    reserved = [
+        (first, second, "silent" if is_silent else "live", count)
+        for first, second, is_silent, count in connection.execute(_LIVE_COUNTS, {**asked, "since": since}).all()
+    ]
+    return {
+        (((first,) if second is None else (first, second)), state): count
+        for first, second, state, count in [*ended, *reserved]
+    }
 
 
 def _other_plans(connection: Connection, attending: Attendance) -> list[tuple[str, Sequence[int]]]:
     """Return when each other participant of the last half hour was seen, and the slots that are still to begin."""
-    columns = STUDY_PARTICIPANTS.c
-    query = select(columns.seen, columns.plan).where(
-        columns.study == attending.study.id,
-        columns.state == "active",
-        columns.is_pilot == attending.participant.is_pilot,
-        columns.id != attending.participant.id,
-        columns.seen > time_text(attending.now - timedelta(minutes=_ABSENT_MIN)),
-        columns.plan.is_not(None),
-    )
-    plans = [(seen, orjson.loads(text)) for seen, text in connection.execute(query)]
+    absent = time_text(attending.now - timedelta(minutes=_ABSENT_MIN))
+    asked = {**_balance(attending), "participant": attending.participant.id, "absent": absent}
+    plans = [(seen, orjson.loads(text)) for seen, text in connection.execute(_OTHER_PLANS, asked).all()]
     return [(seen, plan["slots"][plan["begun"] :]) for seen, plan in plans]
 
 
 def _open_slots(
-    connection: Connection, attending: Attendance, slots: Sequence[tuple[int, ...]], loads: Sequence[int]
+    connection: Connection,
+    attending: Attendance,
+    rows: Sequence[Row[Any]],
+    slots: Sequence[tuple[int, ...]],
+    loads: Sequence[int],
 ) -> list[bool]:
     """Return which slots may be given out: below the target, not skipped by this participant, and with working bots."""
-    query = select(STUDY_BOTS).where(STUDY_BOTS.c.study == attending.study.id)
-    bots = {row.slot: row for row in connection.execute(query)}
+    bots = {row.slot: row for row in rows}
     skipped = _skipped_slots(connection, attending)
     allowed = [
         pair not in skipped and all(bots[slot].target is None or loads[place] < bots[slot].target for slot in pair)
@@ -345,13 +367,8 @@ def _open_slots(
 
 
 def _skipped_slots(connection: Connection, attending: Attendance) -> set[tuple[int, ...]]:
-    columns = STUDY_TASKS.c
-    query = select(columns.slot_a, columns.slot_b).where(
-        columns.participant == attending.participant.id,
-        columns.state == "skipped",
-        columns.skip_reason != BOT_FAILED,
-    )
-    return {(first,) if second is None else (first, second) for first, second in connection.execute(query)}
+    rows = connection.execute(_SKIPPED_SLOTS, {"participant": attending.participant.id}).all()
+    return {(first,) if second is None else (first, second) for first, second in rows}
 
 
 def _is_failing(bot: Row[Any], attending: Attendance) -> bool:
@@ -408,14 +425,13 @@ def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...
 
 
 def _reserve(connection: Connection, attending: Attendance, planned: Mapping[str, Any], work: _ChosenWork) -> str:
-    columns, study, participant = STUDY_TASKS.c, attending.study, attending.participant
-    query = select(func.coalesce(func.max(columns.number), 0)).where(columns.participant == participant.id)
+    study, participant = attending.study, attending.participant
     seed = secrets.randbits(31)
     row = {
         "id": new_row_id(),
         "study": study.id,
         "participant": participant.id,
-        "number": 1 + int(connection.execute(query).scalar_one()),
+        "number": 1 + int(connection.execute(_LAST_NUMBER, {"participant": participant.id}).scalar_one()),
         "check_kind": planned["check"],
         "attention": ATTENTION_ANSWERS[seed % len(ATTENTION_ANSWERS)] if planned["attention"] else None,
         "slot_a": work.slots[0],
@@ -428,15 +444,15 @@ def _reserve(connection: Connection, attending: Attendance, planned: Mapping[str
         "seed": seed,
         "reserved_until": time_text(attending.now + timedelta(minutes=attending.protocol["reservation_minutes"])),
     }
-    connection.execute(insert(STUDY_TASKS).values(row))
-    task = connection.execute(select(STUDY_TASKS).where(columns.id == row["id"])).one()
+    connection.execute(insert(STUDY_TASKS), row)
+    task = SimpleNamespace(**row)
     change_load(connection, attending, task, 1)
     if is_chat(attending.protocol.kind):
         _open_chat(connection, attending, task)
     return str(task.id)
 
 
-def _open_chat(connection: Connection, attending: Attendance, task: Row[Any]) -> None:
+def _open_chat(connection: Connection, attending: Attendance, task: SimpleNamespace) -> None:
     """Store how the chat begins where the participant does not begin it: a fixed text, or one that the bot is asked."""
     opening = attending.protocol["opening"]
     if opening == "participant":

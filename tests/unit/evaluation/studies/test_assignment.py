@@ -22,6 +22,7 @@ from refaug.evaluation.studies.assignment.next_task import (
     next_slot,
     replanned,
     silence_s,
+    slot_loads,
 )
 from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
 from refaug.evaluation.studies.records import TaskCheck
@@ -121,6 +122,23 @@ def test_a_square_has_every_neighbour_and_every_place_equally_often(count: int) 
     assert neighbours == dict.fromkeys(permutations(range(count), 2), each)
     for place in range(count):
         assert Counter(row[place] for row in rows) == dict.fromkeys(range(count), each)
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=4, max_size=4),
+    st.lists(st.integers(0, 9), min_size=4, max_size=4),
+    st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=20),
+    st.sampled_from([1.0, 0.97, 0.5, 0.0]),
+)
+def test_the_load_of_a_slot_is_what_is_done_reserved_and_planned_so_far_as_it_is_reached(
+    done: list[int], reserved: list[int], plans: list[list[int]], survival: float
+) -> None:
+    loads = slot_loads(done, SlotWork(reserved=reserved, plans=plans), survival)
+    for slot in range(4):
+        steps = [step for plan in plans for step, planned in enumerate(plan, 1) if planned == slot]
+        assert loads[slot] == pytest.approx(
+            done[slot] + reserved[slot] + sum(survival**step for step in steps), abs=2e-6
+        )
 
 
 @given(st.integers(2, 9), st.integers(0, 30), st.integers(1, 40))
