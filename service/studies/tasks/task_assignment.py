@@ -313,7 +313,7 @@ def _slot_count(connection: Connection, attending: Attendance) -> int:
 
 
 def _balance(attending: Attendance) -> dict[str, Any]:
-    """Return what the statements over all tasks of the plan ask for."""
+    """Return the parameters of the statements over all tasks or participants that count for the balance."""
     return {"study": attending.study.id, "is_pilot": attending.participant.is_pilot}
 
 
@@ -325,11 +325,11 @@ def _task_seconds(connection: Connection, attending: Attendance) -> list[float]:
 
 def _counts(connection: Connection, attending: Attendance, since: str) -> dict[tuple[tuple[int, ...], str], int]:
     """Return how many tasks of each slot are done, expired, or reserved: live, or silent since that time."""
-    asked = _balance(attending)
-    ended = [tuple(row) for row in connection.execute(_ENDED_COUNTS, asked).all()]
+    parameters = _balance(attending)
+    ended = [tuple(row) for row in connection.execute(_ENDED_COUNTS, parameters).all()]
     reserved = [
         (first, second, "silent" if is_silent else "live", count)
-        for first, second, is_silent, count in connection.execute(_LIVE_COUNTS, {**asked, "since": since}).all()
+        for first, second, is_silent, count in connection.execute(_LIVE_COUNTS, {**parameters, "since": since}).all()
     ]
     return {
         (((first,) if second is None else (first, second)), state): count
@@ -340,8 +340,8 @@ def _counts(connection: Connection, attending: Attendance, since: str) -> dict[t
 def _other_plans(connection: Connection, attending: Attendance) -> list[tuple[str, Sequence[int]]]:
     """Return when each other participant of the last half hour was seen, and the slots that are still to begin."""
     absent = time_text(attending.now - timedelta(minutes=_ABSENT_MIN))
-    asked = {**_balance(attending), "participant": attending.participant.id, "absent": absent}
-    plans = [(seen, orjson.loads(text)) for seen, text in connection.execute(_OTHER_PLANS, asked).all()]
+    parameters = {**_balance(attending), "participant": attending.participant.id, "absent": absent}
+    plans = [(seen, orjson.loads(text)) for seen, text in connection.execute(_OTHER_PLANS, parameters).all()]
     return [(seen, plan["slots"][plan["begun"] :]) for seen, plan in plans]
 
 
