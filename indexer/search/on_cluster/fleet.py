@@ -203,13 +203,14 @@ class ShardHosts:
         for _ in range(_COLLECTIONS):
             fleets = tuple(self._fleets)
             keep = sorted({name for other in fleets for name in other.names})
-            held = set[str]()
+            held, has_failed = set[str](), False
             for replicas in [one for fleet in fleets for one in fleet.all_replicas]:
                 try:
                     held.update(*self.actors.call_each(replicas, "collect", keep))
                 except RefaugError:
                     log.info("copies of shards are not collected on one machine", exc_info=True)
-            if not held & names or self._is_over.wait(_COLLECT_S):
+                    has_failed = True
+            if not (has_failed or held & names) or self._is_over.wait(_COLLECT_S):
                 return
 
     def close(self) -> None:

@@ -137,9 +137,9 @@ def collect_copies(cache: Path, keep: Collection[str]) -> list[str]:
     """
     if not (cache / _HELD).is_dir():
         return []
-    unwanted = sorted(folder.name for folder in (cache / _HELD).iterdir() if folder.name not in keep)
     held = list[str]()
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_locked:
+        unwanted = sorted(folder.name for folder in (cache / _HELD).iterdir() if folder.name not in keep)
         if not is_locked:
             return unwanted
         for name in unwanted:
