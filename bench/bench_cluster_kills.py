@@ -32,13 +32,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--lines", type=Path)
     settings = parser.parse_args()
-    if settings.lines is None:
-        with tempfile.TemporaryDirectory() as folder:
-            settings.lines = Path(folder) / "kills.jsonl"
-            run(settings.lines, settings.seeds)
-            scenes = read(settings.lines)
-    else:
-        scenes = read(settings.lines)
+    scenes = read(settings.lines or run(settings.seeds))
     kills = [{**kill, "replicas": scene["replicas"]} for scene in scenes for kill in scene["kills"]]
     figures = {
         "load_average": round(os.getloadavg()[0], 1),
@@ -55,13 +49,15 @@ def main() -> None:
     write_result("cluster_kills", figures, ("ray", "faiss-cpu", "numpy"))
 
 
-def run(lines: Path, seeds: int) -> None:
-    """Run the scenes; each adds its line."""
+def run(seeds: int) -> Path:
+    """Run the scenes, and return the file that each adds its line to; where one fails, it stays for --lines."""
+    lines = Path(tempfile.mkdtemp(prefix="cluster-kills-")) / "kills.jsonl"
     names = [f"{TEST}[{kind}-{seed}]" for kind in ("replicas", "alone") for seed in range(seeds)]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:schemathesis", "-m", "cluster and slow", *names]
     done = subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, "CLUSTER_KILLS_TO": str(lines)})
     if done.returncode:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}; {lines} has the scenes that ended")
+    return lines
 
 
 def read(lines: Path) -> list[dict[str, Any]]:

@@ -38,20 +38,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--lines", type=Path)
     settings = parser.parse_args()
-    if settings.lines is None:
-        with tempfile.TemporaryDirectory() as folder:
-            settings.lines = Path(folder) / "kills.jsonl"
-            run(settings.lines, settings.seeds, settings.processes)
-            scenes = read(settings.lines)
-    else:
-        scenes = read(settings.lines)
+    scenes = read(settings.lines or run(settings.seeds, settings.processes))
     figures = {
         "all": summary(scenes),
         **{
             sort: {
                 "both": summary([scene for scene in scenes if scene["sort"] == sort]),
                 **{
-                    database: summary([one for one in scenes if (one["sort"], one["database"]) == (sort, database)])
+                    database: summary(
+                        [scene for scene in scenes if (scene["sort"], scene["database"]) == (sort, database)]
+                    )
                     for database in DATABASES
                 },
             }
@@ -62,15 +58,17 @@ def main() -> None:
     print(write_result("study_kills", figures, ("sqlalchemy", "psycopg", "uvicorn")))
 
 
-def run(lines: Path, seeds: int, processes: int) -> None:
-    """Run the scenes; each adds its line."""
+def run(seeds: int, processes: int) -> Path:
+    """Run the scenes, and return the file that each adds its line to; where one fails, it stays for --lines."""
+    lines = Path(tempfile.mkdtemp(prefix="study-kills-")) / "kills.jsonl"
     names = [f"{TEST}[{base}-{sort}-{seed}]" for seed in range(seeds) for base in DATABASES for sort in SORTS]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:schemathesis", "-m", "faults", *names]
     if processes > 1:
         command += ["-n", str(processes), "--dist", "worksteal"]
     done = subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, "STUDY_KILLS_TO": str(lines)})
     if done.returncode:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}; {lines} has the scenes that ended")
+    return lines
 
 
 def read(lines: Path) -> list[dict[str, Any]]:

@@ -20,12 +20,17 @@ ITEMS = BLOCK_SIZE + 250
 
 
 def line_of(random, number):
-    said = [" ".join(random.choices(WORDS, k=random.choice((1, 3, 5)))) for _ in range(4)]
-    row = {"id": f"i{number}", "utterance": said[0], "references": [said[1]], "replies": {"a": said[2], "b": said[3]}}
+    texts = [" ".join(random.choices(WORDS, k=random.choice((1, 3, 5)))) for _ in range(4)]
+    row = {
+        "id": f"i{number}",
+        "utterance": texts[0],
+        "references": [texts[1]],
+        "replies": {"a": texts[2], "b": texts[3]},
+    }
     if number % 5 == 0:
         row["references"].append({"text": "w1 w2", "weight": -0.25})
     if number % 7 == 0:
-        row |= {"turns": [said[3], said[0]], "dialogue": "d1", "exclude": ["d2"], "time": "2027-06-01T09:00:00+00:00"}
+        row |= {"turns": [texts[3], texts[0]], "dialogue": "d1", "exclude": ["d2"], "time": "2027-06-01T09:00:00+00:00"}
     row["ratings"] = {"a": [random.choice((1, 2, 4, 5)), None], "b": [random.choice((1, 3)), 2]}
     return orjson.dumps(row)
 

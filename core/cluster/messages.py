@@ -95,7 +95,7 @@ class Messages:
         names, name = _names_of(kind), kind.__name__
         if issubclass(kind, tuple):
             return lambda value, arrays: [name, *map(self._write, value, repeat(arrays))]
-        return lambda value, arrays: [name, *[self._write(getattr(value, one), arrays) for one in names]]
+        return lambda value, arrays: [name, *[self._write(getattr(value, part), arrays) for part in names]]
 
     # Unpacking
 
@@ -180,7 +180,7 @@ class _ArrayReader:
 def _names_of(kind: type) -> tuple[str, ...]:
     """Return what a named tuple or a dataclass is made from."""
     if is_dataclass(kind):
-        return tuple(one.name for one in fields(kind) if one.init)
+        return tuple(field.name for field in fields(kind) if field.init)
     return tuple(kind._fields)  # type: ignore[attr-defined]
 
 

@@ -101,8 +101,10 @@ def _with_references(
         provenance = references.provenance
         augmented = {
             name: [
-                one if isinstance(one, BadItem) else with_provenance(one.item, provenance.line)
-                for one in references.augment(items, context.progress)
+                augmented_item
+                if isinstance(augmented_item, BadItem)
+                else with_provenance(augmented_item.item, provenance.line)
+                for augmented_item in references.augment(items, context.progress)
             ]
             for name, items in sets.items()
         }
