@@ -198,18 +198,22 @@ def test_a_copy_with_another_hash_is_fetched_again(joined, hosts, places, chat, 
         again.close()
 
 
+def raise_unless_gone(error):
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 def holding(node_cache, text):
-    """The copies on the machines that have this text; others may go meanwhile."""
+    """The copies on the machines that have this text; files and whole folders may go while they are looked for."""
     names = list[str]()
-    for path in node_cache.rglob("*"):
-        with suppress(FileNotFoundError):
-            if path.is_file() and text.encode() in path.read_bytes():
-                names.append(path.name)
+    for folder, _, files in os.walk(node_cache, onerror=raise_unless_gone):
+        for name in files:
+            with suppress(FileNotFoundError):
+                if text.encode() in Path(folder, name).read_bytes():
+                    names.append(name)
     return names
 
 
-@pytest.mark.slow
-@pytest.mark.faults  # failed once of ten times
 def test_copies_of_an_old_version_go_and_erased_text_with_them(hosts, places, log, node_cache):
     text = "w1 quincunx w2"
     add_to_log(places, "chat", [RawPair("chat", "erased", "1", text, "w3", None, "s")])
