@@ -103,6 +103,7 @@ class Replica:
     is_alive: bool = True
     probe: Any = None  # a question that is not answered yet
     probed_at: float = 0.0
+    late_at: float | None = None  # since when a call waits for it that was sent to another replica, too
     answered_at: float = field(default_factory=time.monotonic)
 
     def note(self, name: str, why: str = "") -> None:
@@ -126,13 +127,17 @@ class Replicas:
     next_place: int = field(default=0, repr=False)
 
     def choose(self, tried: Sequence[Replica]) -> Replica | None:
-        """Return a replica that lives and was not tried, in turn."""
-        for _ in self.members:
-            self.next_place = (self.next_place + 1) % len(self.members)
-            member = self.members[self.next_place]
-            if member.is_alive and member not in tried:
-                return member
-        return None
+        """Return a replica that lives and was not tried, in turn; one that has let a call wait comes after the others.
+
+        A search asks several times, and would otherwise wait anew with each question for a machine that is gone.
+        """
+        count = len(self.members)
+        in_turn = [(self.next_place + step) % count for step in range(1, count + 1)]
+        able = [at for at in in_turn if self.members[at].is_alive and self.members[at] not in tried]
+        if not able:
+            return None
+        self.next_place = next((at for at in able if self.members[at].late_at is None), able[0])
+        return self.members[self.next_place]
 
     @property
     def alive(self) -> int:
@@ -299,7 +304,9 @@ class Actors:
             waiting = {reference: call for call in running if not call.is_over for reference in call.references}
             if not waiting:
                 return [_answer_of(call) for call in running]
-            ready, _ = self._ray.wait(list(waiting), timeout=_LEAST_HEDGE_S)
+            ready, _ = self._ray.wait(
+                list(waiting), timeout=min(call.patience_s for call in running if not call.is_over)
+            )
             for reference in ready:
                 self._take(waiting[reference], reference, begun)
             now = time.monotonic()
@@ -308,7 +315,7 @@ class Actors:
                     continue
                 if now - begun > self._timeout_s:
                     call.fail(f"{call.call.replicas.name} has not answered within {self._timeout_s:g} s")
-                elif not call.references or now - call.sent_at > call.call.replicas.hedge_s(call.call.work):
+                elif not call.references or not call.patience_s:
                     call.send()
 
     def _take(self, call: _RunningCall, reference: Any, begun: float) -> None:
@@ -384,6 +391,8 @@ class Actors:
             else:
                 answer = self._ray.get(member.probe)
                 member.answered_at = time.monotonic()
+                if member.late_at is not None and member.probed_at > member.late_at:
+                    member.late_at = None
                 member.note(name, answer.message if isinstance(answer, Failure) else "")
         member.probe, member.probed_at = member.handle.call.remote("probe"), time.monotonic()
 
@@ -394,8 +403,10 @@ class _RunningCall:
     def __init__(self, call: ActorCall, submit: Callable[[ActorCall, Replica], Any]) -> None:
         self.call, self._submit = call, submit
         self.references_of = dict[Any, Replica]()
+        self._waited_s = dict[Any, float]()  # before the call was sent to a replica
         self._tried, self._why = list[Replica](), ""
-        self.is_over, self.sent_at = False, time.monotonic()
+        self.is_over, self.begun = False, time.monotonic()
+        self.sent_at = self.begun
         self.outcome, self.seconds = "failed", 0.0
         self.answer: Any = None
         self.send()
@@ -404,13 +415,21 @@ class _RunningCall:
     def references(self) -> list[Any]:
         return list(self.references_of)
 
+    @property
+    def patience_s(self) -> float:
+        """How long from now it may take before another replica is asked, too."""
+        return max(0.0, self.sent_at + self.call.replicas.hedge_s(self.call.work) - time.monotonic())
+
     def send(self) -> None:
         """Send the call to a replica that was not tried; without any it fails, unless one still works on it."""
         self.sent_at = time.monotonic()
         member = self.call.replicas.choose(self._tried)
         if member is not None:
+            for waiting in self.references_of.values():
+                waiting.late_at = self.sent_at
             self._tried.append(member)
-            self.references_of[self._submit(self.call, member)] = member
+            reference = self._submit(self.call, member)
+            self.references_of[reference], self._waited_s[reference] = member, self.sent_at - self.begun
         elif not self.references_of:
             self.fail(f"{self.call.replicas.name} has no process that answers")
 
@@ -419,9 +438,10 @@ class _RunningCall:
         if isinstance(answer, Failure) and answer.kind != Usage.__name__:
             self.refuse(reference, answer.message)
             return
+        self.references_of[reference].late_at = None
         self.is_over, self.answer, self.seconds = True, answer, seconds
         self.outcome = "answered" if len(self._tried) == 1 else "hedged"
-        _note_time(self.call, seconds)
+        _note_time(self.call, max(0.0, seconds - self._waited_s[reference]))
 
     def refuse(self, reference: Any, why: str) -> None:
         """Leave a replica that did not answer out, and send the call to another one."""
