@@ -6,8 +6,10 @@ It keeps nothing between two calls, so any replica may answer any of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from socket import gethostname
 from typing import Final, NamedTuple
 
@@ -176,22 +178,41 @@ class ShardServer:
 
     def _open(self) -> None:
         """Fetch what is missing, and map it."""
+        self.close()
+        with ExitStack() as failing:
+            copies = self._held_copies(failing)
+            weights = self._mapped_weights(copies[-1].folder)
+            segments = [open_segment(copies[0].folder, one.number, one.info) for one in self._files.segments]
+            sizes = {"words": self._sizes.words, "logs": self._sizes.logs, "dimensions": self._sizes.dimensions}
+            for one, segment in zip(self._files.segments, segments, strict=True):
+                require_sound(copies[0].folder, one.number, segment, **sizes)
+            failing.pop_all()
+        self._copies, self._segments, self._weights = copies, segments, weights
+
+    def _held_copies(self, failing: ExitStack) -> list[HeldCopy]:
+        """Hold the files of the shard, then those of the vectors that it compares with."""
+        wanted: list[tuple[str, Sequence[NamedFile], CopySource]] = [
+            (self._files.name, self._files.files, self._files.source)
+        ]
+        if self._vectors is not None and self._scale is not None:
+            wanted.append((self._vectors.name, [self._vectors.file], self._vectors.source))
+        copies = list[HeldCopy]()
+        for name, files, source in wanted:
+            copies.append(hold_copy(cache_folder(), name, files, source))
+            failing.callback(copies[-1].close)
+        return copies
+
+    def _mapped_weights(self, folder: Path) -> WordWeights:
+        if self._vectors is None or self._scale is None:
+            return NO_WEIGHTS
+        matrix = map_array(folder / self._vectors.file.name, np.float32)
+        scale, unknown = np.array(self._scale.scale), np.array(self._scale.unknown)
+        return WordWeights(frozen(matrix), frozen(scale), frozen(unknown))
+
+    def close(self) -> None:
+        """Release the files; from then on nothing is answered."""
         for copy in self._copies:
             copy.close()
-        cache = cache_folder()
-        copy = hold_copy(cache, self._files.name, self._files.files, self._files.source)
-        copies, weights = [copy], NO_WEIGHTS
-        if self._vectors is not None and self._scale is not None:
-            copies.append(hold_copy(cache, self._vectors.name, [self._vectors.file], self._vectors.source))
-            matrix = map_array(copies[1].folder / self._vectors.file.name, np.float32)
-            weights = WordWeights(
-                frozen(matrix), frozen(np.array(self._scale.scale)), frozen(np.array(self._scale.unknown))
-            )
-        segments = [open_segment(copy.folder, one.number, one.info) for one in self._files.segments]
-        sizes = {"words": self._sizes.words, "logs": self._sizes.logs, "dimensions": self._sizes.dimensions}
-        for one, segment in zip(self._files.segments, segments, strict=True):
-            require_sound(copy.folder, one.number, segment, **sizes)
-        self._copies, self._segments, self._weights = copies, segments, weights
 
     # Without a search
 
@@ -211,11 +232,13 @@ class ShardServer:
 
     def utterance(self, place: int, row: int) -> str:
         """Return the text of an utterance."""
-        return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
+        with self._unchanged():
+            return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
 
     def first_pair(self) -> TestPair:
         """Return the first pair of this shard, by which a search warms up."""
-        return first_pair_of(self._segments[0])
+        with self._unchanged():
+            return first_pair_of(self._segments[0])
 
     def collect(self, keep: Sequence[str]) -> list[str]:
         """Remove copies of versions that no process of this machine has open; return those that some process has."""
@@ -229,13 +252,18 @@ class ShardServer:
         if name not in _QUESTIONS:
             raise Usage(f"no question to a shard is called {name!r}", remedy=f"one of: {', '.join(_QUESTIONS)}")
         further = () if terms is None else (MESSAGES.unpack(terms),)
-        return MESSAGES.pack(getattr(self, name)(*arguments, *further))
+        with self._unchanged():
+            return MESSAGES.pack(getattr(self, name)(*arguments, *further))
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Raise Unavailable where a file was written to before the block, which may not read it, or during it."""
+        copies = self._copies
+        _require_unchanged(copies, self._files.name)
+        yield
+        _require_unchanged(copies, self._files.name)
 
     def _opened(self, terms: SearchTerms, places: Sequence[int]) -> LocalSegments:
-        if not all(copy.is_unchanged() for copy in self._copies):
-            raise Unavailable(
-                f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
-            )
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=self._weights)
@@ -299,6 +327,11 @@ class ShardServer:
     def texts(self, places: Sequence[int], rows: Sequence[PairRows]) -> list[PairTexts]:
         """Return what is shown of some pairs."""
         return [texts_of(self._segments[place], of_segment) for place, of_segment in zip(places, rows, strict=True)]
+
+
+def _require_unchanged(copies: Sequence[HeldCopy], name: str) -> None:
+    if not all(copy.is_unchanged() for copy in copies):
+        raise Unavailable(f"files of {name} were changed while they were searched", remedy="they are fetched again")
 
 
 def _foresee(segment: LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:
