@@ -5,7 +5,7 @@
 # make demo-cluster   a local cluster of four nodes: an index of 300,000 pairs in 6 shards, a node killed while it is built and one
 #               while it is served, and the references compared with those of one process
 # make test     the tests of everything, in minutes, with nothing but Python and make
-# make test-all the rest: many kills, load, fuzzing, examples that train, what needs PostgreSQL, Chromium or WordNet
+# make test-all the rest: many kills, load, fuzzing, examples that train, jobs of a cluster, what needs PostgreSQL, Chromium or WordNet
 # make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
@@ -66,9 +66,10 @@ test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
-test-all: $(VENV)/.installed $(VENV)-cluster/.installed
+test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/cluster
+	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/cluster/test_cluster_submission.py
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -97,6 +98,14 @@ $(VENV)-cluster/.installed: tests/cluster-requirements.txt $(VENV)/.installed
 	$(VENV)-cluster/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
 		> $$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	touch $@
+
+# the packages with which a head takes jobs, which start with each of its processes, so the other tests do without
+$(VENV)-cluster-jobs/.installed: tests/cluster-jobs-requirements.txt $(VENV)-cluster/.installed
+	$(PYTHON) -m venv $(VENV)-cluster-jobs
+	$(VENV)-cluster-jobs/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	echo "import site; site.addsitedir('$$($(VENV)-cluster/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$($(VENV)-cluster-jobs/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
 	touch $@
 
 demo-cluster: $(VENV)-cluster/.installed
@@ -172,5 +181,5 @@ lock-integrations:
 	mv build/requirements-integrations.lock clients/python/requirements-integrations.lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-moto $(VENV)-cluster build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ _HOST_AND_PORT: Final = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})"
 )
 _TIMEOUT_S: Final = 5.0
+_FOR_JOBS: Final = "a head takes jobs with the packages of ray[default], and from outside with --dashboard-host"
 
 
 def require_address(address: str) -> str:
@@ -24,10 +25,14 @@ def require_address(address: str) -> str:
     if address.startswith("ray://"):
         remedy = (
             "that is Ray's Client protocol, which loses its work with the connection: run the command on a machine of "
-            "the cluster with --on auto, or submit it: ray job submit -- refaug index build … --on auto"
+            "the cluster with --on auto, or submit it to a head that takes jobs: "
+            f"ray job submit --address http://HEAD:8265 -- refaug index build … --on auto; {_FOR_JOBS}"
         )
     elif address.startswith(("http://", "https://")):
-        remedy = f"submit the command as a job: ray job submit --address {address} -- refaug index build … --on auto"
+        remedy = (
+            f"submit the command as a job: ray job submit --address {address} -- refaug index build … --on auto; "
+            f"{_FOR_JOBS}; or run it on a machine of the cluster with --on auto"
+        )
     else:
         remedy = "HOST:PORT of the head, auto on a machine of the cluster, or local"
     raise Usage(f"{address!r} is not the address of a cluster", remedy=remedy)

@@ -206,7 +206,8 @@ _OTHERS = {
     "--help",
     "--paired-bs",
     "--paired-ar",
-}  # docker, benchmarks, sacrebleu
+    "--dashboard-host",
+}  # docker, benchmarks, sacrebleu, ray
 
 
 def _commands(command: Any, path: str) -> list[tuple[str, Any]]:

@@ -92,11 +92,17 @@ def test_each_extra_names_the_modules_of_its_packages() -> None:
 
 def test_ray_has_one_version_in_the_extra_and_in_its_tests() -> None:
     """All machines of a cluster need the same version; its requirements do not change what the lock has."""
-    lines = (ROOT / "tests" / "cluster-requirements.txt").read_text("utf-8").splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
+    pins, of_jobs = pins_of_tests("cluster-requirements.txt"), pins_of_tests("cluster-jobs-requirements.txt")
     (ray,) = [text for text in PROJECT["project"]["optional-dependencies"]["cluster"] if text.startswith("ray")]
     assert ray in pins
-    assert {canonical(pin.split("==")[0]) for pin in pins} & set(locked()) == set()
+    names = [canonical(pin.split("==")[0]) for pin in (*pins, *of_jobs)]
+    assert set(names) & set(locked()) == set()
+    assert len(set(names)) == len(names)
+
+
+def pins_of_tests(name: str) -> list[str]:
+    lines = (ROOT / "tests" / name).read_text("utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 @pytest.mark.slow

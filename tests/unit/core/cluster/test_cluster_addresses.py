@@ -23,7 +23,10 @@ def test_addresses_of_clusters(address):
     ("address", "remedy"),
     [
         ("ray://head:10001", "Client protocol"),
+        ("ray://head:10001", "ray job submit --address http://HEAD:8265 -- refaug index build"),
+        ("ray://head:10001", "--dashboard-host"),
         ("http://head:8265", "ray job submit --address http://head:8265 -- refaug index build"),
+        ("http://head:8265", "ray[default], and from outside with --dashboard-host"),
         ("head", "HOST:PORT"),
         ("head:70000", "HOST:PORT"),
         ("head:0", "HOST:PORT"),
