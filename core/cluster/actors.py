@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
-from refaug.core.cluster.calls import Failure, name_of
+from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.errors import RefaugError, Unavailable, Usage
 
@@ -60,13 +60,14 @@ class ActorHost:
             self._heard_at = time.monotonic()
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method; an error of refaug's own is returned as a Failure."""
+        """Call a method; an error of refaug's own, or of a file, is returned as a Failure."""
         with self._counter:
             self._calls += 1
         try:
-            return getattr(self._opened(), method)(*arguments)
-        except RefaugError as error:
-            return Failure.of(error)
+            opened = self._opened()
+            if isinstance(opened, Failure):
+                return opened
+            return brought_home(lambda: getattr(opened, method)(*arguments), method)
         finally:
             with self._counter:
                 self._calls, self._heard_at = self._calls - 1, time.monotonic()
@@ -79,18 +80,18 @@ class ActorHost:
                     os._exit(0)
 
     def _opened(self) -> Any:
-        """Return the object; one that could not be made is tried again after a while."""
+        """Return the object, or why it could not be made; that is tried again after a while."""
         with self._lock:
             if self._object is None:
                 if self._failure is not None and time.monotonic() < self._again_at:
-                    self._failure.raise_again()
+                    return self._failure
                 module, _, name = self._factory.partition(":")
                 further = {} if self._shared is None else {"shared": self._shared}
-                try:
-                    self._object = getattr(import_module(module), name)(**self._arguments, **further)
-                except RefaugError as error:
-                    self._failure, self._again_at = Failure.of(error), time.monotonic() + _REOPEN_S
-                    raise
+                opened = brought_home(lambda: getattr(import_module(module), name)(**self._arguments, **further), name)
+                if isinstance(opened, Failure):
+                    self._failure, self._again_at = opened, time.monotonic() + _REOPEN_S
+                    return opened
+                self._object = opened
             return self._object
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from refaug.core import errors
-from refaug.core.errors import RefaugError
+from refaug.core.errors import Corrupt, NoAccess, RefaugError, StorageFull, Unavailable
 from refaug.core.full_disk import storage_full
 
 _PACKAGE: Final = "refaug."
+_OF_A_MACHINE: Final = (Corrupt, NoAccess, StorageFull, Unavailable)  # another machine may have no such error
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +29,13 @@ class Failure:
 
     @classmethod
     def of(cls, error: RefaugError) -> Failure:
-        """Take an error apart."""
-        return cls(kind=type(error).__name__, message=error.message, remedy=error.remedy)
+        """Take an error apart; of a kind that core.errors does not have, the kind is the nearest one that it has."""
+        kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        return cls(kind=kind.__name__, message=error.message, remedy=error.remedy)
 
     def raise_again(self) -> NoReturn:
         """Raise the same error here."""
-        kind = getattr(errors, self.kind, RefaugError)
+        kind = getattr(errors, self.kind)
         raise kind(self.message, remedy=self.remedy)
 
 
@@ -52,12 +57,35 @@ def call(function: str, arguments: Mapping[str, Any], shared: Any = None) -> Any
     module, _, name = function.partition(":")
     assert module.startswith(_PACKAGE), function
     further = {} if shared is None else {"shared": shared}
+    return brought_home(lambda: getattr(import_module(module), name)(**arguments, **further), name)
+
+
+def brought_home(work: Callable[[], Any], name: str) -> Any:
+    """Return the result of some work; where it raises an error of refaug's own, or of a file, that as a Failure.
+
+    An error that another machine may not have names this one.
+    """
     try:
-        return getattr(import_module(module), name)(**arguments, **further)
+        return work()
     except RefaugError as error:
-        return Failure.of(error)
+        failure = Failure.of(error)
+        is_of_machine = type(error) in _OF_A_MACHINE
+        return replace(failure, message=f"on {machine_name()}: {failure.message}") if is_of_machine else failure
     except OSError as error:
-        where = f"{error.filename or name} on {machine_name()}"
-        if (full := storage_full(error, where)) is None:
+        if (own_error := _error_of_file(error, name)) is None:
             raise
-        return Failure.of(full)
+        log.warning("a file cannot be used", exc_info=True)
+        return Failure.of(own_error)
+
+
+def _error_of_file(error: OSError, name: str) -> RefaugError | None:
+    """Return an error of the system with the machine and the file; None where no file is named and room is left."""
+    where = f"{error.filename or name} on {machine_name()}"
+    if (full := storage_full(error, where)) is not None:
+        return full
+    if error.filename is None:
+        return None
+    return NoAccess(
+        f"{where}: {(error.strerror or 'no access').lower()}",
+        remedy="give refaug's user the right to it on that machine, or name another folder there",
+    )

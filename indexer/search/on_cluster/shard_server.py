@@ -191,13 +191,13 @@ class ShardServer:
 
     def _held_copies(self, failing: ExitStack) -> list[HeldCopy]:
         """Hold the files of the shard, then those of the vectors that it compares with."""
-        wanted: list[tuple[str, Sequence[NamedFile], CopySource]] = [
+        sources: list[tuple[str, Sequence[NamedFile], CopySource]] = [
             (self._files.name, self._files.files, self._files.source)
         ]
         if self._vectors is not None and self._scale is not None:
-            wanted.append((self._vectors.name, [self._vectors.file], self._vectors.source))
+            sources.append((self._vectors.name, [self._vectors.file], self._vectors.source))
         copies = list[HeldCopy]()
-        for name, files, source in wanted:
+        for name, files, source in sources:
             copies.append(hold_copy(cache_folder(), name, files, source))
             failing.callback(copies[-1].close)
         return copies

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
+from refaug.core.cluster.actors import NoReplica
 from refaug.core.cluster.addresses import require_address, require_reachable
-from refaug.core.cluster.calls import Failure, call, name_of
+from refaug.core.cluster.calls import Failure, brought_home, call, name_of
 from refaug.core.cluster.connection import connect
-from refaug.core.errors import Conflict, MissingPart, Unavailable, Usage
+from refaug.core.errors import BadInput, Conflict, Corrupt, MissingPart, NoAccess, StorageFull, Unavailable, Usage
 
 
 @pytest.mark.parametrize("address", ["auto", "local", "head:6379", "10.0.0.1:6379", "[::1]:6379", "a.b-c.org:1"])
@@ -66,6 +67,49 @@ def test_errors_of_calls_come_back_as_they_were(monkeypatch):
     with pytest.raises(Conflict) as again:
         failure.raise_again()
     assert (again.value.message, again.value.remedy) == ("taken", "another one")
+
+
+def test_an_error_of_another_module_comes_back_as_the_nearest_kind(monkeypatch):
+    def refuse():
+        raise NoReplica("shard 1 has no process that answers", remedy="ask again")
+
+    monkeypatch.setattr("refaug.core.cluster.addresses.refuse", refuse, raising=False)
+    with pytest.raises(Unavailable) as again:
+        call("refaug.core.cluster.addresses:refuse", {}).raise_again()
+    assert (type(again.value), again.value.exit_code, again.value.status) == (Unavailable, 4, 503)
+    assert again.value.message == "shard 1 has no process that answers"
+
+
+def test_an_error_that_another_machine_may_not_have_names_the_machine():
+    def refuse_with(kind):
+        def refuse():
+            raise kind("table.arrow is wrong", remedy="right it")
+
+        return brought_home(refuse, "refuse")
+
+    here = f"on {socket.gethostname()}: table.arrow is wrong"
+    for kind in (Corrupt, NoAccess, StorageFull, Unavailable):
+        assert refuse_with(kind) == Failure(kind=kind.__name__, message=here, remedy="right it")
+    for kind in (BadInput, Conflict, Usage):
+        assert refuse_with(kind).message == "table.arrow is wrong"
+
+
+def test_a_file_that_cannot_be_used_comes_back_as_such(tmp_path):
+    missing = tmp_path / "none" / "table.arrow"
+    failure = brought_home(missing.read_bytes, "read_bytes")
+    assert (failure.kind, failure.message) == (
+        "NoAccess",
+        f"{missing} on {socket.gethostname()}: no such file or directory",
+    )
+    assert "on that machine" in failure.remedy
+
+
+def test_an_error_of_the_system_without_a_file_stays_as_it_is():
+    def refuse():
+        raise ConnectionResetError(errno.ECONNRESET, "reset")
+
+    with pytest.raises(ConnectionResetError):
+        brought_home(refuse, "refuse")
 
 
 def test_functions_are_called_by_their_names():

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from disks import small_disk
 
 from refaug.core.artefacts.manifests import NamedFile
 from refaug.core.artefacts.store.locations import StoreSettings, open_store
 from refaug.core.artefacts.store.objects import Store
+from refaug.core.cluster.calls import Failure, call, name_of
 from refaug.core.errors import Corrupt, Unavailable
+from refaug.core.files import remove_tree
 from refaug.indexer.search.on_cluster.node_copies import CopySource, collect_copies, hold_copy
 
 CONTENTS = {"shards/1/pair_start.npy": b"pairs" * 400, "superseded-1.npy": b"masks"}
@@ -106,6 +111,65 @@ def test_what_cannot_be_fetched_is_named(hold, home, cache, tmp_path):
     with pytest.raises(Unavailable, match="nowhere to be fetched from: the home does not have it"):
         hold(cache, "a-1", FILES, CopySource(folder=tmp_path / "none", store=None))
     assert not list(cache.rglob("*.aside"))
+
+
+def fetched_by_call(cache, home):
+    """What a machine that calls this gets: a copy, or the error as it is brought home."""
+    copy = {"cache": cache, "name": "a-1", "files": FILES, "source": CopySource(folder=home, store=None)}
+    return call(name_of(hold_copy), copy)
+
+
+@pytest.mark.machine
+def test_a_full_disk_under_the_copies_is_named_with_its_machine(home):
+    refusals = []
+    with small_disk("size=1m,nr_inodes=30") as disk:
+        for taken in range(24, 0, -1):  # less and less is left: each step of a fetch meets the full disk
+            for number in range(taken):
+                (disk / f"taken-{number}").touch()
+            answer = fetched_by_call(disk / "cache", home)
+            if isinstance(answer, Failure):
+                refusals.append(answer)
+            else:
+                assert contents_of(answer) == CONTENTS
+                answer.close()
+            for path in disk.iterdir():
+                remove_tree(path) if path.is_dir() else path.unlink()
+    assert len(refusals) > 5
+    for refusal in refusals:
+        assert refusal.kind == "StorageFull"
+        assert socket.gethostname() in refusal.message
+        assert refusal.message.endswith("the disk is full")
+    with small_disk("size=64k") as disk:
+        (disk / "taken").write_bytes(bytes(56 << 10))
+        big = home / "big"
+        big.write_bytes(bytes(9 << 10))
+        file = NamedFile(name="big", size=9 << 10, sha256=hashlib.sha256(bytes(9 << 10)).hexdigest())
+        place = {"cache": disk, "name": "a-1", "source": CopySource(folder=home, store=None)}
+        refused = call(name_of(hold_copy), {**place, "files": [file]})
+        assert refused.kind == "StorageFull"
+        assert refused.message.startswith(f"on {socket.gethostname()}: {disk}: 9,216 bytes are needed, ")
+
+
+@pytest.mark.machine
+def test_a_folder_of_copies_that_cannot_be_written_to_is_named_with_its_machine(home, tmp_path):
+    (tmp_path / "file").touch()
+    with small_disk("ro") as read_only:
+        for cache, why in (
+            (read_only / "cache", "read-only file system"),
+            (tmp_path / "file" / "cache", "not a directory"),
+            (Path("/proc/none/cache"), "no such file or directory"),
+        ):
+            refused = fetched_by_call(cache, home)
+            assert refused.kind == "NoAccess", refused
+            assert str(cache.parent) in refused.message
+            assert refused.message.endswith(f" on {socket.gethostname()}: {why}")
+
+
+def test_a_damaged_file_is_named_with_the_machine_that_wants_it(home, cache):
+    (home / FILES[0].name).write_bytes(b"other" * 400)
+    refused = fetched_by_call(cache, home)
+    assert refused.kind == "Corrupt"
+    assert refused.message.startswith(f"on {socket.gethostname()}: {FILES[0].name} is damaged: ")
 
 
 def test_only_what_no_process_holds_is_removed(hold, home, cache):
