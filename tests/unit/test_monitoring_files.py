@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from refaug.core.home import Settings
+from refaug.indexer.search.on_cluster.fleet import ShardState
 from refaug.service import prometheus_figures as figures
 from refaug.service.jobs.store import JobState
 
@@ -19,6 +21,11 @@ DASHBOARD = json.loads((MONITORING / "grafana.json").read_text("utf-8"))
 RULES = yaml.safe_load((MONITORING / "alerts.yaml").read_text("utf-8"))
 SOURCE = Path(figures.__file__).read_text("utf-8")
 FROM_PROMETHEUS = {"job", "instance", "le"}
+WORDS = {
+    ("refaug_jobs", "state"): {str(state) for state in JobState},
+    ("refaug_shard_replicas", "state"): {"started", "answering"},
+    ("refaug_shard_calls_total", "outcome"): {"answered", "hedged", "failed"},
+}
 
 
 def exported() -> dict[str, set[str]]:
@@ -47,7 +54,8 @@ def test_an_expression_names_figures_and_labels_that_are_exported(expression: st
         assert set(re.findall(r"(\w+)=", matchers)) - FROM_PROMETHEUS <= series[name], name
     grouped = {label for labels in re.findall(r"(?:by|on) \(([^)]*)\)", expression) for label in labels.split(", ")}
     assert grouped - FROM_PROMETHEUS <= set().union(*(series[name] for name, _ in named))
-    assert set(re.findall(r'state="(\w+)"', expression)) <= {str(state) for state in JobState}
+    for name, label, word in re.findall(r'(refaug_\w+)\{(state|outcome)="(\w+)"', expression):
+        assert word in WORDS[name, label], name
     assert expression.count("(") == expression.count(")")
 
 
@@ -62,6 +70,22 @@ def test_texts_of_alerts_use_labels_of_their_figures() -> None:
         (name, *_) = re.findall(r"refaug_\w+", rule["expr"])
         used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         assert used <= exported()[name], rule["alert"]
+
+
+def test_the_alert_on_a_silent_shard_is_about_a_figure_of_each_shard(tmp_path: Path) -> None:
+    shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1)]
+    shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0)]
+    snapshot = figures.ServiceSnapshot(
+        home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, failing={}, shards=shards
+    )
+    shown = figures.exposition(snapshot).decode()
+    samples = re.findall(r'^refaug_shard_replicas\{index="([^"]+)",shard="(\d)",state="(\w+)"\} (\S+)$', shown, re.M)
+    assert {state for *_, state, _ in samples} == WORDS["refaug_shard_replicas", "state"]
+    silent = next(rule for group in RULES["groups"] for rule in group["rules"] if rule["alert"] == "RefaugShardSilent")
+    state = re.fullmatch(r'refaug_shard_replicas\{state="(\w+)"\} == 0', silent["expr"])
+    assert state is not None
+    shown_as_zero = [(index, shard) for index, shard, of, count in samples if of == state[1] and float(count) == 0]
+    assert shown_as_zero == [("chat@1", "1")]
 
 
 def test_panels_do_not_overlap() -> None:
