@@ -118,3 +118,12 @@ STORE_VARIABLES: Mapping[str, tuple[str, str]] = {
     "REFAUG_STORE_ENDPOINT": ("the address of an object store that is not Amazon's: `http(s)://HOST[:PORT]`", ""),
     "REFAUG_STORE_TIMEOUT_S": ("seconds that a store may take for one answer, up to 3,600", "60"),
 }
+
+# The variables of the machines of a cluster: name → its effect and its default.
+CLUSTER_VARIABLES: Mapping[str, tuple[str, str]] = {
+    "REFAUG_NODE_CACHE": (
+        "the folder of a machine's copies of shards, which hold texts: on a disk with room for them, of the user that "
+        "runs Ray there, no link; what is made in it has mode 0700",
+        "refaug-shards-UID in the folder for temporary files",
+    ),
+}

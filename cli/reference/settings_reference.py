@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.cli.server.serve import default_text
-from refaug.core.home import STORE_VARIABLES, VARIABLES, Settings
+from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.service.server_settings import ServeSettings, setting_types, variable_of
 
 # A group begins at the named field and ends before the field of the next group.
@@ -41,6 +41,15 @@ What [`refaug store`](../beyond-one-machine.md) reads; `--store LOCATION` overru
 |---|---|---|
 {stores}
 
+## The machines of a cluster
+
+What the processes of shards read, from the environment of `ray start` \
+([Serving from a cluster](../beyond-one-machine.md#serving-from-a-cluster)).
+
+| variable | what it does | default |
+|---|---|---|
+{machines}
+
 ## The server
 
 Everything else in the environment is for `refaug serve`, and each variable is an option of it, too; the option goes \
@@ -62,6 +71,7 @@ def settings_page() -> str:
         f"| `{name}` | {says} | {f'`{default}`' if default else 'none'} |"
         for name, (says, default) in STORE_VARIABLES.items()
     )
+    machines = "\n".join(f"| `{name}` | {says} | {default} |" for name, (says, default) in CLUSTER_VARIABLES.items())
     kinds = setting_types()
     lines = list[str]()
     for field in fields(ServeSettings):
@@ -69,7 +79,7 @@ def settings_page() -> str:
             lines += ["", f"## {_GROUPS[field.name]}", "", "| variable | option | what it does | default | values |"]
             lines += ["|---|---|---|---|---|"]
         lines.append(_row(field, kinds[field.name]))
-    return _HEAD.format(home=home, stores=stores) + "\n".join(lines) + "\n"
+    return _HEAD.format(home=home, stores=stores, machines=machines) + "\n".join(lines) + "\n"
 
 
 def _row(field: Field[Any], kind: type) -> str:

@@ -24,9 +24,10 @@ from refaug.cli.reference.settings_reference import main as settings_page_main
 from refaug.cli.reference.settings_reference import settings_page
 from refaug.core import errors
 from refaug.core.errors import RefaugError, Usage
-from refaug.core.home import STORE_VARIABLES, VARIABLES, Settings
+from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import TOKENIZERS, get_tokenizer
+from refaug.indexer.search.on_cluster.node_copies import VARIABLE as NODE_CACHE
 from refaug.logs.ingest.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
 from refaug.logs.manifest import LogIngest, LogManifest, LogPart, LogSource
 from refaug.logs.pairs import PAIR_SCHEMA
@@ -373,9 +374,12 @@ def test_a_page_is_not_written_into_a_file_that_is_called_like_an_option(
 
 def test_the_settings_page_has_every_variable_and_its_default() -> None:
     home, *others = rows(page("reference/settings.md"))
-    stores, served = others[: len(STORE_VARIABLES)], others[len(STORE_VARIABLES) :]
-    variables = [*VARIABLES, *STORE_VARIABLES, *ServeSettings().as_env()]
-    assert [code(row[0]) for row in (home, *stores, *served)] == variables
+    stores, others = others[: len(STORE_VARIABLES)], others[len(STORE_VARIABLES) :]
+    machines, served = others[: len(CLUSTER_VARIABLES)], others[len(CLUSTER_VARIABLES) :]
+    variables = [*VARIABLES, *STORE_VARIABLES, *CLUSTER_VARIABLES, *ServeSettings().as_env()]
+    assert [code(row[0]) for row in (home, *stores, *machines, *served)] == variables
+    assert code(machines[0][0]) == NODE_CACHE
+    assert [row[2] for row in machines] == [default for _, default in CLUSTER_VARIABLES.values()]
     assert [default for _, default in STORE_VARIABLES.values()] == [
         code(row[2]) if "`" in row[2] else "" for row in stores
     ]
@@ -385,7 +389,9 @@ def test_the_settings_page_has_every_variable_and_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", rows(page("reference/settings.md"))[1 + len(STORE_VARIABLES) :], ids=lambda row: row[0].strip("`")
+    "row",
+    rows(page("reference/settings.md"))[1 + len(STORE_VARIABLES) + len(CLUSTER_VARIABLES) :],
+    ids=lambda row: row[0].strip("`"),
 )
 def test_a_setting_is_a_variable_and_an_option_with_the_range_of_the_page(row: list[str]) -> None:
     command: Any = get_command(app)

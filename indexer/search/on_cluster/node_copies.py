@@ -5,7 +5,8 @@
     .lock                shared while files are fetched, exclusive while unused ones are removed
 
 A process holds the folder that it has mapped with a lock that ends with it. A folder that no process holds, and then
-a content that no folder links, are removed.
+a content that no folder links, are removed. Copies hold texts that the home may show to its user alone, so `files` and
+`held` are open to this user only, whatever the mode of the folder around them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -27,7 +29,7 @@ from refaug.core.artefacts.store.locations import StoreSettings, open_store
 from refaug.core.artefacts.store.objects import Store
 from refaug.core.artefacts.transfer import require_room
 from refaug.core.artefacts.verified_files import Stamp, stamp_of, verified_files
-from refaug.core.errors import Corrupt, NotFound, RefaugError, Unavailable
+from refaug.core.errors import Corrupt, NoAccess, NotFound, RefaugError, Unavailable
 from refaug.core.files import make_folder, read_json, remove_tree, unique_suffix, write_json
 from refaug.core.full_disk import storage_errors
 
@@ -97,7 +99,7 @@ class HeldCopy:
 
 
 def cache_folder() -> Path:
-    """Return the folder of this machine's copies."""
+    """Return the folder of this machine's copies, which need not be there yet."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else Path(tempfile.gettempdir()) / f"refaug-shards-{os.getuid()}"
 
@@ -105,7 +107,7 @@ def cache_folder() -> Path:
 def hold_copy(cache: Path, name: str, files: Sequence[NamedFile], source: CopySource) -> HeldCopy:
     """Hold the files of a shard on this machine; those that are missing or damaged are fetched."""
     folder = cache / _HELD / name
-    make_folder(cache / _FILES)
+    _make_private(cache)
     with _locked(cache, fcntl.LOCK_SH), ExitStack() as failing:
         make_folder(folder)
         lock = failing.enter_context((folder / _LOCK).open("ab"))
@@ -122,6 +124,28 @@ def hold_copy(cache: Path, name: str, files: Sequence[NamedFile], source: CopySo
             opened = [_opened(folder / file.name, file, stamps[file.name], failing) for file in files]
         failing.pop_all()
     return HeldCopy(folder, fetch.fetched, opened, lock)
+
+
+def _make_private(cache: Path) -> None:
+    """Create what is missing, for this user alone; NoAccess where another user could put or read something there."""
+    make_folder(cache.parent)
+    own = os.geteuid()
+    for folder, owners in ((cache, (own, 0)), (cache / _FILES, (own,)), (cache / _HELD, (own,))):
+        with suppress(FileExistsError), storage_errors(folder):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            what = "a link" if stat.S_ISLNK(status.st_mode) else "a file"
+            raise NoAccess(
+                f"{folder} is {what}; copies of shards want a folder", remedy=f"{VARIABLE} names another one"
+            )
+        if status.st_uid not in owners:
+            raise NoAccess(
+                f"{folder} belongs to the user {status.st_uid}, and copies of shards are made by the user {own}",
+                remedy=f"{VARIABLE} names a folder of that user",
+            )
+        if folder != cache and status.st_mode & 0o077:
+            folder.chmod(0o700)
 
 
 def _opened(path: Path, file: NamedFile, verified: Stamp, failing: ExitStack) -> _OpenFile:

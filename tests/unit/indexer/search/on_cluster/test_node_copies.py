@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
+import stat
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from refaug.core.artefacts.manifests import NamedFile
 from refaug.core.artefacts.store.locations import StoreSettings, open_store
 from refaug.core.artefacts.store.objects import Store
 from refaug.core.cluster.calls import Failure, call, name_of
-from refaug.core.errors import Corrupt, Unavailable
+from refaug.core.errors import Corrupt, NoAccess, Unavailable
 from refaug.core.files import remove_tree
 from refaug.indexer.search.on_cluster.node_copies import CopySource, collect_copies, hold_copy
 
@@ -170,6 +172,39 @@ def test_a_damaged_file_is_named_with_the_machine_that_wants_it(home, cache):
     refused = fetched_by_call(cache, home)
     assert refused.kind == "Corrupt"
     assert refused.message.startswith(f"on {socket.gethostname()}: {FILES[0].name} is damaged: ")
+
+
+def modes(cache):
+    return [stat.S_IMODE(path.stat().st_mode) for path in (cache, cache / "files", cache / "held")]
+
+
+def test_copies_are_open_to_their_user_alone(hold, home, cache, monkeypatch):
+    source = CopySource(folder=home, store=None)
+    with ExitStack() as restored:
+        restored.callback(os.umask, os.umask(0))
+        hold(cache, "a-1", FILES, source)
+        assert modes(cache) == [0o700] * 3
+        for folder in (cache, cache / "files", cache / "held"):
+            folder.chmod(0o755)  # as an earlier version made them, or an operator the first one
+        hold(cache, "b-1", FILES, source)
+    assert modes(cache) == [0o755, 0o700, 0o700]
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_000)
+    with pytest.raises(
+        NoAccess, match=r"belongs to the user \d+, and copies of shards are made by the user 4000000000"
+    ):
+        hold(cache, "a-1", FILES, source)
+
+
+@pytest.mark.parametrize("name", ["", "files", "held"])
+def test_a_link_in_the_place_of_copies_is_refused(hold, home, cache, tmp_path, name):
+    (tmp_path / "elsewhere").mkdir()
+    if name:
+        cache.mkdir()
+    (cache / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NoAccess, match=f"{cache / name} is a link; copies of shards want a folder") as refused:
+        hold(cache, "a-1", FILES, CopySource(folder=home, store=None))
+    assert "REFAUG_NODE_CACHE" in refused.value.remedy
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_only_what_no_process_holds_is_removed(hold, home, cache):
