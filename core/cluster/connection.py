@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +43,17 @@ class ClusterNode:
     def has(self, cores: int, memory: int) -> bool:
         """Whether one task of this size fits."""
         return self.cores >= cores and self.memory >= memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCall:
+    """A call of one of refaug's functions as a task, and what the task takes of a machine."""
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    threads: int = 1
+    memory: int = 0
+    shared: Any = None  # a reference to a value for many calls
 
 
 @contextmanager
@@ -239,26 +250,40 @@ class Cluster:
         look: Callable[[], None] = lambda: None,
         at_once: int = _AT_ONCE,
     ) -> Generator[tuple[int, Any]]:
-        """Call a function with each of these arguments on the cluster; yield number and result as they come.
+        """Call a function with each of these arguments on the cluster, as `run_calls` does."""
+        calls = (
+            TaskCall(function=function, arguments=of_task, threads=threads, memory=memory, shared=shared)
+            for of_task in arguments
+        )
+        return self.run_calls(calls, look=look, at_once=at_once)
 
-        A machine has as many calls at once as its cores and its memory allow. The first error ends all of it: other
-        tasks are stopped; so does one that `look` raises, which is called every few seconds. Arguments are taken as
-        tasks are submitted: `at_once` for each core.
+    def run_calls(
+        self, calls: Iterable[TaskCall], *, look: Callable[[], None] = lambda: None, at_once: int = _AT_ONCE
+    ) -> Generator[tuple[int, Any]]:
+        """Call functions on the cluster; yield number and result as they come.
+
+        A machine has as many calls at once as its cores and its memory allow, and the first calls begin first. The
+        first error ends all of it: other tasks are stopped; so does one that `look` raises, which is called every few
+        seconds. Calls are taken as tasks are submitted: `at_once` for each core.
         """
-        if isinstance(arguments, Sequence) and not arguments:
-            return
-        self.require_room(threads, memory)
-        waiting, running = iter(enumerate(arguments)), dict[Any, int]()
+        waiting, running, sizes = iter(enumerate(calls)), dict[Any, tuple[int, TaskCall]](), set[tuple[int, int]]()
         most, alone_since = at_once * sum(node.cores for node in self.nodes()), time.monotonic()
         try:
             while True:
-                while len(running) < most and (following := next(waiting, None)) is not None:
-                    number, of_task = following
-                    running[self._submit(function, of_task, threads, memory=memory, shared=shared)] = number
+                # the first call is taken even where no machine is there now, so that what is missing is said
+                while (len(running) < most or not sizes) and (following := next(waiting, None)) is not None:
+                    number, task = following
+                    if (size := (task.threads, task.memory)) not in sizes:
+                        self.require_room(*size)
+                        sizes.add(size)
+                    reference = self._submit(
+                        task.function, task.arguments, task.threads, memory=task.memory, shared=task.shared
+                    )
+                    running[reference] = number, task
                 if not running:
                     return
                 done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
-                if done or any(node.has(threads, memory) for node in self.nodes()):
+                if done or self._has_room(task for _, task in running.values()):
                     alone_since = time.monotonic()
                 elif time.monotonic() - alone_since > _PATIENCE_S:
                     raise Unavailable(
@@ -267,11 +292,17 @@ class Cluster:
                     )
                 look()
                 for reference in done:
-                    yield running.pop(reference), self._result(function, reference)
+                    number, task = running.pop(reference)
+                    yield number, self._result(task.function, reference)
         finally:
             for reference in running:
                 with suppress(self.ray.exceptions.RayError):
                     self.ray.cancel(reference, force=True)
+
+    def _has_room(self, calls: Iterable[TaskCall]) -> bool:
+        """Whether there is a machine on which one of these calls fits."""
+        sizes, nodes = {(task.threads, task.memory) for task in calls}, self.nodes()
+        return any(node.has(*size) for node in nodes for size in sizes)
 
     def one(self, function: Callable[..., Any], *, threads: int = 1, **arguments: Any) -> Any:
         """Call a function once on the cluster."""

@@ -65,56 +65,48 @@ class GroundTruth(NamedTuple):
     nearest: Sequence[Rows]  # one table (queries, count) a segment
 
 
-def measure(
-    segments: Sequence[Segment], efforts: Sequence[int], likeness: Likeness, truth: GroundTruth, *, at: int = AT
-) -> MeasuredRecall:
-    """Measure recall@`at` of candidates taken from all segments and ranked again.
+class RecallMeasure:
+    """Measures recall@`at` of candidates taken from all segments and ranked again, at one effort after the other.
 
     A result is right if its similarity is at most a millionth below the `at`-th exact one: of equals, any may be
     found.
     """
-    query_numbers = np.arange(len(truth.own[0]))
-    exact = _best(segments, likeness, query_numbers, truth.nearest, truth, at)
-    approximate = _best(
-        segments,
-        likeness,
-        query_numbers,
-        collect(LocalCandidates(segments, likeness), query_numbers, CANDIDATES + 1, efforts).rows,
-        truth,
-        at,
-    )
-    enough = exact[:, -1] != NO_LEVEL
-    exact, approximate = exact[enough], approximate[enough]
-    if not len(exact):
-        return MeasuredRecall(queries=0, recall=1.0, low=1.0, high=1.0, lost_similarity=0.0)
-    right = (approximate >= exact[:, -1:] - 1).mean(axis=1)
-    spread = float(1.96 * right.std(ddof=1) / np.sqrt(len(right))) if len(right) > 1 else 0.0
-    recall = float(right.mean())
-    lost = 1.0 - float(np.maximum(approximate, 0).sum()) / max(1.0, float(np.maximum(exact, 0).sum()))
-    return MeasuredRecall(
-        queries=len(exact),
-        recall=round(recall, 6),
-        low=round(max(0.0, recall - spread), 6),
-        high=round(min(1.0, recall + spread), 6),
-        lost_similarity=round(max(0.0, lost), 6),
-    )
 
+    def __init__(self, segments: Sequence[Segment], likeness: Likeness, truth: GroundTruth, *, at: int = AT) -> None:
+        self._segments, self._likeness, self._truth, self._at = segments, likeness, truth, at
+        self._query_numbers = np.arange(len(truth.own[0]))
+        exact = self._best(truth.nearest)
+        self._counted = exact[:, -1] != NO_LEVEL  # queries with enough exact results
+        self._exact = exact[self._counted]
 
-def _best(
-    segments: Sequence[Segment],
-    likeness: Likeness,
-    query_numbers: Rows,
-    tables: Sequence[Rows],
-    truth: GroundTruth,
-    at: int,
-) -> Levels:
-    """Return the `at` highest levels of each query's rows in all segments, without its own row and superseded ones."""
-    all_levels = [np.full((len(query_numbers), at), NO_LEVEL)]
-    for segment, own, rows in zip(segments, truth.own, tables, strict=True):
-        levels = likeness.utterance_levels(segment, query_numbers, rows)
-        superseded = segment.tables.superseded
-        if len(superseded):
-            levels[superseded[np.maximum(rows, 0)]] = NO_LEVEL
-        levels[rows == own[:, None]] = NO_LEVEL
-        all_levels.append(levels)
-    return -np.sort(-np.concatenate(all_levels, axis=1), axis=1)[:, :at]
+    def at_efforts(self, efforts: Sequence[int]) -> MeasuredRecall:
+        """Measure with each segment searched so deep."""
+        exact = self._exact
+        if not len(exact):
+            return MeasuredRecall(queries=0, recall=1.0, low=1.0, high=1.0, lost_similarity=0.0)
+        candidates = LocalCandidates(self._segments, self._likeness)
+        rows = collect(candidates, self._query_numbers, CANDIDATES + 1, efforts).rows
+        approximate = self._best(rows)[self._counted]
+        right = (approximate >= exact[:, -1:] - 1).mean(axis=1)
+        spread = float(1.96 * right.std(ddof=1) / np.sqrt(len(right))) if len(right) > 1 else 0.0
+        recall = float(right.mean())
+        lost = 1.0 - float(np.maximum(approximate, 0).sum()) / max(1.0, float(np.maximum(exact, 0).sum()))
+        return MeasuredRecall(
+            queries=len(exact),
+            recall=round(recall, 6),
+            low=round(max(0.0, recall - spread), 6),
+            high=round(min(1.0, recall + spread), 6),
+            lost_similarity=round(max(0.0, lost), 6),
+        )
+
+    def _best(self, tables: Sequence[Rows]) -> Levels:
+        """Return the `at` highest levels of each query's rows in all segments, without its own and superseded ones."""
+        all_levels = [np.full((len(self._query_numbers), self._at), NO_LEVEL)]
+        for segment, own, rows in zip(self._segments, self._truth.own, tables, strict=True):
+            levels = self._likeness.utterance_levels(segment, self._query_numbers, rows)
+            superseded = segment.tables.superseded
+            if len(superseded):
+                levels[superseded[np.maximum(rows, 0)]] = NO_LEVEL
+            levels[rows == own[:, None]] = NO_LEVEL
+            all_levels.append(levels)
+        return -np.sort(-np.concatenate(all_levels, axis=1), axis=1)[:, : self._at]

@@ -18,7 +18,7 @@ from refaug.core.query_engine import QueryEngine
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.plan import Demand, Limits, choose, options
-from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, measure
+from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, RecallMeasure
 from refaug.indexer.building.segment_files import (
     TRAINED,
     VectorBlocks,
@@ -208,9 +208,22 @@ def add_vectors(
     work.progress.stage("adding vectors", rows, "utterances")
     facts = add(work.path, trained, vectors, exact, threads=work.material.threads, progress=work.progress)
     if exact is not None:
-        with NpyWriter(work.path / CHECK_ROWS, np.int32, width=exact.rows.shape[1]) as nearest:
-            nearest.append(exact.rows.astype(np.int32))
+        _store_neighbours(work, exact)
     return facts
+
+
+def find_neighbours(work: SegmentWork, vectors: VectorBlocks, exact: ExactSearch) -> None:
+    """Store the exact neighbours of the check's queries among a segment's vectors, which are not added now."""
+    for first, block, has_vector in vectors.blocks():
+        places = np.flatnonzero(has_vector)
+        exact.add_block(first + places, np.ascontiguousarray(block[places]))
+        work.progress.advance(len(block))
+    _store_neighbours(work, exact)
+
+
+def _store_neighbours(work: SegmentWork, exact: ExactSearch) -> None:
+    with NpyWriter(work.path / CHECK_ROWS, np.int32, width=exact.rows.shape[1]) as nearest:
+        nearest.append(exact.rows.astype(np.int32))
 
 
 # Recall
@@ -240,12 +253,8 @@ def check_segments(folder: Path, infos: Sequence[SegmentInfo], mains: int, work:
     nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32)[is_there].astype(np.int64) for info in infos]
     numbers, rows = places_of(queries, [info.utterances for info in infos[:mains]])
     truth = GroundTruth([np.where(numbers == number, rows, -1) for number in range(len(infos))], nearest)
-    likeness = work.material.likeness(segments[:mains], queries)
-
-    def measure_at(efforts: list[int]) -> MeasuredRecall:
-        return measure(segments, efforts, likeness, truth)
-
-    efforts, recall = _least_efforts(measure_at, segments, [info.effort for info in infos], work.limits.recall)
+    measure = RecallMeasure(segments, work.material.likeness(segments[:mains], queries), truth)
+    efforts, recall = _least_efforts(measure.at_efforts, segments, [info.effort for info in infos], work.limits.recall)
     check = _check_of(recall, work.limits.recall, infos[0].depth, round(perf_counter() - began, 3))
     return {"efforts": efforts, "check": asdict(check)}
 

@@ -37,6 +37,7 @@ from refaug.indexer.building.segment_stages import (
     add_vectors,
     code_words,
     draw_check_queries,
+    find_neighbours,
     plan_storage,
     require_coverage,
 )
@@ -162,7 +163,8 @@ def _vectors(work: SegmentWork, filled: Sequence[Shard], plan: Mapping[str, Any]
     if work.check_queries:
         stages.run("queries", lambda: draw_queries(work, filled))
     counts = [
-        stages.run(f"vectors-{shard.number}", partial(add_to_trained, shard, filled))["with_vector"] for shard in filled
+        stages.run(f"vectors-{shard.number}", partial(_add_and_compare, shard, filled))["with_vector"]
+        for shard in filled
     ]
     weights = material.weights
     for shard in filled:
@@ -191,16 +193,31 @@ def draw_queries(work: SegmentWork, filled: Sequence[Shard]) -> Mapping[str, int
     return {"queries": len(draw_check_queries(work, rows, _joined(filled), order.positions))}
 
 
-def add_to_trained(shard: Shard, filled: Sequence[Shard]) -> Mapping[str, Any]:
-    """Add the vectors of a shard to a copy of the trained index."""
-    work, exact = shard.work, None
-    trained, queries = work.stages.folder / TRAINED_FOLDER, work.stages.folder / CHECK_QUERIES
-    if queries.exists():
-        exact = ExactSearch(_joined(filled).rows(map_array(queries, np.int64))[0])
+def _add_and_compare(shard: Shard, filled: Sequence[Shard]) -> Mapping[str, Any]:
+    """Add the vectors of a shard; the check's exact neighbours come out of the same pass."""
+    return add_to_trained(shard, _exact_search(filled))
+
+
+def compare_with_queries(shard: Shard, filled: Sequence[Shard]) -> None:
+    """Store the exact neighbours of the check's queries in a shard whose vectors are not added now."""
+    if (exact := _exact_search(filled)) is not None:
+        find_neighbours(shard.work, shard.work.material.blocks(shard.work.path), exact)
+
+
+def add_to_trained(shard: Shard, exact: ExactSearch | None = None) -> Mapping[str, Any]:
+    """Add the vectors of a shard to a copy of the trained index; an exact search reads them as well."""
+    work = shard.work
+    trained = work.stages.folder / TRAINED_FOLDER
     if (trained / QUICK_STEPS).exists():
         with NpyWriter(work.path / QUICK_STEPS, np.float32) as steps:
             steps.append(map_array(trained / QUICK_STEPS, np.float32))
     return add_vectors(work, trained / TRAINED, work.material.blocks(work.path), shard.rows, exact)
+
+
+def _exact_search(filled: Sequence[Shard]) -> ExactSearch | None:
+    """Return a search for the neighbours of the check's queries, if there is a check."""
+    queries = filled[0].work.stages.folder / CHECK_QUERIES
+    return ExactSearch(_joined(filled).rows(map_array(queries, np.int64))[0]) if queries.exists() else None
 
 
 def _joined(filled: Sequence[Shard]) -> JoinedBlocks:

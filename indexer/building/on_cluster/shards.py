@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
-from refaug.core.cluster.connection import Cluster
+from refaug.core.cluster.connection import Cluster, TaskCall
 from refaug.core.errors import Conflict, Usage
 from refaug.core.files import make_folder, remove_tree, unique_suffix
 from refaug.core.kernels import frozen
@@ -54,6 +54,21 @@ _ROWS_A_PIECE: Final = 1_000_000
 _ROWS_A_TASK: Final = 50_000  # with fewer, starting the task takes longer than its work
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaskGroup:
+    """Stages of one kind, a task each, that do not need each other."""
+
+    stages: Sequence[str]
+    task: Callable[..., Mapping[str, Any]]
+    arguments: Sequence[Mapping[str, Any]]
+    threads: int | None = None  # None: as many as the order has for a task
+    memory: int = 0
+    complete: Callable[[int, dict[str, Any]], Mapping[str, Any]] | None = (
+        None  # the facts of a stage, before they are stored
+    )
+    shared: Callable[[], Any] | None = None  # makes a value for all tasks, if any is to run
+
+
 class ClusterStages:
     """The stages of one build, whose tasks run on a cluster."""
 
@@ -70,36 +85,46 @@ class ClusterStages:
         """The memory of a task that writes a table."""
         return PROCESS + self._build.order.memory
 
-    def run(
-        self,
-        names: Sequence[str],
-        what: str,
-        task: Callable[..., Mapping[str, Any]],
-        arguments: Sequence[Mapping[str, Any]],
-        *,
-        memory: int = 0,
-        complete: Callable[[int, dict[str, Any]], Mapping[str, Any]] | None = None,
-        shared: Callable[[], Any] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Run the unfinished ones of these stages, a task each, and return the facts of all.
+    def most_cores(self, memory: int) -> int:
+        """Return the cores of the largest machine with so much memory for a task."""
+        self._cluster.require_room(1, memory)
+        return max(node.cores for node in self._cluster.nodes() if node.has(1, memory))
 
-        `complete` may add to the facts of a task before they are stored; `shared` makes a value for all tasks, if any
-        is to run.
-        """
-        lacking = [number for number, name in enumerate(names) if self._stages.lacks(name)]
+    def run(self, what: str, group: TaskGroup) -> list[dict[str, Any]]:
+        """Run the unfinished stages of a group, a task each, and return the facts of all."""
+        return self.run_together(what, group)[0]
+
+    def run_together(self, what: str, *groups: TaskGroup) -> list[list[dict[str, Any]]]:
+        """Run the unfinished stages of groups side by side, those of the first ones first; return the facts of each."""
+        stages = [(group, number) for group in groups for number in range(len(group.stages))]
+        lacking = [(group, number) for group, number in stages if self._stages.lacks(group.stages[number])]
         if lacking:
-            self._progress.stage(f"{what} on {len(self._cluster.nodes())} machines", len(names), "tasks")
-            self._progress.advance(len(names) - len(lacking))
-            value = None if shared is None else self._cluster.share(shared())
-            calls = [{"build": self._build, **arguments[number]} for number in lacking]
-            tasks_run = self._cluster.run(
-                task, calls, threads=self._build.order.threads, memory=memory, shared=value, look=self._look
-            )
-            for place, facts in tasks_run:
-                number, seconds = lacking[place], facts.pop("seconds")
-                self._stages.record(names[number], facts if complete is None else complete(number, facts), seconds)
+            calls = self._calls(lacking)
+            self._progress.stage(f"{what} on {len(self._cluster.nodes())} machines", len(stages), "tasks")
+            self._progress.advance(len(stages) - len(lacking))
+            for place, facts in self._cluster.run_calls(calls, look=self._look):
+                (group, number), seconds = lacking[place], facts.pop("seconds")
+                facts_stored = facts if group.complete is None else group.complete(number, facts)
+                self._stages.record(group.stages[number], facts_stored, seconds)
                 self._progress.advance(1)
-        return [self._stages.facts(name) for name in names]
+        return [[self._stages.facts(name) for name in group.stages] for group in groups]
+
+    def _calls(self, lacking: Sequence[tuple[TaskGroup, int]]) -> list[TaskCall]:
+        """Return the calls of stages; what all tasks of a group share is made before."""
+        groups = {group.task: group for group, _ in lacking}
+        values = {
+            task: self._cluster.share(group.shared()) for task, group in groups.items() if group.shared is not None
+        }
+        return [
+            TaskCall(
+                function=group.task,
+                arguments={"build": self._build, **group.arguments[number]},
+                threads=group.threads or self._build.order.threads,
+                memory=group.memory,
+                shared=values.get(group.task),
+            )
+            for group, number in lacking
+        ]
 
     def _look(self) -> None:
         """Let the progress raise where the work is to stop."""
@@ -169,19 +194,25 @@ def make_shards_on(runner: ClusterStages, build: SegmentWork, shards: int) -> li
     tables = {shard.number: dict(shard.table) for shard in filled}
     words = _words(runner, build, filled)
     if build.material.encoder is not None:
-        numbered = [{"number": shard.number} for shard in filled]
-        runner.run(_names("encode", filled), "encoding", tasks.encode_shard, numbered)
+        runner.run("encoding", _of_shards("encode", tasks.encode_shard, filled))
     table, of_words = sums_of(list(tables.values())), sums_of(words)
     plan = build.stages.run("plan", lambda: plan_storage(build, table, of_words))
     option = Option(**{name: value for name, value in plan.items() if name != "seconds"})
     memory = PROCESS + vector_memory(contents_of(build, table, of_words), option, shards)
-    with_vector = _vectors(runner, build, filled, tables, plan, memory)
-    _bm25(runner, build, filled)
+    with_vector = _vectors_and_postings(runner, build, filled, tables, plan, memory)
     return infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)
 
 
-def _names(stage: str, filled: Sequence[Shard]) -> list[str]:
-    return [f"{stage}-{shard.number}" for shard in filled]
+def _of_shards(
+    stage: str, task: Callable[..., Mapping[str, Any]], filled: Sequence[Shard], *, memory: int = 0, **arguments: Any
+) -> TaskGroup:
+    """Return a stage of each of these shards, with further arguments that are the same for all."""
+    return TaskGroup(
+        stages=[f"{stage}-{shard.number}" for shard in filled],
+        task=task,
+        arguments=[{"number": shard.number, **arguments} for shard in filled],
+        memory=memory,
+    )
 
 
 def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard]:
@@ -195,7 +226,8 @@ def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard
         for name, piece in zip(group_names, pieces, strict=True):
             if not (runner.scratch / piece.folder).is_dir():
                 work.stages.forget(name)
-        grouped = runner.run(group_names, "grouping", tasks.group_rows, [{"piece": piece} for piece in pieces])
+        of_pieces = [{"piece": piece} for piece in pieces]
+        grouped = runner.run("grouping", TaskGroup(stages=group_names, task=tasks.group_rows, arguments=of_pieces))
     of_shard = [
         {
             "number": number,
@@ -204,7 +236,10 @@ def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard
         }
         for number in range(shards)
     ]
-    tables = runner.run(names, "writing tables", tasks.write_table, of_shard, memory=runner.table_memory)
+    tables = runner.run(
+        "writing tables",
+        TaskGroup(stages=names, task=tasks.write_table, arguments=of_shard, memory=runner.table_memory),
+    )
     remove_tree(runner.scratch / "grouped")
     filled = list[Shard]()
     for number, table in enumerate(tables):
@@ -219,17 +254,17 @@ def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard
 
 def _words(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) -> list[Mapping[str, Any]]:
     """Code the texts of the shards side by side, then give all words the numbers that one machine would give them."""
-    names, scratch = _names("words", filled), runner.scratch
+    scratch = runner.scratch
     uncoded = [shard for shard in filled if work.stages.lacks(f"words-{shard.number}")]
     for shard in uncoded:
         if not (scratch / CODED / str(shard.number) / EXTRA_WORDS).exists():
             work.stages.forget(f"code-{shard.number}")
-    coded = runner.run(
-        _names("code", uncoded),
-        "reading words",
-        tasks.code_shard,
-        [{"number": shard.number, "texts": shard.rows + shard.table["pairs"]} for shard in uncoded],
-    )
+    coding = _of_shards("code", tasks.code_shard, uncoded)
+    texts = [
+        {**of_shard, "texts": shard.rows + shard.table["pairs"]}
+        for shard, of_shard in zip(uncoded, coding.arguments, strict=True)
+    ]
+    coded = runner.run("reading words", replace(coding, arguments=texts))
     facts_of = {shard.number: facts for shard, facts in zip(uncoded, coded, strict=True)}
     arguments, numbered = list[dict[str, Any]](), dict[int, int]()
     for shard in filled:
@@ -248,13 +283,14 @@ def _words(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) ->
         counts = {name: fact for name, fact in facts_of[number].items() if name != "seconds"}
         return {**counts, "extra_words": numbered[number]}
 
-    words = runner.run(names, "numbering words", tasks.number_words, arguments, complete=complete)
+    numbering = replace(_of_shards("words", tasks.number_words, filled), arguments=arguments, complete=complete)
+    words = runner.run("numbering words", numbering)
     remove_tree(scratch / CODED)
     require_coverage(work, sums_of(words))
     return list(words)
 
 
-def _vectors(
+def _vectors_and_postings(
     runner: ClusterStages,
     work: SegmentWork,
     filled: Sequence[Shard],
@@ -262,29 +298,40 @@ def _vectors(
     plan: Mapping[str, Any],
     memory: int,
 ) -> list[int]:
-    """Train one index on a machine, then add the vectors of the shards side by side; a task takes so much memory."""
-    of_training = [{"tables": tables, "factory": plan["factory"]}]
-    runner.run(["train"], "training", tasks.train_index, of_training, memory=memory)
+    """Train one index on a machine, and add the vectors of all shards; a task of vectors takes so much memory.
+
+    While one machine trains, the others compare the vectors with the check's queries and write BM25's postings.
+    """
     if work.check_queries:
-        runner.run(["queries"], "drawing queries", tasks.draw_check, [{"tables": tables}])
-    arguments = [{"number": shard.number, "tables": tables, "depth": plan["depth"]} for shard in filled]
-    added = runner.run(_names("vectors", filled), "adding vectors", tasks.add_shard, arguments, memory=memory)
+        drawing = TaskGroup(stages=["queries"], task=tasks.draw_check, arguments=[{"tables": tables}])
+        runner.run("drawing queries", drawing)
+    threads = runner.most_cores(memory)
+    training = TaskGroup(
+        stages=["train"],
+        task=tasks.train_index,
+        arguments=[{"tables": tables, "factory": plan["factory"], "threads": threads}],
+        threads=threads,
+        memory=memory,
+    )
+    unfinished = [shard for shard in filled if work.stages.lacks(f"vectors-{shard.number}")]
+    comparing = _of_shards(
+        "neighbours", tasks.compare_shard, unfinished if work.check_queries else [], memory=memory, tables=tables
+    )
+    what = "training, comparing" if work.bm25 is None else "training, comparing, writing BM25 postings"
+    runner.run_together(what, training, comparing, *_postings(runner, work, filled))
+    adding = _of_shards("vectors", tasks.add_shard, filled, memory=memory, tables=tables, depth=plan["depth"])
+    added = runner.run("adding vectors", adding)
     remove_tree(work.stages.folder / TRAINED_FOLDER)
     return [facts["with_vector"] for facts in added]
 
 
-def _bm25(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) -> None:
-    """Count the words of all shards, then build the postings of each with the sums."""
+def _postings(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) -> list[TaskGroup]:
+    """Return the stages that write the postings of each shard with the words counted in all."""
     if work.bm25 is None:
-        return
+        return []
     words = len(work.vocabulary)
-    runner.run(
-        _names("bm25", filled),
-        "writing BM25 postings",
-        tasks.add_shard_bm25,
-        [{"number": shard.number, "words": words} for shard in filled],
-        shared=partial(_counted, runner, filled, words),
-    )
+    writing = _of_shards("bm25", tasks.add_shard_bm25, filled, words=words)
+    return [replace(writing, shared=partial(_counted, runner, filled, words))]
 
 
 def _counted(runner: ClusterStages, filled: Sequence[Shard], words: int) -> WordStatistics:
@@ -314,7 +361,8 @@ def measure_recall_on(
     """Measure the recall of all shards together on a machine of the cluster."""
     if not (work.stages.folder / CHECK_QUERIES).exists():
         return tuple(infos), None
-    facts = runner.run(["check"], "measuring recall", tasks.check_recall, [{"infos": list(infos)}])[0]
+    checking = TaskGroup(stages=["check"], task=tasks.check_recall, arguments=[{"infos": list(infos)}])
+    facts = runner.run("measuring recall", checking)[0]
     chosen = tuple(replace(info, effort=effort) for info, effort in zip(infos, facts["efforts"], strict=True))
     return chosen, RecallCheck(**facts["check"])
 

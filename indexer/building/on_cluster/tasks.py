@@ -35,6 +35,7 @@ from refaug.indexer.building.sharding import (
     TRAINED_FOLDER,
     Shard,
     add_to_trained,
+    compare_with_queries,
     draw_queries,
     train_for_all,
     work_on_shard,
@@ -263,9 +264,9 @@ def encode_shard(build: ClusterBuild, number: int) -> Mapping[str, Any]:
     return {**facts, "seconds": perf_counter() - began}
 
 
-def train_index(build: ClusterBuild, tables: Mapping[int, Any], factory: str) -> Mapping[str, Any]:
-    """Train the index that all shards copy, and draw the utterances that recall is measured on."""
-    began = perf_counter()
+def train_index(build: ClusterBuild, tables: Mapping[int, Any], factory: str, threads: int) -> Mapping[str, Any]:
+    """Train the index that all shards copy, with so many threads."""
+    began, build = perf_counter(), replace(build, order=replace(build.order, threads=threads))
     with _opened(build) as material, attempt(build.folder, build.scratch, [TRAINED_FOLDER]) as own:
         filled = _shards(build, material, own, tables)
         facts = train_for_all(filled[0].work, filled, factory)
@@ -281,13 +282,22 @@ def draw_check(build: ClusterBuild, tables: Mapping[int, Any]) -> Mapping[str, A
     return {**facts, "seconds": perf_counter() - began}
 
 
+def compare_shard(build: ClusterBuild, number: int, tables: Mapping[int, Any]) -> Mapping[str, Any]:
+    """Find the exact neighbours of the check's queries in a shard."""
+    began, folder = perf_counter(), f"{SHARDS}/{number}"
+    with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
+        filled = _shards(build, material, own, tables)
+        compare_with_queries(next(shard for shard in filled if shard.number == number), filled)
+    return {"seconds": perf_counter() - began}
+
+
 def add_shard(build: ClusterBuild, number: int, tables: Mapping[int, Any], depth: int) -> Mapping[str, Any]:
-    """Add the vectors of a shard to a copy of the trained index."""
+    """Add the vectors of a shard, which were compared with the check's queries, to a copy of the trained index."""
     began, folder = perf_counter(), f"{SHARDS}/{number}"
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
         filled = _shards(build, material, own, tables)
         shard = next(shard for shard in filled if shard.number == number)
-        facts = add_to_trained(shard, filled)
+        facts = add_to_trained(shard)
         if material.weights is not None and depth > COARSE and not (shard.work.path / QUICK).exists():
             measure_lengths(shard.work.path, material.weights)
     return {**facts, "seconds": perf_counter() - began}
