@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from refaug.core.artefacts.manifests import require_files, require_format
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, NotFound
-from refaug.core.files import read_json
+from refaug.core.errors import Conflict, Locked, NotFound
+from refaug.core.files import exclusive, read_json, remove_tree
 from refaug.core.vectors.word_vectors import FORMAT_VERSION, MANIFEST, WordVectors, open_word_vectors
 from refaug.indexer.manifest import VectorSource
+
+_INPUTS: Final = 16  # digits of a hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,21 @@ class Places:
             indexes=Versions(home / "indexes", "index"),
             cache=home / "cache",
         )
+
+
+def finished_references(cache: Path, index: str, inputs: str) -> Path:
+    """Return the folder of the references that a command has found in an index so far, by the hash of its inputs."""
+    return cache / f"references-{index}-{inputs[:_INPUTS]}"
+
+
+def remove_finished_references(cache: Path, index: str) -> None:
+    """Remove what stopped commands have found in an index, since it may hold what was deleted from it.
+
+    A command that is at work now keeps it, and removes it at its end.
+    """
+    for folder in cache.glob(f"references-{index}-{'?' * _INPUTS}"):
+        with suppress(FileNotFoundError, Locked), exclusive(folder, f"removing references from index {index}"):
+            remove_tree(folder)
 
 
 def open_vectors_version(held: HeldVersion, *, hashed: bool = False) -> WordVectors:

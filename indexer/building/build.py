@@ -19,7 +19,7 @@ from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.on_cluster.attempts import remove_scratch
+from refaug.indexer.building.on_cluster.attempts import remove_scratch, scratch_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_stages import (
     SegmentWork,
@@ -84,9 +84,9 @@ def build_index(
             return published
         stages = Stages.of(places.cache, f"index-{order.name}", inputs)
         work = _work(order, material, stages, erased, progress)
+        remove_scratch(places.cache, order.name, but=scratch_of(places.cache, stages) if cluster is not None else None)
         if cluster is None:
             infos, check = _main_segments(places, order, work)
-            remove_scratch(places.cache, order.name)
             described: Mapping[str, Mapping[str, Any]] = {}
         else:
             infos, check, described = _main_segments_on(cluster, places, order, work)

@@ -1,6 +1,6 @@
 """Blocks of items with their references on disk: one file each, under the hash of the items.
 
-    <cache>/references-<inputs>/<hash>.jsonl    first counts and a hash of the rest, then the items
+    <cache>/references-<index>-<inputs>/<hash>.jsonl    first counts and a hash of the rest, then the items
 
 A file appears when it is whole, so each block that is there is finished.
 """

@@ -39,6 +39,7 @@ from refaug.evaluation.scoring.augmentation import (
 )
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
+from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
@@ -76,7 +77,7 @@ def cluster_references(
         with ReferenceIndex.open_on(places, f"{name}@{version}", hosts) as opened:
             require_preset_index(opened, settings)
             provenance = references_provenance(opened, weigher, settings)
-            folder = places.cache / f"{_PREFIX}{_inputs_hash(opened, weigher, settings)[:16]}"
+            folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
             with exclusive(folder, f"references from {index}"):
                 remove_asides(folder)
                 work = ReferenceWork(

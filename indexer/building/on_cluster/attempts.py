@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from refaug.core.artefacts.build_stages import MARK
+from refaug.core.artefacts.build_stages import MARK, Stages
 from refaug.core.files import make_folder, remove_tree, sync_folder, unique_suffix
 
 
@@ -31,10 +31,19 @@ def attempt(build: Path, attempts: Path, writes: Sequence[str]) -> Iterator[Path
         remove_tree(folder)
 
 
-def remove_scratch(cache: Path, name: str) -> None:
-    """Remove what builds of an index on a cluster left behind that were finished elsewhere."""
-    for folder in cache.glob(f"cluster-index-{name}-{'?' * 12}"):
-        remove_tree(folder)
+def scratch_of(cache: Path, stages: Stages) -> Path:
+    """Return the folder of what tasks of a build write that is no part of the index."""
+    return cache.resolve() / f"cluster-{stages.folder.name}"
+
+
+def remove_scratch(cache: Path, name: str, *, but: Path | None = None) -> None:
+    """Remove what stopped builds of an index on a cluster left behind, texts among it, but this folder.
+
+    Only the holder of the lock of the index may call this.
+    """
+    for folder in cache.resolve().glob(f"cluster-index-{name}-{'?' * 12}"):
+        if folder != but:
+            remove_tree(folder)
 
 
 def _link(build: Path, folder: Path, writes: set[Path], at: Path = Path()) -> None:

@@ -26,6 +26,7 @@ from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building.cluster_plan import PROCESS, vector_memory
 from refaug.indexer.building.on_cluster import tasks
+from refaug.indexer.building.on_cluster.attempts import scratch_of
 from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Option
@@ -148,7 +149,7 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
             remedy="--shards with a multiple of the machines' number",
         )
     cluster.require_room(order.threads, PROCESS + order.memory)
-    scratch = scratch_of(places, work.stages)
+    scratch = scratch_of(places.cache, work.stages)
     _require_alike(cluster, scratch)
     build = ClusterBuild(
         places=places,
@@ -160,11 +161,6 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
     )
     yield ClusterStages(cluster, build, work.stages, work.progress)
     remove_tree(scratch)
-
-
-def scratch_of(places: Places, stages: Stages) -> Path:
-    """Return the folder of what tasks write that is no part of the index."""
-    return places.cache.resolve() / f"cluster-{stages.folder.name}"
 
 
 def _require_alike(cluster: Cluster, scratch: Path) -> None:

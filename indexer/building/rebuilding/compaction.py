@@ -39,6 +39,7 @@ from refaug.indexer.building.build import (
     require_unchanged,
 )
 from refaug.indexer.building.material import Material, reopen_material
+from refaug.indexer.building.on_cluster.attempts import remove_scratch
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction_choice import CompactionChoice, query_hashes, shard_number
 from refaug.indexer.building.recall import ExactSearch
@@ -61,7 +62,7 @@ from refaug.indexer.building.segment_stages import (
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of
 from refaug.indexer.columns import NpyWriter, map_array
-from refaug.indexer.index_folders import Places
+from refaug.indexer.index_folders import Places, remove_finished_references
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, SHARDS, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.nearest.index_builder import AnnBuilder
@@ -101,6 +102,8 @@ def compact_index(
     with suppress(Conflict), places.indexes.writing(name, f"removing interrupted work on index {name}"):
         for stage in _STAGES:
             Stages.discard(places.cache, f"{stage}-{name}")
+        remove_scratch(places.cache, name)
+        remove_finished_references(places.cache, name)
     return built
 
 

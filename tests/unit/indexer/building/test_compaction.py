@@ -10,6 +10,7 @@ import pytest
 from indexes import add_to_log, build, home_of
 from plain_search import RawPair
 
+from refaug.core.files import exclusive
 from refaug.core.progress import Silent
 from refaug.core.records import Reference, TestPair
 from refaug.core.text.normalisation import normalise
@@ -17,6 +18,7 @@ from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding import compaction_choice
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
+from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
@@ -326,3 +328,26 @@ def assert_whole(places):
     build(places, "expected", **order_with(COARSE))
     assert manifest_of(places, "chat").files == manifest_of(places, "expected").files
     assert manifest_of(places, "chat").inputs
+
+
+def test_work_that_a_cluster_left_and_references_that_were_found_go_with_the_deleted_texts(tmp_path):
+    random = Random(5)
+    places = home_of(tmp_path, pairs_of_chance(random, 60), vectors())
+    build(places, **order_with("Flat"))
+    hidden = [SECRET + " " + text for text in texts_of_chance(random, 2)]
+    of_index = places.cache / "cluster-index-chat-0123456789ab" / "grouped" / "log" / "x-0" / "2.parquet"
+    references = finished_references(places.cache, "chat", "f" * 64) / "blocks" / "block.jsonl"
+    at_work = finished_references(places.cache, "chat", "e" * 64) / "block.jsonl"
+    of_others = [
+        places.cache / "cluster-index-chat-two-0123456789ab" / "2.parquet",
+        finished_references(places.cache, "chat-two", "f" * 64) / "block.jsonl",
+    ]
+    for path, text in zip((of_index, references, at_work, *of_others), hidden * 3, strict=False):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    with exclusive(at_work.parent, "finding references"):
+        compact_index(places, "chat", Silent())
+    assert [path.exists() for path in (of_index, references, at_work, *of_others)] == [False, False, True, True, True]
+    compact_index(places, "chat", Silent())
+    assert not at_work.exists()
+    assert not list(places.cache.glob("cluster-index-chat-0*"))
