@@ -12,14 +12,14 @@ from refaug.cli.shared.output import count_of, print_json, print_line, print_tab
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.cluster.addresses import require_reachable
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
-from refaug.core.home import Settings
+from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.text.messages import without_secrets
 from refaug.service.database.database import Database
 from refaug.service.process.listening_socket import bound_socket
 from refaug.service.process.start_conditions import has_keys, raise_file_limit, require_keys_if_public
 from refaug.service.server_settings import ServeSettings, is_local, variable_of
-from refaug.service.serving.versions.shard_cluster import require_ray
+from refaug.service.serving.versions.shard_cluster import require_shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ def _published(home: Settings, kind: str, default: str) -> str:
 
 
 def _shards(settings: ServeSettings) -> str:
-    require_ray()
+    require_shards()
     require_reachable(settings.shards)
     return f"{settings.shards}, {count_of(settings.replicas, 'replica')} of each shard"
 
@@ -185,6 +185,7 @@ def _sources(settings: ServeSettings) -> str:
 
 def _variables() -> str:
     """Warn about variables with a misspelt name, which would have no effect."""
-    known_names = {"REFAUG_HOME", *(variable_of(field.name) for field in fields(ServeSettings))}
+    of_server = (variable_of(field.name) for field in fields(ServeSettings))
+    known_names = {*VARIABLES, *STORE_VARIABLES, *CLUSTER_VARIABLES, *of_server}
     unknown = sorted(name for name in os.environ if name.startswith("REFAUG_") and name not in known_names)
     return f"no settings of a server: {', '.join(unknown)}" if unknown else "all that begin with REFAUG_ are known"

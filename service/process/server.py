@@ -33,7 +33,7 @@ from refaug.service.process.start_conditions import (
 )
 from refaug.service.process.supervisor import Supervisor
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.versions.shard_cluster import require_ray
+from refaug.service.serving.versions.shard_cluster import require_shards
 
 APP: Final = "refaug.service.web.app:from_env"
 KEEP_ALIVE_S: Final = (
@@ -60,7 +60,7 @@ def serve(
     requested one is in use.
     """
     if settings.shards:
-        require_ray()
+        require_shards()
     json_logging.configure_logging(home.home, level=level)
     with ExitStack() as stack:
         stack.enter_context(lock_home(home, settings))

@@ -52,6 +52,12 @@ class StoreSettings:
             raise Usage(f"REFAUG_STORE_TIMEOUT_S is {text!r}", remedy="give seconds, more than 0 and at most 3600")
         return cls(location=chosen, endpoint=variables.get("REFAUG_STORE_ENDPOINT", ""), timeout_s=timeout_s)
 
+    @classmethod
+    def from_env_or_none(cls, environment: Mapping[str, str] | None = None) -> Self | None:
+        """Read them where REFAUG_STORE names a store; what is wrong with them is Usage as in `from_env`."""
+        variables = os.environ if environment is None else environment
+        return cls.from_env(None, variables) if variables.get("REFAUG_STORE") else None
+
 
 @contextmanager
 def open_store(settings: StoreSettings) -> Iterator[StoreFiles]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.cluster.alike import require_alike, versions_of
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Locked, RefaugError, Usage
+from refaug.core.errors import Locked, RefaugError
 from refaug.core.files import exclusive, make_folder, remove_asides, remove_tree
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -62,6 +62,7 @@ def cluster_references(
 ) -> Iterator[ClusterReferences]:
     """Open an index and a rater on a cluster; what is finished is removed when the block ends without an error."""
     home = Settings(home=home.home.resolve(), quiet=home.quiet)
+    store = StoreSettings.from_env_or_none()
     weigher = None if rater is None else open_rater(home, rater)
     require_rater(weigher, settings)
     cluster.require_room(threads or 1)
@@ -72,7 +73,7 @@ def cluster_references(
     name, version = places.indexes.resolve(index)
     shards = len(IndexManifest.read(places.indexes.folder(name, version)).main_segments)
     replicas = max(1, len(cluster.nodes()) // shards)
-    hosts = ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=_store())
+    hosts = ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=store)
     try:
         with ReferenceIndex.open_on(places, f"{name}@{version}", hosts) as opened:
             require_preset_index(opened, settings)
@@ -94,12 +95,6 @@ def cluster_references(
                 remove_tree(folder)
     finally:
         hosts.close()
-
-
-def _store() -> StoreSettings | None:
-    with suppress(Usage):  # no store is named
-        return StoreSettings.from_env()
-    return None
 
 
 def _inputs_hash(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> str:

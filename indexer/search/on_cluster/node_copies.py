@@ -135,9 +135,9 @@ def _make_private(cache: Path) -> None:
             folder.mkdir(mode=0o700)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode):
-            what = "a link" if stat.S_ISLNK(status.st_mode) else "a file"
+            kind = "a link" if stat.S_ISLNK(status.st_mode) else "a file"
             raise NoAccess(
-                f"{folder} is {what}; copies of shards want a folder", remedy=f"{VARIABLE} names another one"
+                f"{folder} is {kind}; copies of shards want a folder", remedy=f"{VARIABLE} names another one"
             )
         if status.st_uid not in owners:
             raise NoAccess(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.cluster.connection import connect
-from refaug.core.errors import MissingPart, Unavailable, Usage
+from refaug.core.errors import MissingPart, Unavailable
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import ServeSettings
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def require_ray() -> None:
-    """Raise MissingPart where Ray is not installed."""
+def require_shards() -> StoreSettings | None:
+    """Return the store of shards, if one is named; Usage where it is named wrongly, MissingPart without Ray."""
+    store = StoreSettings.from_env_or_none()
     if find_spec("ray") is None:
         raise MissingPart("shards on a cluster need Ray", remedy="pip install 'refaug[cluster]' on every machine")
+    return store
 
 
 class ShardCluster:
@@ -44,10 +46,7 @@ class ShardCluster:
             if self._is_closed:
                 raise Unavailable("the service is stopping", remedy="ask again in a moment")
             if self._hosts is None:
-                require_ray()
-                store = None
-                with suppress(Usage):  # no store is named
-                    store = StoreSettings.from_env()
+                store = require_shards()
                 cluster = self._stack.enter_context(connect(self._serve.shards))
                 self._hosts = ShardHosts(
                     cluster,

@@ -599,6 +599,14 @@ def test_settings_come_from_the_environment():
             StoreSettings.from_env("/b", {"REFAUG_STORE_TIMEOUT_S": wrong})
 
 
+def test_a_store_is_left_out_only_where_none_is_named():
+    assert StoreSettings.from_env_or_none({}) is None
+    assert StoreSettings.from_env_or_none({"REFAUG_STORE": "", "REFAUG_STORE_TIMEOUT_S": "abc"}) is None
+    assert StoreSettings.from_env_or_none({"REFAUG_STORE": "/a"}) == StoreSettings(location="/a")
+    with pytest.raises(Usage, match="REFAUG_STORE_TIMEOUT_S is 'abc'"):
+        StoreSettings.from_env_or_none({"REFAUG_STORE": "/a", "REFAUG_STORE_TIMEOUT_S": "abc"})
+
+
 def test_a_store_that_is_a_file_or_cannot_be_written_is_named(versions, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises((Conflict, Unavailable), match="the store"):

@@ -158,7 +158,7 @@ def test_a_folder_of_copies_that_cannot_be_written_to_is_named_with_its_machine(
     with small_disk("ro") as read_only:
         for cache, why in (
             (read_only / "cache", "read-only file system"),
-            (tmp_path / "file" / "cache", "not a directory"),
+            (tmp_path / "file" / "cache", "file exists"),
             (Path("/proc/none/cache"), "no such file or directory"),
         ):
             refused = fetched_by_call(cache, home)
