@@ -106,6 +106,14 @@ class Metric(ABC):
         """Whether one object serves all requests: its settings name no files, and it remembers nothing."""
         return False
 
+    @property
+    def looks_at_set(self) -> bool:
+        """Whether a score depends on what it is scored together with: on an idf, or on a model that rates in batches.
+
+        Such a metric gets all items at once; a row of any other is the same to the last bit in any batch.
+        """
+        return self.info.asks_model or self.info.parameter("encoder") is not None
+
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:
         """Prepare references, one entry an item; problems of items are noted and never raised."""

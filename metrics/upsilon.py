@@ -112,6 +112,11 @@ class Upsilon(MeanMetric):
         """Return those of the base metric."""
         return self.base.versions()
 
+    @property
+    def looks_at_set(self) -> bool:
+        """Whether the base metric does."""
+        return self.base.looks_at_set
+
     def for_set(self, references: Sequence[References]) -> Upsilon:
         """Return the metric with the base metric for this set."""
         copied = copy(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,9 +71,10 @@ def score_command(
     score was made.
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.scoring_steps import find_references  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.scoring_steps import referenced_items  # noqa: PLC0415  torch
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
     from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     inputs = ItemInputs(items=items, aligned=aligned, table=table, allow_truncated=allow_truncated)
     augmenting = options.settings(context)
@@ -89,22 +91,24 @@ def score_command(
         )
     options.require_used(context, index, rater, rates=asks_rater, scores=True)
     preset = options.chosen_preset
-    with display_progress(quiet=context.obj.quiet) as progress:
+    with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
         provenance: Provenance | None = None
         if index is not None:
-            test_items, provenance = find_references(
-                context.obj,
-                inputs.within_stage(progress),
-                index,
-                rater,
-                augmenting,
-                threads,
-                progress,
-                on=on,
-                with_origins=scoring.shows_items,
+            test_items, provenance = stack.enter_context(
+                referenced_items(
+                    context.obj,
+                    inputs.within_stage(progress),
+                    index,
+                    rater,
+                    augmenting,
+                    threads,
+                    progress,
+                    on=on,
+                    with_origins=scoring.shows_items,
+                )
             )
         else:
-            test_items = list(inputs.read(progress))
+            test_items = ItemCollection.read(inputs.read(progress), context.obj.cache)
             if preset is not None:
                 preset.require_items(test_items)
                 if scoring.specifications:

@@ -6,7 +6,7 @@ metric needs, and the caller refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
@@ -42,13 +43,13 @@ MODEL: Final = "sentencepiece:"
 SetBaseline = Callable[[Metric], Metric]
 
 
-def default_metric(items: Sequence[Item | BadItem], *, searched: bool = False, weighted: bool = False) -> str:
+def default_metric(items: Iterable[Item | BadItem], *, searched: bool = False, weighted: bool = False) -> str:
     """Return the metric that the references of the items are meant for.
 
     Where an index was searched for them, that does not depend on whether it had any. With `weighted` it looks at
     weights in any case.
     """
-    sources = {one.source for item in items if isinstance(item, Item) for one in item.pair.references}
+    sources = set(items.facts.sources) if isinstance(items, ItemCollection) else _sources_of(items)
     if searched or sources & {Origin.RETRIEVED, Origin.PARROT}:
         return "upsilon-bleu"
     return "delta-bleu" if weighted or Origin.SUPPLIED in sources else "multi-bleu"
@@ -177,7 +178,7 @@ class BaselineCache:
 
 
 def baseline_advice(
-    metrics: Sequence[Metric], items: Sequence[Item | BadItem], remedy: str | None = None
+    metrics: Sequence[Metric], items: Iterable[Item | BadItem], remedy: str | None = None
 ) -> str | None:
     """Return advice where a weighted form counts from 0 and could count from the b of the references' index.
 
@@ -186,13 +187,22 @@ def baseline_advice(
     names = [metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open]
     if not names:
         return None
-    references = (reference for item in items if isinstance(item, Item) for reference in item.pair.references)
-    indexes = {reference.more.get("index") for reference in references if reference.source is Origin.RETRIEVED}
-    specs = sorted(spec for spec in indexes if isinstance(spec, str))
+    specs = sorted(items.facts.indexes if isinstance(items, ItemCollection) else _indexes_of(items))
     if not specs:
         return None
     remedy = remedy or f"refaug metrics baseline {names[0]} --index {specs[0]} measures b"
     return f"{', '.join(names)} without b counts from 0, though the references are those of an index: {remedy}"
+
+
+def _sources_of(items: Iterable[Item | BadItem]) -> set[Origin]:
+    return {reference.source for item in items if isinstance(item, Item) for reference in item.pair.references}
+
+
+def _indexes_of(items: Iterable[Item | BadItem]) -> set[str]:
+    """Return the indexes that retrieved references name."""
+    references = (reference for item in items if isinstance(item, Item) for reference in item.pair.references)
+    named = {reference.more.get("index") for reference in references if reference.source is Origin.RETRIEVED}
+    return {index for index in named if isinstance(index, str)}
 
 
 # ── what metrics need ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 """The steps from a test file to scores, the same for commands, requests and the verification of score files.
 
 find_references    items with weighted references, where an index is searched for them
+referenced_items   the same for any number of items, which are not all in memory
 ScoringSteps       choose the metrics, bind them to their models, score
 """
 
@@ -21,6 +22,7 @@ from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import Preset
 from refaug.evaluation.scoring.provenance import Provenance
@@ -138,23 +140,65 @@ def find_references(
     cluster if `on` is the address of one.
     """
     with ExitStack() as stack:
-        source: ReferenceSource
-        if opener is None:
-            source = stack.enter_context(open_references(home, index, rater, settings, threads, on))
-        else:
-            opened, weigher = stack.enter_context(opener(index, rater, settings))
-            source = LocalReferences(index=opened, rater=weigher, settings=settings)
+        source = _opened_source(stack, home, index, rater, settings, threads, opener, on)
+        return list(_items_with_references(source, items, progress, with_origins=with_origins)), source.provenance
+
+
+@contextmanager
+def referenced_items(
+    home: Settings,
+    items: Iterable[Item | BadItem],
+    index: str,
+    rater: str | None,
+    settings: AugmentSettings,
+    threads: int | None,
+    progress: Progress,
+    *,
+    on: str | None = None,
+    with_origins: bool = True,
+) -> Iterator[tuple[ItemCollection, Provenance]]:
+    """Give what `find_references` returns as a collection, of which no more than a few items are in memory.
+
+    What a cluster has finished is removed when the block ends without an error: a command that is stopped while it
+    scores goes on from there.
+    """
+    with ExitStack() as stack:
+        source = _opened_source(stack, home, index, rater, settings, threads, None, on)
         provenance = source.provenance
-        indexed = {"index": provenance.settings["index"].partition("#")[0]}
-        augmented = [
-            augmented_item
-            if isinstance(augmented_item, BadItem)
-            else augmented_item.item
-            if with_origins
-            else without_origins(augmented_item.item, indexed)
-            for augmented_item in source.augment(items, progress)
-        ]
-        return augmented, provenance
+        found = _items_with_references(source, items, progress, with_origins=with_origins)
+        collection = ItemCollection.read(found, home.cache)
+        if on is None:
+            stack.close()
+        yield collection, provenance
+
+
+def _opened_source(
+    stack: ExitStack,
+    home: Settings,
+    index: str,
+    rater: str | None,
+    settings: AugmentSettings,
+    threads: int | None,
+    opener: IndexOpener | None,
+    on: str | None,
+) -> ReferenceSource:
+    """Return index and rater, open as long as the stack."""
+    if opener is None:
+        return stack.enter_context(open_references(home, index, rater, settings, threads, on))
+    opened, weigher = stack.enter_context(opener(index, rater, settings))
+    return LocalReferences(index=opened, rater=weigher, settings=settings)
+
+
+def _items_with_references(
+    source: ReferenceSource, items: Iterable[Item | BadItem], progress: Progress, *, with_origins: bool
+) -> Iterator[Item | BadItem]:
+    """Yield the items with references, in the order given."""
+    indexed = {"index": source.provenance.settings["index"].partition("#")[0]}
+    for augmented_item in source.augment(items, progress):
+        if isinstance(augmented_item, BadItem):
+            yield augmented_item
+        else:
+            yield augmented_item.item if with_origins else without_origins(augmented_item.item, indexed)
 
 
 def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
@@ -192,7 +236,7 @@ class ScoringSteps:
 
     def chosen(
         self,
-        items: Sequence[Item | BadItem],
+        items: Iterable[Item | BadItem],
         provenance: Provenance | None = None,
         *,
         set_baseline: SetBaseline | None = None,
@@ -216,7 +260,7 @@ class ScoringSteps:
     def score_by(
         self,
         metrics: Sequence[Metric],
-        items: Sequence[Item | BadItem],
+        items: Iterable[Item | BadItem],
         provenance: Provenance | None = None,
         *,
         opened: OpenModels | None = None,

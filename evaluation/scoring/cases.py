@@ -51,10 +51,15 @@ def split(items: Iterable[Item | BadItem]) -> tuple[list[Item], list[BadItem]]:
 
 def systems_of(items: Sequence[Item]) -> list[str]:
     """Return all systems, in the order in which they first occur."""
-    systems = list(dict.fromkeys(system for item in items for system in item.replies))
-    if not systems:
+    return require_systems(dict.fromkeys(system for item in items for system in item.replies))
+
+
+def require_systems(systems: Iterable[str]) -> list[str]:
+    """Return the systems; BadInput where there are none."""
+    listed = list(systems)
+    if not listed:
         raise BadInput("no item has a reply", remedy='give every item "replies": {"system": "its reply"}')
-    return systems
+    return listed
 
 
 # ── which references a metric looks at ────────────────────────────────────────────────────────────────────────────
@@ -141,9 +146,18 @@ class UnsuitableReferences(BadInput):
 
 def require_references(items: Sequence[Item], metric: Metric) -> None:
     """Refuse a weighted score where no reference has a weight: it would be another metric's score."""
-    if metric.info.uses in (Uses.RATED, Uses.WEIGHTED) and items and not any(map(_has_reference, items)):
-        raise no_gold_error([item.id for item in items], metric.name)
-    require_sources(Counter(reference.source for item in items for reference in item.pair.references), metric)
+    has_text = any(map(_has_reference, items))
+    sources = Counter(reference.source for item in items for reference in item.pair.references)
+    require_texts_and_sources([item.id for item in items], sources, metric, has_text=has_text)
+
+
+def require_texts_and_sources(
+    ids: Sequence[str], sources: Mapping[Origin, int], metric: Metric, *, has_text: bool
+) -> None:
+    """Refuse what `require_references` refuses, by what is known of the references of the items with these ids."""
+    if metric.info.uses in (Uses.RATED, Uses.WEIGHTED) and ids and not has_text:
+        raise no_gold_error(ids, metric.name)
+    require_sources(sources, metric)
 
 
 def _has_reference(test_item: Item) -> bool:
@@ -229,6 +243,12 @@ def is_thin(test_item: Item) -> bool:
     return _count_positive(test_item) < ENOUGH
 
 
+def other_golds(test_item: Item) -> int:
+    """Count the golds with another weight than 1."""
+    golds = (reference for reference in test_item.pair.references if reference.source is Origin.GOLD)
+    return sum(gold.weight not in (None, 1.0) for gold in golds)
+
+
 def _count_positive(test_item: Item) -> int:
     """Count the references beside the golds that have a positive weight."""
     count = 0
@@ -236,17 +256,6 @@ def _count_positive(test_item: Item) -> int:
         if (reference.weight or 0) > 0 and reference.source is not Origin.GOLD:
             count += 1
     return count
-
-
-def references_hash(items: Sequence[Item], chosen: Sequence[References | Problem]) -> str:
-    """Return a hash of the references that a metric looked at, with their weights; `data_hash` covers the golds alone.
-
-    The utterance is included where the metric looked at it.
-    """
-    digest = ReferencesDigest()
-    for test_item, references in zip(items, chosen, strict=True):
-        digest.add(test_item.id, references)
-    return digest.name
 
 
 class _Digest:
@@ -265,7 +274,10 @@ class _Digest:
 
 
 class ReferencesDigest(_Digest):
-    """`references_hash` for items that are not all in memory at once."""
+    """A hash of the references that a metric looked at, with their weights; `data_hash` covers the golds alone.
+
+    The utterance is included where the metric looked at it.
+    """
 
     def add(self, name: str, chosen: References | Problem) -> None:
         """Add the next item's id and what the metric looks at."""

@@ -132,23 +132,18 @@ def find_copies(
     return copies
 
 
-def find_copies_in(items: Sequence[Item], systems: Sequence[str]) -> dict[str, CopiedReplies]:
-    """Return what `find_copies` returns for the table of these items, without making it: few replies are copies."""
-    rows: dict[str, list[int]] = {system: [] for system in systems}
-    for row, test_item in enumerate(items):
-        text = normalise(test_item.pair.utterance or "")
-        if not text:
-            continue
-        words = _pieces(text.split())
-        distinct = set(words)
-        for system, reply in test_item.replies.items():
-            if _is_copy_of(reply, text, len(words), distinct) and not _has_copied_gold(test_item, text, words):
-                rows[system].append(row)
-    return {
-        system: CopiedReplies(rows=tuple(listed), items=tuple(items[row].id for row in listed))
-        for system, listed in rows.items()
-        if listed
-    }
+def copied_by(test_item: Item) -> list[str]:
+    """Return the systems whose reply to the item copies the utterance."""
+    text = normalise(test_item.pair.utterance or "")
+    if not text:
+        return []
+    words = _pieces(text.split())
+    distinct = set(words)
+    return [
+        system
+        for system, reply in test_item.replies.items()
+        if _is_copy_of(reply, text, len(words), distinct) and not _has_copied_gold(test_item, text, words)
+    ]
 
 
 def _is_copy_of(reply: str, text: str, count: int, distinct: set[str]) -> bool:

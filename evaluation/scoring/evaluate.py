@@ -14,44 +14,41 @@ import numpy as np
 
 from refaug.core.errors import BadInput, TrainedOn, Usage
 from refaug.core.progress import Progress, Silent
-from refaug.core.records import Item, Origin
+from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import (
     ENOUGH,
     NO_REPLY,
     Case,
+    ReferencesDigest,
     ScoredCases,
-    TextHashes,
     bind_metric,
     case_of,
-    evidence_of,
     leave_one_out,
     no_gold_error,
     references_for,
-    references_hash,
-    require_references,
+    require_systems,
+    require_texts_and_sources,
     score_cases,
-    split,
-    systems_of,
     trained_on_error,
 )
-from refaug.evaluation.scoring.copies import (
-    copy_warning,
-    find_copies_in,
-    reference_copy_warning,
-)
+from refaug.evaluation.scoring.copies import copy_warning, reference_copy_warning
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
+from refaug.evaluation.scoring.held.item_evidence import evidence_by_id
+from refaug.evaluation.scoring.held.item_facts import ItemFacts
+from refaug.evaluation.scoring.held.scored_blocks import RowsOfBlocks, blocks_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
-from refaug.evaluation.scoring.provenance import Provenance, reply_provenance_of
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import (
     BadMetric,
     Evaluation,
     MetricScores,
-    ReplyScore,
+    ReplyScores,
     SystemComparison,
     SystemScore,
 )
-from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem
+from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON
 from refaug.metrics.models.model_scores import RatedReplies
@@ -79,15 +76,17 @@ def evaluate(
     other parts may suit it, and it is no error if no reply has a score.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
-    usable, bad = split(items)
-    systems = systems_of(usable)
+    collection = ItemCollection.of(items)
+    collection.require_usable()
+    usable, facts = collection.items, collection.facts
+    systems = require_systems(facts.replies)
     require_baseline(settings.baseline, systems)
-    provenance = Provenance.of_items(usable) if provenance is None else provenance
-    suitable, unsuitable = _suitable_metrics(metrics, usable, provenance, reports=reports_metrics, is_part=is_part)
+    provenance = facts.provenance if provenance is None else provenance
+    suitable, unsuitable = _suitable_metrics(metrics, facts, provenance, reports=reports_metrics, is_part=is_part)
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
-        progress.stage(f"score {metric.name}", sum(len(item.replies) for item in usable), "replies")
-        scored = _ScoredSystems.of(metric, usable, systems, progress)
+        progress.stage(f"score {metric.name}", facts.replies.total(), "replies")
+        scored = _ScoredSystems.of(metric, collection, systems, progress, explains=settings.explain)
         if (error := scored.table.unscored_error()) is not None:
             if isinstance(error, TrainedOn) and not is_part:
                 raise error
@@ -96,29 +95,25 @@ def evaluate(
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
-    evidence = {item.id: evidence_of(item) for item in usable} if weighted else {}
-    copies, reply_provenance, hashes = (
-        find_copies_in(usable, systems),
-        reply_provenance_of(usable),
-        TextHashes.of(usable),
-    )
+    copies, reply_provenance, hashes = facts.copies, facts.reply_provenance, facts.hashes
     return Evaluation(
         scores=tuple(scores),
         data=hashes.data,
         utterances=hashes.utterances,
         replies=hashes.replies,
         items=len(usable),
-        evidence=evidence,
-        bad_items=tuple(bad),
+        evidence=evidence_by_id(usable, facts.ids) if weighted else {},
+        bad_items=collection.bad,
         bad_metrics=tuple(unsuitable),
         warnings=(
             *(error.message for error in unscored),
-            *_reference_warnings(usable, systems, metrics),
+            *reply_warnings(len(usable), facts.replies, facts.empty_replies, metrics),
+            *blank_warning(facts.blank_references),
             *copy_warning(copies),
             *reference_copy_warning(usable, reply_provenance),
             *(provenance.warnings if weighted else ()),
-            *_ignored_weight_warning(usable, metrics),
-            *_thin_warning(evidence),
+            *ignored_warning(facts.other_golds, metrics),
+            *(thin_warning(facts.thin, len(usable)) if weighted else ()),
             *dict.fromkeys(remark for metric_scores in scores for remark in metric_scores.metric.remarks()),
         ),
         settings=settings,
@@ -128,7 +123,7 @@ def evaluate(
 
 
 def _suitable_metrics(
-    metrics: Sequence[Metric], items: Sequence[Item], provenance: Provenance, *, reports: bool, is_part: bool
+    metrics: Sequence[Metric], facts: ItemFacts, provenance: Provenance, *, reports: bool, is_part: bool
 ) -> tuple[list[Metric], list[BadMetric]]:
     """Split metrics into those that the references suit and others; the first error, unless others are reported.
 
@@ -138,7 +133,7 @@ def _suitable_metrics(
     for metric in metrics:
         try:
             if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
-                require_references(items, metric)
+                require_texts_and_sources(facts.ids, facts.sources, metric, has_text=facts.has_text)
         except BadInput as error:
             errors.append(error)
             unsuitable.append(BadMetric(metric=metric.name, code=error.code, message=error.message))
@@ -171,25 +166,14 @@ def require_baseline(baseline: str | None, systems: Sequence[str]) -> None:
         raise Usage(f"{baseline} is the only system", remedy="a comparison needs a second one")
 
 
-def _reference_warnings(items: Sequence[Item], systems: Sequence[str], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Warn of missing and empty replies and of empty references, which change what a score means."""
-    yield from reply_warnings({system: [item.replies.get(system) for item in items] for system in systems}, metrics)
-    yield from blank_warning(
-        sum(1 for item in items for reference in item.pair.references if not reference.text.strip())
-    )
-
-
-def reply_warnings(replies: Mapping[str, Sequence[str | None]], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Warn of the missing and the empty replies of each system."""
-    count = max(map(len, replies.values()), default=0)
-    missing = {system: listed.count(None) for system, listed in replies.items()}
+def reply_warnings(
+    items: int, replies: Mapping[str, int], empty: Mapping[str, int], metrics: Sequence[Metric]
+) -> Iterator[str]:
+    """Warn of the missing and the empty replies of each system, from how many replies and empty ones it has."""
+    missing = {system: items - count for system, count in replies.items()}
     if lacking := [f"{system} ({count:,})" for system, count in missing.items() if count]:
-        yield f"replies are missing (of {count:,}): {_list_systems(lacking)}; the scores are over those there are"
-    empty = {
-        system: sum(text is not None and (not text or text.isspace()) for text in listed)
-        for system, listed in replies.items()
-    }
-    if silent := [f"{system} ({count:,})" for system, count in empty.items() if count]:
+        yield f"replies are missing (of {items:,}): {_list_systems(lacking)}; the scores are over those there are"
+    if silent := [f"{system} ({empty[system]:,})" for system in replies if empty.get(system)]:
         least = "0, by a rater -1," if any(isinstance(metric, RatedReplies) for metric in metrics) else "0"
         yield f"empty replies, which score {least} or nothing at all: {_list_systems(silent)}"
 
@@ -200,27 +184,11 @@ def blank_warning(count: int) -> Iterator[str]:
         yield f"empty references, which are left out: {count:,}"
 
 
-def _ignored_weight_warning(items: Sequence[Item], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Warn where golds with another weight count as 1, because a metric takes only the weights of people."""
-    yield from ignored_warning(sum(other_golds(item) for item in items), metrics)
-
-
-def other_golds(test_item: Item) -> int:
-    """Count the golds with another weight than 1."""
-    golds = (reference for reference in test_item.pair.references if reference.source is Origin.GOLD)
-    return sum(gold.weight not in (None, 1.0) for gold in golds)
-
-
 def ignored_warning(other: int, metrics: Sequence[Metric]) -> Iterator[str]:
     """Warn that some metrics do not look at the weights of so many golds."""
     rated = [metric.name for metric in metrics if metric.info.uses is Uses.RATED]
     if rated and other:
         yield f"{', '.join(rated)} takes every gold at weight 1; {other:,} have another weight, which upsilon- uses"
-
-
-def _thin_warning(evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Warn of weighted scores that rest on few references."""
-    yield from thin_warning(sum(1 for evidence_of_item in evidence.values() if evidence_of_item["thin"]), len(evidence))
 
 
 def thin_warning(thin: int, items: int) -> Iterator[str]:
@@ -241,28 +209,65 @@ class _ScoredSystems:
     """All replies of all systems under one metric, system by system, each with a row for every item."""
 
     metric: Metric
-    cases: Sequence[Case | Problem]
     table: ScoredTable
     references: str  # a hash of the references and weights that the metric looked at
+    cases: Sequence[Case | Problem] = ()  # where they are to be explained
 
     @classmethod
-    def of(cls, metric: Metric, items: Sequence[Item], systems: Sequence[str], progress: Progress) -> _ScoredSystems:
-        """Score the replies; a missing reply is a row without a score."""
-        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
-        cases = [
-            case_of(test_item.replies.get(system), references, metric.info.uses)
-            for system in systems
-            for test_item, references in zip(items, chosen, strict=True)
-        ]
-        metric = bind_metric(metric, chosen, cases)
-        scored = score_cases(metric, cases, progress)
-        table = ScoredTable.of(metric, systems, [item.id for item in items], scored)
-        return cls(metric=metric, cases=cases, table=table, references=references_hash(items, chosen))
+    def of(
+        cls, metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress, *, explains: bool
+    ) -> _ScoredSystems:
+        """Score the replies; a missing reply is a row without a score.
+
+        The texts of all items are in memory only where the metric looks at the set, or scores are to be explained.
+        """
+        if explains or metric.looks_at_set:
+            return cls._of_all(metric, collection, systems, progress)
+        ids, digest = collection.facts.ids, ReferencesDigest()
+        rows = RowsOfBlocks(metric, len(systems), len(ids))
+        for first, block in blocks_of(collection.items):
+            chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in block]
+            for test_item, references in zip(block, chosen, strict=True):
+                digest.add(test_item.id, references)
+            rows.add(first, len(block), score_cases(metric, _cases(metric, block, chosen, systems), progress))
+        table = ScoredTable(metric=metric, systems=systems, ids=ids, **rows.columns())
+        return cls(metric=metric, table=table, references=digest.name)
+
+    @classmethod
+    def _of_all(
+        cls, metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress
+    ) -> _ScoredSystems:
+        """Score the replies with all texts in memory."""
+        digest, chosen = ReferencesDigest(), list[References | Problem]()
+        cases: dict[str, list[Case | Problem]] = {system: [] for system in systems}
+        for _, block in blocks_of(collection.items):
+            of_block = [references_for(metric, item.pair.references, item.pair.turns) for item in block]
+            for test_item, references in zip(block, of_block, strict=True):
+                digest.add(test_item.id, references)
+            chosen += of_block
+            for system in systems:
+                cases[system] += _cases(metric, block, of_block, [system])
+        joined = [case for of_system in cases.values() for case in of_system]
+        metric = bind_metric(metric, chosen, joined)
+        scored = score_cases(metric, joined, progress)
+        table = ScoredTable.of(metric, systems, collection.facts.ids, scored)
+        return cls(metric=metric, table=table, references=digest.name, cases=joined)
 
     def scores(self, settings: ScoreSettings, signature: Signature) -> MetricScores:
         """Return the scores, with explanations if the settings say so."""
         explained = explanations(self.metric, self.cases, self.table) if settings.explain else {}
         return self.table.scores(settings, signature, self.references, explained)
+
+
+def _cases(
+    metric: Metric, items: Sequence[Item], chosen: Sequence[References | Problem], systems: Sequence[str]
+) -> list[Case | Problem]:
+    """Return the cases of items with the references that the metric looks at, system by system."""
+    return [
+        case_of(test_item.replies.get(system), references, metric.info.uses)
+        for system in systems
+        for test_item, references in zip(items, chosen, strict=True)
+    ]
 
 
 # ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
@@ -362,7 +367,7 @@ class ScoredTable:
             interval=intervals[0],
             mean=float(np.mean(scores[has_score])) if any_score else None,
             mean_interval=intervals[1],
-            unscored=dict(Counter(reply.problem.code for reply in replies if reply.problem is not None)),
+            unscored=dict(Counter(problem.code for problem in replies.problems.values())),
             replies=replies,
             parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
             statistics=statistics,
@@ -370,28 +375,16 @@ class ScoredTable:
 
     def _reply_scores(
         self, number: int, settings: ScoreSettings, explained: Mapping[int, Mapping[str, Any]]
-    ) -> tuple[ReplyScore, ...]:
-        statistics, values, first = self.statistics[number], self.values[number].tolist(), number * len(self.ids)
-        if not (self.problems or settings.parts or explained):
-            return tuple(map(ReplyScore, self.ids, values))
-        return tuple(
-            self._reply_score(name, first + row, statistics[row], score, settings, explained)
-            for row, (name, score) in enumerate(zip(self.ids, values, strict=True))
+    ) -> ReplyScores:
+        statistics, count = self.statistics[number], len(self.ids)
+        first = number * count
+        return ReplyScores(
+            ids=self.ids,
+            values=self.values[number],
+            problems={row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count},
+            parts=(lambda row: self.metric.parts(statistics[row], Level.REPLY)) if settings.parts else None,
+            explanations={row - first: text for row, text in explained.items() if 0 <= row - first < count},
         )
-
-    def _reply_score(
-        self,
-        name: str,
-        row: int,
-        statistics: Floats,
-        score: float,
-        settings: ScoreSettings,
-        explained: Mapping[int, Mapping[str, Any]],
-    ) -> ReplyScore:
-        if row in self.problems:
-            return ReplyScore(id=name, score=None, problem=self.problems[row])
-        parts = self.metric.parts(statistics, Level.REPLY) if settings.parts else None
-        return ReplyScore(id=name, score=score, parts=parts, explanation=explained.get(row))
 
     def _order(self, statistics: Floats) -> Indexes | None:
         """Return the rows by item, and within an item by content: the last bit of a sum depends on its order."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.memory.seen_lines import SeenLines
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.tables.aligned_lines import aligned_lines
 from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
@@ -71,7 +72,7 @@ def read_items(
     counts as one bad item.
     """
     name_in_messages = shown_name or str(path)
-    seen, reported = dict[str, int](), set[tuple[bool, str]]()
+    seen, reported = SeenLines(), set[tuple[bool, str]]()
     for row in item_rows(path, name_in_messages, table, notes or TableNotes(on_warning=on_unknown_field)):
         if not isinstance(row, tuple):
             if row.reason == DAMAGED and not allow_truncated:
@@ -84,7 +85,7 @@ def read_items(
                 reported.add(unused.key)
                 on_unknown_field(unused.warning)
         try:
-            test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), seen)
+            test_item = _require_new(item_of(values, fallback_id=f"line-{line}"), line, seen)
         except _InvalidField as invalid:
             name = values.get("id")
             yield BadItem(
@@ -95,7 +96,6 @@ def read_items(
                 message=invalid.message,
             )
             continue
-        seen[test_item.id] = line
         yield test_item
 
 
@@ -120,11 +120,9 @@ def item_rows(
                 yield row
 
 
-def _require_new(test_item: Item, seen: Mapping[str, int]) -> Item:
-    if test_item.id in seen:
-        raise _InvalidField(
-            "id", f"{test_item.id!r} was used in line {seen[test_item.id]}: every item has an id of its own"
-        )
+def _require_new(test_item: Item, line: int, seen: SeenLines) -> Item:
+    if (before := seen.first(test_item.id, line)) is not None:
+        raise _InvalidField("id", f"{test_item.id!r} was used in line {before}: every item has an id of its own")
     return test_item
 
 

@@ -84,27 +84,35 @@ def _mixed(distinct_lines: Iterable[str]) -> str:
     return f"{MIXED}#{digest.hexdigest()[:12]}"
 
 
-def reply_provenance_of(items: Iterable[Item]) -> dict[str, str]:
-    """Return the line of every system whose replies, or some of them, a bot of refaug made."""
-    return join_reply_provenance(
-        {system: test_item.reply_provenance.get(system, "") for system in test_item.replies} for test_item in items
-    )
-
-
 def join_reply_provenance(lines_by_system: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the line of every system that has any: its only one, or that several are mixed.
 
     An empty line stands for replies that no bot of refaug made.
     """
-    distinct = dict[str, set[str]]()
-    for lines in lines_by_system:
-        for system, line in lines.items():
-            distinct.setdefault(system, set()).add(line)
-    return {
-        system: next(iter(lines)) if len(lines) == 1 else _mixed(sorted(lines))
-        for system, lines in distinct.items()
-        if lines != {""}
-    }
+    lines = ReplyLines()
+    for line_of_system in lines_by_system:
+        lines.add(line_of_system, line_of_system)
+    return lines.joined()
+
+
+class ReplyLines:
+    """The lines that say which bots of refaug made the replies of each system, collected item by item."""
+
+    def __init__(self) -> None:
+        self._distinct = dict[str, set[str]]()
+
+    def add(self, systems: Iterable[str], lines: Mapping[str, str]) -> None:
+        """Add the lines of the systems that reply to an item; no line stands for a reply that no bot made."""
+        for system in systems:
+            self._distinct.setdefault(system, set()).add(lines.get(system, ""))
+
+    def joined(self) -> dict[str, str]:
+        """Return the line of every system that has any: its only one, or that several are mixed."""
+        return {
+            system: next(iter(lines)) if len(lines) == 1 else _mixed(sorted(lines))
+            for system, lines in self._distinct.items()
+            if lines != {""}
+        }
 
 
 def reply_provenance_json(lines: Mapping[str, str]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
@@ -15,6 +15,8 @@ from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import Floats, Metric, Problem
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, Paired
+
+_ROWS_AT_ONCE: Final = 10_000  # that are numbers of Python at the same time
 
 
 class ReplyForm(StrEnum):
@@ -41,6 +43,54 @@ class ReplyScore(NamedTuple):
         return {"id": self.id, "score": self.score, **parts, **(self.explanation or {}), **(problem or {})}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReplyScores(Sequence[ReplyScore]):
+    """The scores of all replies of a system, as columns; a row becomes an object when it is asked for."""
+
+    ids: Sequence[str]
+    values: Floats  # (rows,)
+    problems: Mapping[int, Problem]  # by row, in order
+    parts: Callable[[int], Mapping[str, Any]] | None = None  # of a row with a score
+    explanations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row
+    factor: float | None = None  # 100 for scores in per cent
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> ReplyScore: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ReplyScore]: ...
+    def __getitem__(self, place: int | slice) -> ReplyScore | list[ReplyScore]:
+        if isinstance(place, slice):
+            return [self._reply(row, self.ids[row]) for row in range(*place.indices(len(self)))]
+        row = place + len(self) if place < 0 else place
+        if not 0 <= row < len(self):
+            raise IndexError(place)
+        return self._reply(row, self.ids[row])
+
+    def __iter__(self) -> Iterator[ReplyScore]:
+        if self.problems or self.parts or self.explanations or self.factor is not None:
+            yield from map(self._reply, range(len(self)), self.ids)
+            return
+        for first in range(0, len(self), _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            yield from map(ReplyScore, self.ids[rows], self.values[rows].tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, ReplyScores | tuple) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _reply(self, row: int, name: str) -> ReplyScore:
+        problem = self.problems.get(row)
+        if problem is not None:
+            return ReplyScore(id=name, score=None, problem=problem)
+        parts = None if self.parts is None else self.parts(row)
+        reply = ReplyScore(id=name, score=self.values.item(row), parts=parts, explanation=self.explanations.get(row))
+        return reply if self.factor is None else _scale_reply(reply, self.factor)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SystemScore:
     """The scores of one system under one metric."""
@@ -50,7 +100,7 @@ class SystemScore:
     mean: float | None
     mean_interval: Estimate
     unscored: Mapping[str, int]  # how many replies have no score, by problem
-    replies: tuple[ReplyScore, ...]
+    replies: ReplyScores
     parts: Mapping[str, Any] | None
     statistics: Floats = field(repr=False)  # (items, columns); NaN where a reply has no score
 
@@ -270,7 +320,7 @@ def _scale_system(system: SystemScore, factor: float) -> SystemScore:
         mean=_product(system.mean, factor),
         interval=_scale_estimate(system.interval, factor),
         mean_interval=_scale_estimate(system.mean_interval, factor),
-        replies=tuple(_scale_reply(reply, factor) for reply in system.replies),
+        replies=replace(system.replies, factor=factor * (system.replies.factor or 1.0)),
     )
 
 

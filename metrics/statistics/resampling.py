@@ -26,6 +26,7 @@ Labels = NDArray[Any]
 ValueOfSums = Callable[[Floats], Floats]
 
 _BLOCK_BYTES = 32 * 1024 * 1024
+_DRAWN_BYTES = 1024 * 1024
 _NO_DRAWS = np.empty(0)
 _SAME = 1e-10  # differences this near to the real one, relative to the scores, count as equal
 
@@ -95,7 +96,7 @@ def count_blocks(n: int, draws: int, seed: int | list[int]) -> Iterator[Floats]:
         raise Usage(f"{n} rows cannot be resampled", remedy="hand in at least one row")
     random = np.random.Generator(np.random.PCG64(seed))
     for size in _block_sizes(n, draws):
-        yield _count_drawn(random.integers(0, n, size=(size, n)))
+        yield _counted(random, n, size)
 
 
 def percentile_interval(draws: Floats, level: float) -> tuple[float, float]:
@@ -104,13 +105,21 @@ def percentile_interval(draws: Floats, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _counted(random: np.random.Generator, n: int, draws: int) -> Floats:
+    """Return how often each of n rows is in each of the next draws; few draws are there as numbers of rows at once."""
+    counts = np.zeros((draws, n))
+    few = max(1, _DRAWN_BYTES // (8 * n))
+    for first in range(0, draws, few):
+        part = counts[first : first + few]
+        _count_drawn(random.integers(0, n, size=part.shape), part)
+    return counts
+
+
 @compiled
-def _count_drawn(drawn: NDArray[np.int64]) -> Floats:
-    counts = np.zeros(drawn.shape)
+def _count_drawn(drawn: NDArray[np.int64], counts: Floats) -> None:
     for draw in range(drawn.shape[0]):
         for row in drawn[draw]:
             counts[draw, row] += 1.0
-    return counts
 
 
 def _block_sizes(n: int, draws: int) -> list[int]:
@@ -140,13 +149,12 @@ def bootstrap(
     tables = _check_tables(statistics, clusters)
     scored = {name: ~_without_score(table) for name, table in tables.items()}
     value_of = _nan_without_replies(value_of)
-    together = np.stack(
-        [
-            np.column_stack([np.where(scored[name][:, None], table, 0.0), scored[name]])
-            for name, table in tables.items()
-        ],
-        axis=1,
-    )
+    rows, columns = next(iter(tables.values())).shape
+    together = np.empty((rows, len(tables), columns + 1))
+    for s, (name, table) in enumerate(tables.items()):
+        together[:, s, :-1] = table
+        together[~scored[name], s, :-1] = 0.0
+        together[:, s, -1] = scored[name]
     units = _sum_by_cluster(together, clusters)  # (units, systems, columns and how many have a score)
     values = _scores(units.sum(axis=0), value_of)
     drawn = _values_of_draws(units, value_of, draws, seed)
@@ -181,8 +189,12 @@ def _values_of_draws(units: Floats, value_of: ValueOfSums, draws: int, seed: int
     if len(units) < 2:
         return np.empty((0, units.shape[1]))
     flat = units.reshape(len(units), -1)
-    blocks = (counts @ flat for counts in count_blocks(len(units), draws, seed))
-    return np.concatenate([_scores(sums.reshape(len(sums), *units.shape[1:]), value_of) for sums in blocks])
+    drawn, blocks = list[Floats](), count_blocks(len(units), draws, seed)
+    while (counts := next(blocks, None)) is not None:
+        sums = counts @ flat
+        del counts  # before the next block is there
+        drawn.append(_scores(sums.reshape(len(sums), *units.shape[1:]), value_of))
+    return np.concatenate(drawn)
 
 
 def _estimate(score: float, drawn: Floats, level: float) -> Estimate:

@@ -23,11 +23,12 @@ from refaug.evaluation.scoring.cases import (
     ReferencesDigest,
     evidence_of,
     is_thin,
+    other_golds,
     problem_of,
     require_sources,
 )
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
-from refaug.evaluation.scoring.evaluate import other_golds, signature_of
+from refaug.evaluation.scoring.evaluate import signature_of
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.reference_sets.set_scores import require_answerable

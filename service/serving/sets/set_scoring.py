@@ -199,7 +199,13 @@ def _warnings(
     weighted: Sequence[int] | None,
 ) -> Iterator[str]:
     """Yield the warnings of an evaluation; those of thin evidence for the items at the places `weighted`."""
-    yield from reply_warnings(resolved.replies, metrics)
+    listed = {system: [text for text in texts if text is not None] for system, texts in resolved.replies.items()}
+    yield from reply_warnings(
+        max(map(len, resolved.replies.values()), default=0),
+        {system: len(texts) for system, texts in listed.items()},
+        {system: sum(not text or text.isspace() for text in texts) for system, texts in listed.items()},
+        metrics,
+    )
     yield from blank_warning(held.facts.blank)
     yield from copy_warning(copies)
     yield from ignored_warning(held.facts.other_golds, metrics)

@@ -307,3 +307,10 @@ def test_draws_without_scored_replies_do_not_widen_the_interval() -> None:
     assert found["few"].score.undefined > 0
     assert found["few"].score.low is not None
     assert found["few"].score.low > 0.4
+
+
+@pytest.mark.parametrize(("n", "draws"), [(7, 30), (50_021, 12)])  # drawn all at once, and a few at a time
+def test_draws_are_those_of_one_generator_however_few_are_drawn_at_once(n: int, draws: int) -> None:
+    drawn = np.random.Generator(np.random.PCG64(5)).integers(0, n, size=(draws, n))
+    expected = np.stack([np.bincount(rows, minlength=n) for rows in drawn])
+    assert np.array_equal(resample_counts(n, draws, 5), expected)
