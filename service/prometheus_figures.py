@@ -265,6 +265,12 @@ class _SnapshotCollector(Collector):
                 for state, count in (("started", one.replicas), ("answering", one.alive))
             ),
         )
+        yield _gauge(
+            "refaug_shard_machines",
+            "Machines of the cluster with a process of a shard that answers.",
+            ("index", "shard"),
+            (((one.index, one.shard), one.machines) for one in self.snapshot.shards),
+        )
         has_database = self.snapshot.jobs is not None and self.snapshot.failing is not None
         yield _gauge("refaug_database_up", "1 if the database answers.", (), [((), int(has_database))])
         if self.snapshot.jobs is not None:

@@ -1,36 +1,37 @@
 """Objects of refaug that live in processes of a cluster and answer calls, each perhaps in several replicas.
 
 An actor whose process or machine dies is started again by Ray, on another machine if need be, and makes its object
-anew. Until then calls go to its other replicas. A call that takes far longer than those before is sent to another
-replica as well, and the first answer counts; so a call must be one that may run twice.
+anew. Until then calls go to its other replicas (`core.cluster.replicas`). Where that leaves two replicas on one
+machine, or one on a head without tasks, it is moved to a machine that has none of them.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
-from refaug.core.errors import RefaugError, Unavailable, Usage
+from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
+from refaug.core.errors import RefaugError, Unavailable
 
 _BYTES: Final = 1 << 20  # asked for, since an actor that asks for nothing is placed anywhere
 _AT_ONCE: Final = 8  # calls that one actor works on
 _PROBE_S: Final = 0.5  # between two questions whether an actor lives
 _NEXT_PROBE_S: Final = 3.0  # without an answer
-_LEAST_HEDGE_S: Final = 0.15
-_HEDGE_FACTOR: Final = 4.0  # times what the call was expected to take
-_MOST_HEDGE_S: Final = 0.5  # beyond what was expected
-_SHARES: Final = (0.5, 0.05)  # of a quicker and a slower call in the moving average of times: the first ones are slow
 _REOPEN_S: Final = 2.0  # before an object that could not be made is tried again
 _LEASE_S: Final = 60.0  # without any call
+_SPREAD_S: Final = 2.0  # between two looks whether replicas share a machine
+_SPREAD_AGAIN_S: Final = 30.0  # after one that could not be moved
 _TOUCH_S: Final = 5.0  # between two calls that say that an actor is still wanted
 
 
@@ -51,6 +52,7 @@ class ActorHost:
         self._failure: Failure | None = None
         self._again_at = 0.0
         self._calls, self._heard_at = 0, time.monotonic()
+        self._process = secrets.token_hex(8)
         self._counter = threading.Lock()
         threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True).start()
 
@@ -58,6 +60,12 @@ class ActorHost:
         """Say that the actor is still wanted, without opening its object."""
         with self._counter:
             self._heard_at = time.monotonic()
+
+    def look(self) -> tuple[str, str, Any]:
+        """Return which process this is, the machine that it runs on, and what the method `probe` returns."""
+        import ray  # noqa: PLC0415  a process of a cluster has it
+
+        return self._process, ray.get_runtime_context().get_node_id(), self.call("probe")
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method; an error of refaug's own, or of a file, is returned as a Failure."""
@@ -95,100 +103,6 @@ class ActorHost:
             return self._object
 
 
-@dataclass(eq=False)
-class Replica:
-    """One actor, and whether it answers."""
-
-    handle: Any
-    node: ClusterNode
-    is_alive: bool = True
-    probe: Any = None  # a question that is not answered yet
-    probed_at: float = 0.0
-    late_at: float | None = None  # since when a call waits for it that was sent to another replica, too
-    answered_at: float = field(default_factory=time.monotonic)
-
-    def note(self, name: str, why: str = "") -> None:
-        """Note that it answers, or why it does not; a change is logged."""
-        if self.is_alive == (not why):
-            return
-        self.is_alive = not why
-        if why:
-            log.warning("does not answer", extra={"actor": name, "machine": self.node.address, "why": why})
-        else:
-            log.info("answers again", extra={"actor": name, "machine": self.node.address})
-
-
-@dataclass(eq=False, kw_only=True)
-class Replicas:
-    """The actors that hold the same object; any of them answers."""
-
-    name: str
-    members: list[Replica]
-    seconds: float = 0.0  # moving average of a unit of work
-    next_place: int = field(default=0, repr=False)
-
-    def choose(self, tried: Sequence[Replica]) -> Replica | None:
-        """Return a replica that lives and was not tried, in turn; one that has let a call wait comes after the others.
-
-        A search asks several times, and would otherwise wait anew with each question for a machine that is gone.
-        """
-        count = len(self.members)
-        in_turn = [(self.next_place + step) % count for step in range(1, count + 1)]
-        able = [at for at in in_turn if self.members[at].is_alive and self.members[at] not in tried]
-        if not able:
-            return None
-        self.next_place = next((at for at in able if self.members[at].late_at is None), able[0])
-        return self.members[self.next_place]
-
-    @property
-    def alive(self) -> int:
-        """The number of replicas that answer."""
-        return sum(member.is_alive for member in self.members)
-
-    def hedge_s(self, work: int) -> float:
-        """Return how long a call may take before another replica is asked, too."""
-        expected = self.seconds * work
-        return max(_LEAST_HEDGE_S, min(_HEDGE_FACTOR * expected, expected + _MOST_HEDGE_S))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedReplicas:
-    """Replicas of one process as others of the cluster get them; they end with that process."""
-
-    name: str
-    handles: tuple[Any, ...]
-    nodes: tuple[ClusterNode, ...]
-
-    @classmethod
-    def of(cls, replicas: Replicas) -> SharedReplicas:
-        """Take replicas apart."""
-        members = replicas.members
-        return cls(
-            name=replicas.name,
-            handles=tuple(member.handle for member in members),
-            nodes=tuple(member.node for member in members),
-        )
-
-    def opened(self) -> Replicas:
-        """Return them for calls of this process."""
-        members = [Replica(handle, node) for handle, node in zip(self.handles, self.nodes, strict=True)]
-        return Replicas(name=self.name, members=members)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActorCall:
-    """A call of one of several objects: which, the method, and its arguments, values or references of Ray."""
-
-    replicas: Replicas
-    method: str
-    arguments: tuple[Any, ...]
-    work: int = 1  # how many units of work it is, by which its time is expected
-
-
-class NoReplica(Unavailable):
-    """No replica of an object answers now."""
-
-
 Observer = Callable[[str, str, float], None]  # name of the object, outcome, seconds
 
 
@@ -205,8 +119,9 @@ class Actors:
         self._host = cluster.ray.remote(ActorHost)
         self._started, self._watched = list[Replicas](), list[Replicas]()
         self._touched_at = 0.0
+        self._moved = list[tuple[float, Replica]]()  # when, and the one that was left
         self._is_over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads = list[threading.Thread]()
         self._lock = threading.Lock()
 
     def start(
@@ -221,8 +136,7 @@ class Actors:
         """Start a replica on each of these machines; one that dies is started again there or elsewhere."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
-        members = []
-        for node in nodes:
+        def start_on(node: ClusterNode) -> Replica:
             host = self._host.options(
                 num_cpus=0,
                 memory=_BYTES,
@@ -231,9 +145,10 @@ class Actors:
                 max_concurrency=_AT_ONCE,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=True),
             )
-            handle = host.remote(name_of(factory), dict(arguments), *(() if shared is None else (shared,)))
-            members.append(Replica(handle, node))
-        replicas = Replicas(name=name, members=members)
+            further = () if shared is None else (shared,)
+            return Replica(host.remote(name_of(factory), dict(arguments), *further), node)
+
+        replicas = Replicas(name=name, members=[start_on(node) for node in nodes], start_on=start_on)
         with self._lock:
             self._started.append(replicas)
             self._start_watching()
@@ -246,9 +161,10 @@ class Actors:
             self._start_watching()
 
     def _start_watching(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._probe_all, name="replicas", daemon=True)
-            self._thread.start()
+        if not self._threads:
+            for name, target in (("replicas", self._probe_all), ("spread", self._spread_all)):
+                self._threads.append(threading.Thread(target=target, name=name, daemon=True))
+                self._threads[-1].start()
 
     def end(self, replicas: Sequence[Replicas]) -> None:
         """End the processes of these."""
@@ -263,8 +179,9 @@ class Actors:
     def close(self) -> None:
         """Ask none any more."""
         self._is_over.set()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
+        self._end_moved(0.0)
 
     # Calls
 
@@ -279,7 +196,7 @@ class Actors:
         Errors of refaug's own are raised.
         """
         begun = time.monotonic()
-        running = [_RunningCall(call, self._submit) for call in calls]
+        running = [RunningCall(call, self._submit) for call in calls]
         references = [call.references[0] for call in running if call.references]
         if len(references) == len(calls) and calls:
             patience = min(self._timeout_s, max(call.replicas.hedge_s(call.work) for call in calls))
@@ -299,12 +216,12 @@ class Actors:
     def _submit(self, call: ActorCall, member: Replica) -> Any:
         return member.handle.call.remote(call.method, *call.arguments)
 
-    def _call_patiently(self, running: Sequence[_RunningCall], begun: float) -> list[Any]:
+    def _call_patiently(self, running: Sequence[RunningCall], begun: float) -> list[Any]:
         """Wait for each call, and send those that fail or take long to further replicas."""
         while True:
             waiting = {reference: call for call in running if not call.is_over for reference in call.references}
             if not waiting:
-                return [_answer_of(call) for call in running]
+                return [answer_of(call) for call in running]
             ready, _ = self._ray.wait(
                 list(waiting), timeout=min(call.patience_s for call in running if not call.is_over)
             )
@@ -319,7 +236,7 @@ class Actors:
                 elif not call.references or not call.patience_s:
                     call.send()
 
-    def _take(self, call: _RunningCall, reference: Any, begun: float) -> None:
+    def _take(self, call: RunningCall, reference: Any, begun: float) -> None:
         if call.is_over:
             return
         try:
@@ -331,7 +248,7 @@ class Actors:
                 remedy="the logs of Ray on that machine have more; please report it",
             )
         except self._ray.exceptions.RayError as error:
-            call.refuse(reference, f"its process has ended ({_why(error)})")
+            call.refuse(reference, f"its process has ended ({reason_of(error)})")
         else:
             call.accept(reference, answer, time.monotonic() - begun)
 
@@ -355,15 +272,15 @@ class Actors:
         while not self._is_over.wait(_PROBE_S):
             self._touch_all()
             with self._lock:
-                members = [(replicas.name, member) for replicas in self._watched for member in replicas.members]
-            for name, member in members:
+                members = [(replicas, member) for replicas in self._watched for member in replicas.members]
+            for replicas, member in members:
                 try:
-                    self._probe(name, member)
+                    self._probe(replicas.name, member, tuple(replicas.samples.values()))
                 except Exception as error:  # noqa: BLE001  also those of a cluster whose head is gone
                     if self._is_over.is_set():
                         return
                     member.probe = None
-                    member.note(name, _why(error))
+                    member.note(replicas.name, reason_of(error))
 
     def _touch_all(self) -> None:
         """Tell all actors that they are wanted, also those that still open what they hold."""
@@ -372,13 +289,14 @@ class Actors:
         self._touched_at = time.monotonic()
         with self._lock:
             members = [member for replicas in self._started for member in replicas.members]
+            members += [member for _, member in self._moved]
         for member in members:
             try:
                 member.handle.touch.remote()
             except Exception:  # noqa: BLE001  of a cluster whose head is gone: the probe says so
                 return
 
-    def _probe(self, name: str, member: Replica) -> None:
+    def _probe(self, name: str, member: Replica, samples: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
         """Take the answer to the last question, if there is one, and ask again."""
         if member.probe is not None:
             ready, _ = self._ray.wait([member.probe], timeout=0)
@@ -390,86 +308,92 @@ class Actors:
                     return
                 # a question that was on its way when a machine went may stay so for ever
             else:
-                answer = self._ray.get(member.probe)
+                process, member.node_id, answer = self._ray.get(member.probe)
                 member.answered_at = time.monotonic()
-                if member.late_at is not None and member.probed_at > member.late_at:
+                if process != member.process:
+                    self._practise(member, process, samples)
+                if member.practice:
+                    _, member.practice = self._ray.wait(member.practice, num_returns=len(member.practice), timeout=0)
+                elif member.late_at is not None and member.probed_at > member.late_at:
                     member.late_at = None
                 member.note(name, answer.message if isinstance(answer, Failure) else "")
-        member.probe, member.probed_at = member.handle.call.remote("probe"), time.monotonic()
+        member.probe, member.probed_at = member.handle.look.remote(), time.monotonic()
 
+    def _practise(self, member: Replica, process: str, samples: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+        """Ask a new process what others were asked, whatever it answers; until then it is asked after the others."""
+        member.process, member.late_at = process, time.monotonic()
+        member.practice = [member.handle.call.remote(method, *arguments) for method, arguments in samples]
 
-class _RunningCall:
-    """A call on its way, at one replica or several."""
+    # Spreading
 
-    def __init__(self, call: ActorCall, submit: Callable[[ActorCall, Replica], Any]) -> None:
-        self.call, self._submit = call, submit
-        self.references_of = dict[Any, Replica]()
-        self._waited_s = dict[Any, float]()  # before the call was sent to a replica
-        self._tried, self._why = list[Replica](), ""
-        self.is_over, self.begun = False, time.monotonic()
-        self.sent_at = self.begun
-        self.outcome, self.seconds = "failed", 0.0
-        self.answer: Any = None
-        self.send()
+    def _spread_all(self) -> None:
+        again_at = 0.0
+        while not self._is_over.wait(_SPREAD_S):
+            self._end_moved(time.monotonic() - self._timeout_s)
+            with self._lock:
+                started = [replicas for replicas in self._started if replicas in self._watched]
+            nodes = cache(self._cluster.nodes)
+            for replicas in started if time.monotonic() >= again_at else ():
+                try:
+                    self._spread(replicas, started, nodes)
+                except Exception:  # also those of a cluster whose head is gone
+                    log.info("a replica is not moved", extra={"actor": replicas.name}, exc_info=True)
+                    again_at = time.monotonic() + _SPREAD_AGAIN_S
 
-    @property
-    def references(self) -> list[Any]:
-        return list(self.references_of)
+    def _spread(
+        self, replicas: Replicas, started: Sequence[Replicas], nodes_now: Callable[[], list[ClusterNode]]
+    ) -> None:
+        """Move a replica that shares its machine with another one, or that Ray has started on a head without tasks.
 
-    @property
-    def patience_s(self) -> float:
-        """How long from now it may take before another replica is asked, too."""
-        return max(0.0, self.sent_at + self.call.replicas.hedge_s(self.call.work) - time.monotonic())
-
-    def send(self) -> None:
-        """Send the call to a replica that was not tried; without any it fails, unless one still works on it."""
-        self.sent_at = time.monotonic()
-        member = self.call.replicas.choose(self._tried)
-        if member is not None:
-            for waiting in self.references_of.values():
-                waiting.late_at = self.sent_at
-            self._tried.append(member)
-            reference = self._submit(self.call, member)
-            self.references_of[reference], self._waited_s[reference] = member, self.sent_at - self.begun
-        elif not self.references_of:
-            self.fail(f"{self.call.replicas.name} has no process that answers")
-
-    def accept(self, reference: Any, answer: Any, seconds: float) -> None:
-        """Take an answer; a replica that cannot open what it holds is as good as none."""
-        if isinstance(answer, Failure) and answer.kind != Usage.__name__:
-            self.refuse(reference, answer.message)
+        The new process is there, and has practised, before calls go to it; raise where it cannot open its object.
+        """
+        processes = tuple(member.process for member in replicas.members if member.is_ready)
+        if processes == replicas.settled or len(processes) < len(replicas.members) or not all(processes):
             return
-        self.references_of[reference].late_at = None
-        self.is_over, self.answer, self.seconds = True, answer, seconds
-        self.outcome = "answered" if len(self._tried) == 1 else "hedged"
-        _note_time(self.call, max(0.0, seconds - self._waited_s[reference]))
+        nodes = nodes_now()
+        second = replicas.misplaced({node.id for node in nodes})
+        if second is None or replicas.start_on is None or replicas.is_shared:
+            replicas.settled = processes
+            return
+        free = [node for node in nodes if node.id not in replicas.machines]
+        if not free:
+            return
+        count = Counter(member.node_id for others in started for member in others.members)
+        moved, is_taken = replicas.start_on(min(free, key=lambda node: count[node.id])), False
+        try:
+            opening = moved.handle.look.remote()
+            if not self._wait_for([opening]):
+                return
+            process, moved.node_id, answer = self._ray.get(opening)
+            if isinstance(answer, Failure):
+                answer.raise_again()
+            self._practise(moved, process, tuple(replicas.samples.values()))
+            if moved.node_id in replicas.machines:
+                raise Unavailable(f"{moved.node.address} did not take it", remedy="ray status on the head says why")
+            if not self._wait_for(moved.practice):
+                return
+            moved.practice, moved.late_at = [], None
+            with self._lock:
+                is_taken = replicas in self._started and second in replicas.members and not replicas.is_shared
+                if is_taken:
+                    replicas.members[replicas.members.index(second)] = moved
+                    self._moved.append((time.monotonic(), second))
+            log.info("moved", extra={"actor": replicas.name, "machine": moved.node.address})
+        finally:
+            if not is_taken:
+                self._ray.kill(moved.handle)
 
-    def refuse(self, reference: Any, why: str) -> None:
-        """Leave a replica that did not answer out, and send the call to another one."""
-        self.references_of.pop(reference).note(self.call.replicas.name, why)
-        self._why = why
-        if not self.references_of:
-            self.send()
+    def _wait_for(self, references: list[Any]) -> bool:
+        """Wait until all of these are answered; return False where these actors are to end before."""
+        while references and not self._is_over.is_set():
+            _, references = self._ray.wait(references, num_returns=len(references), timeout=_PROBE_S)
+        return not references
 
-    def fail(self, why: str) -> None:
-        """End the call without an answer."""
-        why = f"{why}: {self._why}" if self._why else why
-        self.is_over, self.answer = True, NoReplica(why, remedy="Ray starts it again: ask again in some seconds")
-
-
-def _answer_of(call: _RunningCall) -> Any:
-    if isinstance(call.answer, Failure):
-        call.answer.raise_again()
-    if isinstance(call.answer, RefaugError) and not isinstance(call.answer, NoReplica):
-        raise call.answer
-    return call.answer
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
-def _note_time(call: ActorCall, seconds: float) -> None:
-    of_unit, replicas = seconds / max(1, call.work), call.replicas
-    share = _SHARES[of_unit > replicas.seconds] if replicas.seconds else 1.0
-    replicas.seconds += share * (of_unit - replicas.seconds)
+    def _end_moved(self, before: float) -> None:
+        """End the processes that were left before this time, when no call is on its way to them any more."""
+        with self._lock:
+            ended = [member for at, member in self._moved if at <= before or self._is_over.is_set()]
+            self._moved = [(at, member) for at, member in self._moved if member not in ended]
+        for member in ended:
+            with suppress(self._ray.exceptions.RayError, ValueError):
+                self._ray.kill(member.handle)

@@ -143,10 +143,23 @@ def restore(victim, machines):
 
 
 def is_whole(service):
+    """Whether all web processes are there, and all replicas of their shards answer, on different machines."""
     return (
-        len(processes_of_shards()) == SHARDS * service.copies**2  # of each web process
-        and len(service.children()["web"]) == service.copies
+        len(service.children()["web"]) == service.copies
+        and len(processes_of_shards()) == SHARDS * service.copies**2
+        and all(are_spread(service) for _ in range(4 * service.copies))
     )
+
+
+def are_spread(service):
+    """Whether one of the web processes says so of its shards."""
+    try:
+        with httpx2.Client(base_url=service.client.base_url, timeout=60) as client:  # a new connection, to any of them
+            figures = client.get("/metrics").text
+    except httpx2.TransportError:
+        return False
+    machines = [line.split()[-1] for line in figures.splitlines() if line.startswith("refaug_shard_machines{")]
+    return machines == [f"{service.copies}.0"] * SHARDS
 
 
 def write(figures):

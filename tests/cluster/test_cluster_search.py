@@ -171,6 +171,27 @@ def test_shards_of_a_machine_that_goes_open_elsewhere(hosts, machines, places, c
             add_machine(machines)
 
 
+@pytest.mark.slow
+def test_replicas_have_different_machines_again_after_one_was_lost(joined, machines, places, chat, log):
+    hosts, how = ShardHosts(joined, replicas=2, timeout_s=30.0, store=None), SearchSettings()
+    expected = answers(chat, log[1], how)
+    try:
+        with ReferenceIndex.open_on(places, "chat", hosts) as spread:
+            for gone in tuple(machines.worker_nodes):
+                machines.remove_node(gone, allow_graceful=False)
+                try:
+                    assert answers(spread, log[1], how) == expected  # of the replicas on the other machine
+                finally:
+                    add_machine(machines)
+                there = {machine.node_id for machine in machines.worker_nodes}
+                until(lambda there=there: all(shard.replicas.machines == there for shard in spread.fleet.shards))
+                assert [(state.alive, state.machines) for state in hosts.states()] == [(2, 2)] * 3
+                assert answers(spread, log[1], how) == expected
+            until(lambda: len(processes_of_shards()) == 6, processes_of_shards)  # those that were left have ended
+    finally:
+        hosts.close()
+
+
 def damage(path):
     """Write other bytes in place, into the copy alone."""
     with path.open("r+b") as file:

@@ -95,6 +95,7 @@ def test_references_over_http_are_those_of_one_process(service, places, log):
         assert (
             f'refaug_shard_replicas{{index="{version}",shard="{shard}",state="answering"}} 1.0' in figures.splitlines()
         )
+        assert f'refaug_shard_machines{{index="{version}",shard="{shard}"}} 1.0' in figures.splitlines()
         assert f'refaug_shard_calls_total{{outcome="answered",shard="shard {shard} of chat"}}' in figures
 
 

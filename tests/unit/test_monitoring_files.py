@@ -73,8 +73,8 @@ def test_texts_of_alerts_use_labels_of_their_figures() -> None:
 
 
 def test_the_alert_on_a_silent_shard_is_about_a_figure_of_each_shard(tmp_path: Path) -> None:
-    shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1)]
-    shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0)]
+    shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1, machines=1)]
+    shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0, machines=0)]
     snapshot = figures.ServiceSnapshot(
         home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, failing={}, shards=shards
     )

@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 
 from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
-from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Observer, Replicas, SharedReplicas
+from refaug.core.cluster.actors import Actors, Observer
 from refaug.core.cluster.connection import Cluster, ClusterNode
+from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
 from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import TestPair
@@ -55,12 +56,13 @@ class ShardSource:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardState:
-    """How a shard is: the number of its processes, and of those that answer."""
+    """How a shard is: the number of its processes, of those that answer, and of the machines that have one of these."""
 
     index: str
     shard: str
     replicas: int
     alive: int
+    machines: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +272,7 @@ class ShardFleet(OpenShards):
                 shard=shard.name,
                 replicas=len(shard.replicas.members),
                 alive=shard.replicas.alive,
+                machines=len(shard.replicas.machines),
             )
             for shard in self.shards
         ]

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from refaug.core.cluster.actors import ActorCall, Actors, NoReplica, Replicas
+from refaug.core.cluster.actors import Actors
+from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
@@ -320,6 +321,7 @@ class RemoteSegments:
                 method="answer",
                 arguments=(self._question(method, numbers, places, arguments(places)), *terms),
                 work=max(1, work),
+                kind=f"{method} {self._terms.settings.mode}" if work <= FEW else "",
             )
             for shard, places in of_shard.items()
         ]

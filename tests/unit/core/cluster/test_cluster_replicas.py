@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refaug.core.cluster.actors import Replica, Replicas
 from refaug.core.cluster.connection import ClusterNode
+from refaug.core.cluster.replicas import Replica, Replicas
 
 
 @pytest.fixture
@@ -33,3 +33,25 @@ def test_a_replica_that_let_a_call_wait_is_asked_after_the_others(members):
     assert {id(replicas.choose(())) for _ in range(2)} == {id(first), id(second)}
     second.late_at = None
     assert [replicas.choose(()) for _ in range(2)] == [second, second]
+
+
+def test_a_replica_that_shares_a_machine_or_has_a_strange_one_is_misplaced(members):
+    first, second, third = members
+    replicas = Replicas(name="shard 0", members=members)
+    first.node_id, second.node_id, third.node_id = "a", "b", "c"
+    assert replicas.misplaced({"a", "b", "c", "d"}) is None
+    assert replicas.misplaced({"a", "c"}) is second
+    third.node_id = "a"
+    assert replicas.misplaced({"a", "b", "c"}) is third
+    assert replicas.machines == {"a", "b"}
+
+
+def test_a_replica_counts_when_it_has_answered_what_it_practises_on(members):
+    replicas = Replicas(name="shard 0", members=members)
+    members[0].node_id, members[1].node_id = "a", "b"
+    members[0].practice = ["a call"]
+    members[2].note("shard 0", "its process has ended")
+    assert (replicas.alive, replicas.machines) == (1, {"b"})
+    members[0].practice = []
+    members[2].note("shard 0")
+    assert (replicas.alive, replicas.machines) == (3, {"a", "b"})
