@@ -21,6 +21,7 @@ from refaug.core.version import VERSION
 
 FORMAT_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
+PACKAGES: Final = ("pyarrow", "duckdb", "orjson", "xxhash", "regex")  # that can change a log's content
 _PART: Final = re.compile(r"part-(\d{5,})(?:\.r(\d+))?\.parquet")
 
 
@@ -165,7 +166,7 @@ def software() -> dict[str, str]:
     return {
         "refaug": VERSION,
         "python": sys.version.split()[0],
-        **{package: version(package) for package in ("pyarrow", "duckdb", "orjson", "xxhash", "regex")},
+        **{package: version(package) for package in PACKAGES},
     }
 
 

@@ -50,7 +50,7 @@ def refs_command(
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,
-        open_references(context.obj, index, rater, settings, threads, on) as source,
+        open_references(context.obj, index, rater, settings, threads, progress, on) as source,
     ):
         provenance = source.provenance.line
         for augmented in source.augment(ItemInputs(items=items, table=table).within_stage(progress), progress):

@@ -142,7 +142,9 @@ def _freeze(
                 notes[augmented.note] += 1
             yield augmented if isinstance(augmented, BadItem) else augmented.item
 
-    with open_references(home, tools.index, tools.rater, tools.settings, tools.threads, tools.on) as references:
+    with open_references(
+        home, tools.index, tools.rater, tools.settings, tools.threads, progress, tools.on
+    ) as references:
         making = SetDescription(
             purpose=purpose,
             provenance=references.provenance.settings,

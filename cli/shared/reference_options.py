@@ -180,7 +180,7 @@ def augment_sets(
     from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
-    with open_references(settings, index, rater, augment_settings, threads, on) as source:
+    with open_references(settings, index, rater, augment_settings, threads, progress, on) as source:
         line, indexed = source.provenance.line, {"index": source.provenance.settings["index"].partition("#")[0]}
         augmented = {
             name: [

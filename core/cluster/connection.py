@@ -217,17 +217,39 @@ class Cluster:
                 "--object-store-memory; the same command goes on from finished stages",
             ) from error
 
-    def on_every_node(self, function: Callable[..., Any], **arguments: Any) -> list[tuple[ClusterNode, Any]]:
-        """Call a function once on every machine; one that goes meanwhile is left out."""
-        calls = [(node, self._submit(function, arguments, 1, node=node)) for node in self.nodes()]
-        results = list[tuple[ClusterNode, Any]]()
-        for node, reference in calls:
-            try:
-                results.append((node, self._result(function, reference)))
-            except Unavailable:
-                if any(there.id == node.id for there in self.nodes()) and not self._is_gone(reference):
-                    raise
-        return results
+    def on_every_node(
+        self, function: Callable[..., Any], *, look: Callable[[], None] = lambda: None, **arguments: Any
+    ) -> Generator[tuple[ClusterNode, Any]]:
+        """Call a function once on every machine, however busy it is; yield machine and result as they come.
+
+        A machine that goes meanwhile is left out. `look` is called every few seconds, and ends all of it by an error;
+        so does silence of a machine.
+        """
+        running = {self._submit(function, arguments, 0, node=node): node for node in self.nodes()}
+        answered_at = time.monotonic()
+        try:
+            while running:
+                done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
+                look()
+                for reference in done:
+                    node, answered_at = running.pop(reference), time.monotonic()
+                    try:
+                        answer = self._result(function, reference)
+                    except Unavailable:
+                        if any(alive.id == node.id for alive in self.nodes()) and not self._is_gone(reference):
+                            raise
+                    else:
+                        yield node, answer
+                if running and time.monotonic() - answered_at > _PATIENCE_S:
+                    silent = ", ".join(node.address for node in running.values())
+                    raise Unavailable(
+                        f"no answer for {_PATIENCE_S:.0f} s from {silent} of the cluster at {self.address}",
+                        remedy="see whether that machine starts processes and reads REFAUG_HOME, or stop Ray there",
+                    )
+        finally:
+            for reference in running:
+                with suppress(self.ray.exceptions.RayError):
+                    self.ray.cancel(reference, force=True)
 
     def _is_gone(self, reference: Any) -> bool:
         """Whether a call had no result because its machine is gone, which the list of machines may say later."""
@@ -303,10 +325,6 @@ class Cluster:
         """Whether there is a machine on which one of these calls fits."""
         sizes, nodes = {(task.threads, task.memory) for task in calls}, self.nodes()
         return any(node.has(*size) for node in nodes for size in sizes)
-
-    def one(self, function: Callable[..., Any], *, threads: int = 1, **arguments: Any) -> Any:
-        """Call a function once on the cluster."""
-        return next(result for _, result in self.run(function, [arguments], threads=threads))
 
     def _submit(
         self,

@@ -105,7 +105,13 @@ class LocalReferences:
 
 @contextmanager
 def open_references(
-    home: Settings, index: str, rater: str | None, settings: AugmentSettings, threads: int | None, on: str | None = None
+    home: Settings,
+    index: str,
+    rater: str | None,
+    settings: AugmentSettings,
+    threads: int | None,
+    progress: Progress,
+    on: str | None = None,
 ) -> Iterator[ReferenceSource]:
     """Open index and rater, in this process or, with the address of a cluster, there."""
     if on is None:
@@ -116,7 +122,10 @@ def open_references(
     from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
     from refaug.evaluation.metric_setup.on_cluster.references import cluster_references  # noqa: PLC0415  torch
 
-    with connect(on) as cluster, cluster_references(cluster, home, index, rater, settings, threads) as references:
+    with (
+        connect(on) as cluster,
+        cluster_references(cluster, home, index, rater, settings, threads, progress) as references,
+    ):
         yield references
 
 
@@ -140,7 +149,7 @@ def find_references(
     cluster if `on` is the address of one.
     """
     with ExitStack() as stack:
-        source = _opened_source(stack, home, index, rater, settings, threads, opener, on)
+        source = _opened_source(stack, home, index, rater, settings, threads, progress, opener, on)
         return list(_items_with_references(source, items, progress, with_origins=with_origins)), source.provenance
 
 
@@ -163,7 +172,7 @@ def referenced_items(
     scores goes on from there.
     """
     with ExitStack() as stack:
-        source = _opened_source(stack, home, index, rater, settings, threads, None, on)
+        source = _opened_source(stack, home, index, rater, settings, threads, progress, None, on)
         provenance = source.provenance
         found = _items_with_references(source, items, progress, with_origins=with_origins)
         collection = ItemCollection.read(found, home.cache)
@@ -179,12 +188,13 @@ def _opened_source(
     rater: str | None,
     settings: AugmentSettings,
     threads: int | None,
+    progress: Progress,
     opener: IndexOpener | None,
     on: str | None,
 ) -> ReferenceSource:
     """Return index and rater, open as long as the stack."""
     if opener is None:
-        return stack.enter_context(open_references(home, index, rater, settings, threads, on))
+        return stack.enter_context(open_references(home, index, rater, settings, threads, progress, on))
     opened, weigher = stack.enter_context(opener(index, rater, settings))
     return LocalReferences(index=opened, rater=weigher, settings=settings)
 

@@ -138,7 +138,7 @@ def train_on(
     `member` makes the task in each process from `arguments`. Where a process or a machine dies, all of them begin
     again at the last checkpoint.
     """
-    require_alike(cluster, folder, _PACKAGES)
+    require_alike(cluster, folder, _PACKAGES, progress)
     for attempt in range(_RETRIES + 1):
         try:
             with _group(cluster, member, arguments, config, folder, patient=attempt > 0) as group:

@@ -10,6 +10,7 @@ import pytest
 from cluster_builds import processes_titled, small_home
 from cluster_ingests import Steps
 
+from refaug.core.cluster import alike
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
@@ -80,7 +81,7 @@ def test_any_number_of_tasks_counts_the_bytes_of_one_machine(cluster, places, ex
     monkeypatch.setattr(counting, "_BYTES_AN_ENTRY", 100)  # ranges of 655 entries
     steps = Steps()
     assert counted(places, f"of-{rows}", cluster, steps) == expected
-    assert steps.stages[:3] == ["counting words", "co-occurrences", "adding up co-occurrences"]
+    assert steps.stages[:4] == ["checking machines", "counting words", "co-occurrences", "adding up co-occurrences"]
     assert len(expected[0]["values.npy"]) > 4 * 655 * 3
     assert not list(places.cache.glob(f"vectors-of-{rows}-*"))
 
@@ -118,6 +119,6 @@ def test_killed_and_stopped_counts_go_on(cluster, places, expected, monkeypatch)
 
 @pytest.mark.slow
 def test_a_machine_with_other_software_is_named(cluster, places, monkeypatch):
-    monkeypatch.setattr(counting, "software", lambda: {"numpy": "1.0"})
+    monkeypatch.setattr(alike, "versions_of", lambda _: {"numpy": "1.0"})
     with pytest.raises(Conflict, match=r"other versions: numpy \d.* in place of 1\.0"):
         counted(places, "other", cluster)

@@ -17,6 +17,7 @@ from cluster_ingests import Files, Steps, command_of, content_of, first_lines
 from cluster_machines import add_machine, machine_with_its_own_disk
 from integration.reference import dialogue_log, join, message, stored
 
+from refaug.core.cluster import alike
 from refaug.core.errors import BadInput, Conflict, Interrupted, NoSource, TooManyBadRows
 from refaug.core.progress import Silent
 from refaug.logs import part_files
@@ -84,6 +85,7 @@ def test_a_cluster_makes_the_log_that_one_machine_makes(cluster, files, tmp_path
     assert len(report["problems"]) >= 2
     assert len([name for name in expected.files if name.startswith("part-")]) > 5
     assert steps.stages == [
+        "checking machines",
         "fingerprints",
         "reading",
         "linking messages",
@@ -224,18 +226,16 @@ def test_a_machine_that_does_not_see_a_source_is_named(cluster, machines, tmp_pa
 
 
 def test_a_source_that_a_task_cannot_read_is_named_with_the_machine(cluster, tmp_path):
-    with pytest.raises(
-        NoSource, match=r"^gone\.jsonl: No such file or directory, on the machine \S+ of the cluster \("
-    ):
-        cluster.one(
-            cluster_tasks.examine, path=tmp_path / "gone.jsonl", name="gone.jsonl", encoding="auto", block_bytes=3_000
-        )
+    source = {"path": tmp_path / "gone.jsonl", "name": "gone.jsonl", "encoding": "auto", "block_bytes": 3_000}
+    words = r"^gone\.jsonl: No such file or directory, on the machine \S+ of the cluster \("
+    with pytest.raises(NoSource, match=words):
+        list(cluster.run(cluster_tasks.examine, [source]))
 
 
 def test_a_machine_with_other_software_is_named(cluster, tmp_path, monkeypatch):
     source = tmp_path / "log.jsonl"
     source.write_bytes(dialogue_log(1, 5)[0])
-    monkeypatch.setattr(ingest_cluster, "software", lambda: {"duckdb": "1.0"})
+    monkeypatch.setattr(alike, "versions_of", lambda _: {"duckdb": "1.0"})
     with pytest.raises(Conflict, match=r"other versions: duckdb \d.* in place of 1\.0"):
         ingest(IngestOrder(sources=(str(source),), log="chat"), tmp_path / "logs", Silent(), cluster=cluster)
     assert not list((tmp_path / "logs" / "chat").glob("*.aside"))

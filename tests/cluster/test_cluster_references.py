@@ -90,7 +90,7 @@ class AfterFirst(Silent):
 
 
 def found_on(cluster, home, items, progress):
-    with cluster_references(cluster, home, "chat", "tiny", RATED, 1) as references:
+    with cluster_references(cluster, home, "chat", "tiny", RATED, 1, progress) as references:
         return list(references.augment(read_items(items), progress))
 
 

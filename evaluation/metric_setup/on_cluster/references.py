@@ -59,6 +59,7 @@ def cluster_references(
     rater: str | None,
     settings: AugmentSettings,
     threads: int | None,
+    progress: Progress,
 ) -> Iterator[ClusterReferences]:
     """Open an index and a rater on a cluster; what is finished is removed when the block ends without an error."""
     home = Settings(home=home.home.resolve(), quiet=home.quiet)
@@ -69,7 +70,7 @@ def cluster_references(
     places = places_of(home)
     make_folder(places.cache)
     _remove_old(places.cache)
-    require_alike(cluster, places.cache, PACKAGES)
+    require_alike(cluster, places.cache, PACKAGES, progress)
     name, version = places.indexes.resolve(index)
     shards = len(IndexManifest.read(places.indexes.folder(name, version)).main_segments)
     replicas = max(1, len(cluster.nodes()) // shards)

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
+from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.connection import Cluster, TaskCall
-from refaug.core.errors import Conflict, Usage
-from refaug.core.files import make_folder, remove_tree, unique_suffix
+from refaug.core.errors import Usage
+from refaug.core.files import remove_tree
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
@@ -47,7 +48,7 @@ from refaug.indexer.building.sharding import (
 )
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.installed_software import software
+from refaug.indexer.installed_software import PACKAGES, software
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.search.segments import EXTRA_WORDS
 
@@ -150,7 +151,7 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
         )
     cluster.require_room(order.threads, PROCESS + order.memory)
     scratch = scratch_of(places.cache, work.stages)
-    _require_alike(cluster, scratch)
+    require_alike(cluster, scratch, PACKAGES, work.progress)
     build = ClusterBuild(
         places=places,
         order=order,
@@ -161,27 +162,6 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
     )
     yield ClusterStages(cluster, build, work.stages, work.progress)
     remove_tree(scratch)
-
-
-def _require_alike(cluster: Cluster, scratch: Path) -> None:
-    """Refuse a cluster with a machine that does not see the home, or has other software."""
-    make_folder(scratch)
-    mark = scratch / f"seen-{unique_suffix()}"
-    mark.touch()
-    here = software()
-    for node, seen in cluster.on_every_node(tasks.look, mark=mark):
-        if not seen.has_folder:
-            raise Conflict(
-                f"the machine {node.address} of the cluster does not see {scratch.parent}",
-                remedy="mount REFAUG_HOME under the same path on all machines",
-            )
-        if seen.software != here:
-            raise Conflict(
-                f"the machine {node.address} of the cluster has other versions: "
-                f"{tasks.difference(here, seen.software)}",
-                remedy="install the versions of requirements.lock on all machines",
-            )
-    mark.unlink()
 
 
 def make_shards_on(runner: ClusterStages, build: SegmentWork, shards: int) -> list[SegmentInfo]:

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.artefacts.manifests import describe_files
-from refaug.core.errors import Conflict, NotFound, SourceChanged
+from refaug.core.cluster.alike import require_versions
+from refaug.core.cluster.calls import machine_name
+from refaug.core.errors import NotFound, SourceChanged
 from refaug.core.files import make_folder, remove_tree, sync_file, unique_suffix
 from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Silent
@@ -92,19 +94,6 @@ class LogPiece:
         return Path("grouped") / self.log / f"{self.part.sha256[:16]}-{self.number}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What a machine has of what a build needs."""
-
-    software: Mapping[str, str]
-    has_folder: bool
-
-
-def look(mark: Path) -> Seen:
-    """Say what this machine has installed, and whether it sees a file that the build has written."""
-    return Seen(software=software(), has_folder=mark.is_file())
-
-
 @contextmanager
 def _opened(build: ClusterBuild) -> Iterator[Material]:
     """Open the inputs as they were when the build began, on a machine like the one where it did."""
@@ -112,8 +101,7 @@ def _opened(build: ClusterBuild) -> Iterator[Material]:
         raise NotFound(
             f"this machine of the cluster does not see {build.folder}", remedy="mount REFAUG_HOME on all machines"
         )
-    if (here := software()) != build.software:
-        raise Conflict(f"a machine of the cluster has other versions: {difference(build.software, here)}")
+    require_versions(build.software, software(), machine_name())
     with open_material(build.places, build.order) as material:
         if material.fingerprint() != build.fingerprint:
             raise SourceChanged(
@@ -121,15 +109,6 @@ def _opened(build: ClusterBuild) -> Iterator[Material]:
                 remedy="run the same command again: it builds from them as they are now",
             )
         yield material
-
-
-def difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """Return in words which versions differ."""
-    return ", ".join(
-        f"{name} {found.get(name, 'missing')} in place of {version}"
-        for name, version in expected.items()
-        if found.get(name) != version
-    )
 
 
 def _work(build: ClusterBuild, material: Material, folder: Path) -> SegmentWork:

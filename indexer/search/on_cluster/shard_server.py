@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.manifests import NamedFile
+from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.messages import Messages
-from refaug.core.errors import Conflict, Unavailable, Usage
+from refaug.core.errors import Unavailable, Usage
 from refaug.core.kernels import frozen
 from refaug.core.records import TestPair
 from refaug.indexer.bm25.index import Bm25Queries
@@ -168,7 +169,7 @@ class ShardServer:
         expected: Mapping[str, str],
         shared: WordScale | None = None,
     ) -> None:
-        _require_software(expected)
+        require_versions(expected, software(), gethostname())
         self._files, self._vectors, self._sizes, self._scale = files, vectors, sizes, shared
         self._lock = threading.Lock()
         self._copies = list[HeldCopy]()
@@ -369,15 +370,3 @@ def _likely_shown(events: Events, count: int) -> PairRows:
 def trimmed(events: Events) -> Events:
     """Return events without the room for more."""
     return chosen_events(events, events.start, slice(0, int(events.start[-1])))
-
-
-def _require_software(expected: Mapping[str, str]) -> None:
-    """Refuse other versions of what can change an answer than those of the process that asks."""
-    here = software()
-    other = sorted(name for name in {*here, *expected} if here.get(name) != expected.get(name))
-    if other:
-        raise Conflict(
-            f"the machine {gethostname()} of the cluster has other versions: "
-            + ", ".join(f"{name} {here.get(name, 'missing')} in place of {expected.get(name)}" for name in other),
-            remedy="install the versions of requirements.lock on all machines",
-        )

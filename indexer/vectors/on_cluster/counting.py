@@ -14,12 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from refaug.core.artefacts.build_stages import Stages
+from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Conflict
-from refaug.core.files import make_folder, remove_tree, unique_suffix
+from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
 from refaug.core.text.tokenizer_base import Tokenizer
-from refaug.indexer.installed_software import software
+from refaug.indexer.installed_software import PACKAGES, software
 from refaug.indexer.tokens.tokenizer_choice import save_tokenizer
 from refaug.indexer.tokens.tokens import WordCounts, hash_words
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, Entries, write_cooccurrences
@@ -67,29 +67,9 @@ class ClusterCounting:
             software=software(),
         )
         counting = cls(cluster=cluster, order=order, pieces=tasks.pieces_of(logs, _ROWS_A_PIECE), progress=progress)
-        counting.require_alike()
+        cluster.require_room(1, counting._memory(0))
+        require_alike(cluster, scratch, PACKAGES, progress)
         return counting
-
-    def require_alike(self) -> None:
-        """Refuse a cluster without room, or with a machine that does not see the home or has other software."""
-        self.cluster.require_room(1, self._memory(0))
-        mark = self.order.scratch / f".seen-{unique_suffix()}.aside"
-        mark.touch()
-        try:
-            for node, seen in self.cluster.on_every_node(tasks.look, mark=mark):
-                if not seen.has_folder:
-                    raise Conflict(
-                        f"the machine {node.address} of the cluster does not see {mark.parent}",
-                        remedy="mount REFAUG_HOME under the same path on all machines",
-                    )
-                if seen.software != self.order.software:
-                    raise Conflict(
-                        f"the machine {node.address} of the cluster has other versions: "
-                        f"{tasks.difference(self.order.software, seen.software)}",
-                        remedy="install the versions of requirements.lock on all machines",
-                    )
-        finally:
-            mark.unlink()
 
     def count_words(self, counts: WordCounts) -> None:
         """Count the words of all pieces, and add them up."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.calls import machine_name
 from refaug.core.errors import Conflict, NotFound, SourceChanged
 from refaug.core.files import make_folder, read_json, remove_tree, unique_suffix, write_aside, write_json
@@ -63,19 +64,6 @@ class CountOrder:
     software: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineView:
-    """What a machine has of what the counting needs."""
-
-    software: Mapping[str, str]
-    has_folder: bool
-
-
-def look(mark: Path) -> MachineView:
-    """Say what this machine has installed, and whether it sees a file that was written elsewhere."""
-    return MachineView(software=software(), has_folder=mark.is_file())
-
-
 def pieces_of(logs: Sequence[StoredLog], rows: int) -> list[LogTurns]:
     """Cut logs into pieces of about so many rows."""
     pieces = list[LogTurns]()
@@ -112,11 +100,7 @@ def _tokenizer(order: CountOrder) -> Tokenizer:
             f"the machine {machine_name()} of the cluster does not see {order.scratch}",
             remedy="mount REFAUG_HOME under the same path on all machines",
         )
-    if (here := software()) != order.software:
-        raise Conflict(
-            f"the machine {machine_name()} of the cluster has other versions: {difference(order.software, here)}",
-            remedy="install the versions of requirements.lock on all machines",
-        )
+    require_versions(order.software, software(), machine_name())
     tokenizer = load_tokenizer(order.tokenizer, order.scratch)
     if tokenizer.version != order.tokenizer_version:
         raise Conflict(
@@ -125,15 +109,6 @@ def _tokenizer(order: CountOrder) -> Tokenizer:
             remedy="install the versions of requirements.lock on all machines",
         )
     return tokenizer
-
-
-def difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """Return in words which versions differ."""
-    return ", ".join(
-        f"{name} {found.get(name, 'missing')} in place of {version}"
-        for name, version in expected.items()
-        if found.get(name) != version
-    )
 
 
 # Words

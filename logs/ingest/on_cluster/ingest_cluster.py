@@ -16,9 +16,9 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Conflict, NoSource
-from refaug.core.files import unique_suffix
+from refaug.core.errors import NoSource
 from refaug.core.progress import Progress
 from refaug.logs.ingest.on_cluster import tasks
 from refaug.logs.ingest.on_cluster.block_files import read_block_results
@@ -27,7 +27,7 @@ from refaug.logs.ingest.order import IngestOrder, Unit
 from refaug.logs.ingest.pairing import BlockResult, ReadSettings
 from refaug.logs.ingest.reply_trees import Trees
 from refaug.logs.ingest.stage import Stage
-from refaug.logs.manifest import software
+from refaug.logs.manifest import PACKAGES
 from refaug.logs.reading.formats import Container
 from refaug.logs.reading.sources import LineCut, Source
 
@@ -63,29 +63,13 @@ class IngestCluster:
     def require_alike(self, log: Path, files: Sequence[Path]) -> None:
         """Refuse a cluster with a machine that does not see the log or a source, or has other software."""
         self._cluster.require_room(1, self.read_memory)
-        mark = log.resolve() / f".seen-{unique_suffix()}.aside"
-        mark.touch()
-        here, paths = software(), [file.resolve() for file in files]
-        try:
-            for node, seen in self._cluster.on_every_node(tasks.look, mark=mark, files=paths):
-                if not seen.has_folder:
-                    raise Conflict(
-                        f"the machine {node.address} of the cluster does not see {mark.parent}",
-                        remedy="mount REFAUG_HOME under the same path on all machines",
-                    )
-                if seen.software != here:
-                    raise Conflict(
-                        f"the machine {node.address} of the cluster has other versions: "
-                        f"{_difference(here, seen.software)}",
-                        remedy="install the versions of requirements.lock on all machines",
-                    )
-                if seen.unseen:
-                    raise NoSource(
-                        f"the machine {node.address} of the cluster cannot read {_shown(seen.unseen)}",
-                        remedy="mount the sources' folder under the same path on all machines",
-                    )
-        finally:
-            mark.unlink()
+        paths = [file.resolve() for file in files]
+        for node, seen in require_alike(self._cluster, log.resolve(), PACKAGES, self._progress, files=paths):
+            if seen.unreadable:
+                raise NoSource(
+                    f"the machine {node.address} of the cluster cannot read {_shown(seen.unreadable)}",
+                    remedy="mount the sources' folder under the same path on all machines",
+                )
 
     def fingerprints(self, files: Sequence[Path]) -> list[Source]:
         """Compute the fingerprints of sources, a task each, and where those that are plain text can be cut."""
@@ -188,17 +172,9 @@ def _slices(parts: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
     return slices
 
 
-def _difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    return ", ".join(
-        f"{name} {there.get(name, 'missing')} in place of {version}"
-        for name, version in here.items()
-        if there.get(name) != version
-    )
-
-
-def _shown(unseen: Sequence[tuple[Path, str]]) -> str:
-    shown = ", ".join(f"{path} ({reason})" for path, reason in unseen[:_SHOWN])
-    further = len(unseen) - _SHOWN
+def _shown(unreadable: Sequence[tuple[Path, str]]) -> str:
+    shown = ", ".join(f"{path} ({reason})" for path, reason in unreadable[:_SHOWN])
+    further = len(unreadable) - _SHOWN
     return f"{shown} and {further:,} further sources" if further > 0 else shown
 
 

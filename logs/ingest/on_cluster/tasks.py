@@ -5,7 +5,7 @@ Every task may run twice, on two machines at once: what it writes depends on its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, groupby
@@ -22,31 +22,10 @@ from refaug.logs.ingest.on_cluster.block_files import write_block_results
 from refaug.logs.ingest.order import Unit
 from refaug.logs.ingest.pairing import ReadSettings, block_worker
 from refaug.logs.ingest.reply_trees import TREE_PAIR_SCHEMA, pairs_of_trees, sort_by_tree
-from refaug.logs.manifest import software
 from refaug.logs.reading.containers import Block
 from refaug.logs.reading.sources import LineBlock, LineCut, Source, line_cuts
 
 BLOCKS_A_PIECE: Final = 16  # of 4 MiB: some seconds of work
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourcesSeen:
-    """What a machine has of what an ingest needs."""
-
-    software: Mapping[str, str]
-    has_folder: bool
-    unseen: Sequence[tuple[Path, str]]  # sources that it cannot read, and why
-
-
-def look(mark: Path, files: Sequence[Path]) -> SourcesSeen:
-    """Say what this machine has installed, and which sources it can read."""
-    unseen = list[tuple[Path, str]]()
-    for file in files:
-        try:
-            file.open("rb").close()
-        except OSError as error:
-            unseen.append((file, error.strerror or str(error)))
-    return SourcesSeen(software=software(), has_folder=mark.is_file(), unseen=unseen)
 
 
 # Reading

@@ -89,7 +89,7 @@ def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> F
     on = allowed_cluster(order.on, context.serve)
     threads = context.reference_threads(order)
     notes = Counter[str]()
-    with open_references(context.home, order.index, order.rater, settings, threads, on) as references:
+    with open_references(context.home, order.index, order.rater, settings, threads, context.progress, on) as references:
 
         def with_references() -> Iterator[Item | BadItem]:
             for augmented in references.augment(listed, context.progress):

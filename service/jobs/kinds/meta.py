@@ -97,7 +97,8 @@ def _with_references(
 ) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
     """Return the sets with weighted references from the index, and the provenance that their items have."""
     rater, on = order.rater if settings.needs_rater else None, allowed_cluster(order.on, context.serve)
-    with open_references(context.home, index, rater, settings, context.reference_threads(order), on) as references:
+    threads = context.reference_threads(order)
+    with open_references(context.home, index, rater, settings, threads, context.progress, on) as references:
         provenance = references.provenance
         augmented = {
             name: [
