@@ -4,7 +4,8 @@
 
 A log of synthetic pairs (`bench_cluster.py`) is built in shards. The same queries go to the version in one process with
 as many threads as there are cores, and to its shards on a cluster that Ray starts on this machine. Single queries
-alternate between the two, so that other work slows both. The answers are compared first.
+alternate between the two, so that other work slows both. The answers are compared first. The bytes of a query are
+those of all questions and answers, beside what the plan of clusters says.
 """
 
 from __future__ import annotations
@@ -14,17 +15,45 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench_cluster import build, prepare
 from common import median, write_result
 
-from refaug.core.cluster.connection import connect
+from refaug.core.cluster.actors import ActorCall, Actors
+from refaug.core.cluster.connection import Cluster, connect
 from refaug.core.records import TestPair
+from refaug.indexer.building.cluster_plan import query_bytes_of
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
 
 SINGLES, BATCH, ROUNDS = 300, 1_000, 5
+
+
+class CountingActors(Actors):
+    """Calls to shards, and how many bytes questions and answers have."""
+
+    def __init__(self, cluster: Cluster, *, timeout_s: float) -> None:
+        super().__init__(cluster, timeout_s=timeout_s)
+        self.count = 0
+
+    def call(self, calls: Sequence[ActorCall]) -> list[Any]:
+        """Call, and count."""
+        answers = super().call(calls)
+        messages = [part for actor_call in calls for part in actor_call.arguments] + answers
+        self.count += sum(len(message) for message in messages if isinstance(message, bytes))
+        return answers
+
+
+def bytes_of(actors: CountingActors, index: ReferenceIndex, pairs: Sequence[TestPair]) -> list[int]:
+    """Return the bytes of each query, to and from all shards."""
+    counts = list[int]()
+    for pair in pairs:
+        actors.count = 0
+        index.search([pair])
+        counts.append(actors.count)
+    return counts
 
 
 def queries_of(index: ReferenceIndex, count: int) -> list[TestPair]:
@@ -55,6 +84,8 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with connect("local") as cluster:
         hosts = ShardHosts(cluster, replicas=1, timeout_s=60.0, store=None)
+        hosts.actors.close()
+        hosts.actors = actors = CountingActors(cluster, timeout_s=60.0)
         with (
             ReferenceIndex.open(places, name, threads=cores) as alone,
             ReferenceIndex.open_on(places, name, hosts, threads=cores) as spread,
@@ -64,7 +95,9 @@ def main() -> None:
             assert all(spread.search([pair]) == alone.search([pair]) for pair in pairs[:20])
             singles = [(seconds_of(alone, [pair]), seconds_of(spread, [pair])) for pair in pairs[:SINGLES]]
             batches = [(seconds_of(alone, pairs), seconds_of(spread, pairs)) for _ in range(ROUNDS)]
-            factory = alone.manifest.segments[0].factory
+            query_bytes = median(bytes_of(actors, spread, pairs[:SINGLES]))
+            segment = alone.manifest.segments[0]
+            planned = query_bytes_of(alone.manifest.vectors.dimensions, segment.depth, settings.shards)
         hosts.close()
     alone_ms, spread_ms = (median([1e3 * single[which] for single in singles]) for which in (0, 1))
     batch_one, batch_many = (median([batch[which] for batch in batches]) for which in (0, 1))
@@ -73,9 +106,10 @@ def main() -> None:
         {
             "pairs": settings.pairs,
             "shards": settings.shards,
-            "factory": factory,
+            "factory": segment.factory,
             "load_average": round(os.getloadavg()[0], 1),
             "single_ms": {"one_process": alone_ms, "cluster": spread_ms, "more": round(spread_ms - alone_ms, 2)},
+            "query_bytes": {"measured": query_bytes, "planned": planned, "ratio": round(planned / query_bytes, 2)},
             "batch_s": {
                 "one_process": batch_one,
                 "cluster": batch_many,

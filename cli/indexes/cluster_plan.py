@@ -117,9 +117,11 @@ def _print_plan(plan: ClusterPlan, nodes: int) -> None:
         "shards": f"{plan.shards}, {plan.shards // nodes} on each of {count_of(nodes, 'node')}",
         "memory, serving": f"{plan.serving_memory / gib:,.1f} GiB a node",
         "memory, building": f"{plan.build_memory / gib:,.1f} GiB a node, {count_of(plan.at_once, 'shard')} at once",
-        "disk": f"{plan.disk / gib:,.1f} GiB, and {plan.node_disk / gib:,.1f} GiB a node while a new version is built",
+        "disk": f"{plan.disk / gib:,.1f} GiB",
+        "disk, shared folder": f"{plan.shared_disk / gib:,.1f} GiB while a new version is built",
+        "disk, a node": f"{plan.node_disk / gib:,.1f} GiB while a new version is taken over",
         "network, a query": f"{plan.query_bytes / 1e3:,.1f} kB to and from all shards",
-        "network, a build": f"{plan.shuffled / gib:,.1f} GiB between nodes",
+        "network, a build": f"{plan.shuffled / gib:,.1f} GiB to and from the shared folder",
         "build, hours of a core": core_hours,
         "build, hours": plan.build_hours,
     }

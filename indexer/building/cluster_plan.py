@@ -18,16 +18,19 @@ from refaug.indexer.building.order import MOST_SHARDS
 from refaug.indexer.building.plan import Calibration, Demand, Limits, Option, choose, options
 from refaug.indexer.nearest.index_builder import ITERATIONS, POINTS_A_LIST
 from refaug.indexer.nearest.index_kinds import AnnKind
+from refaug.indexer.search.candidates.pool import asked_width, likely_part
 
+_GROUPED_TEXT: Final = 0.55  # of the bytes of texts, compressed, as measured
+_GROUPED_ROW: Final = 35  # bytes of keys, ids and positions, compressed, as measured
 _USABLE: Final = 0.8  # of a node's memory; the rest is the system's, and mapped pages
 _TABLE_MEMORY: Final = 2 << 30  # of the stage that sorts, as `--memory` has it
 PROCESS: Final = 250_000_000  # bytes of a task's process with its modules and compiled kernels, as measured
 NODE_PROCESSES: Final = 130_000_000  # of Ray's own processes on a node that takes tasks, as measured
 _SECONDS_A_MONTH: Final = 730 * 3600
 _QUERY_WORDS: Final = 12
-_CANDIDATE_BYTES: Final = 12  # the similarity of the code, and the number of the pair
-_REFERENCES: Final = 15
-_REFERENCE_BYTES: Final = 200  # beside the text: ids, hashes, similarity
+_QUESTION_BYTES: Final = 1_150  # to a shard, beside vector and words: settings, and the names of all arrays
+_CANDIDATE_BYTES: Final = 32  # row, hash and key, similarities of the code and of the finer comparison
+_AHEAD_BYTES: Final = 3_900  # pairs and texts that a shard sends unasked, as measured for four shards
 _MOST_PAIRS: Final = 10**13
 _CODES: Final = ("Flat", "SQfp16", "SQ8", "RaBitQfs", "PQfs")  # of a calibration
 
@@ -157,8 +160,9 @@ class ClusterPlan:
     build_memory: int  # of a node, at most
     serving_memory: int  # of a node
     disk: int  # of the version
-    node_disk: int  # of a node, with the version before and the version that is built
-    shuffled: int  # bytes that nodes send each other during a build
+    shared_disk: int  # of the folder that all machines mount, with the version before and the one that is built
+    node_disk: int  # of a node that serves: copies of its shards, of the version before as well
+    shuffled: int  # bytes that nodes write into that folder and read again while rows are grouped by shard
     query_bytes: int  # of a query, to and from all shards
     cpu_seconds: dict[str, float]  # by stage, on one core like that of the bench
     build_hours: float
@@ -197,7 +201,8 @@ def plan_cluster(
         1, min(cluster.cores, shards // cluster.nodes, int((_USABLE * cluster.memory - NODE_PROCESSES) / building))
     )
     seconds = SECONDS.of(demand, option)
-    shuffled = round((demand.occurrences * 2 * shape.text_bytes + 60 * demand.occurrences) * (1 - 1 / cluster.nodes))
+    grouped = round(demand.occurrences * (_GROUPED_TEXT * 2 * shape.text_bytes + _GROUPED_ROW))
+    shuffled = 2 * grouped
     hours = _hours(seconds, shuffled, cluster)
     cost = None if cluster.price is None else hours * cluster.nodes * cluster.price
     if cost is not None and cluster.most_cost is not None and cost > cluster.most_cost:
@@ -206,7 +211,6 @@ def plan_cluster(
             f"hour; {cluster.most_cost:g} are allowed",
             remedy="allow more, or fewer pairs, dimensions, or a lower --recall",
         )
-    own_disk = ceil(option.disk / cluster.nodes)
     return ClusterPlan(
         demand=demand,
         option=option,
@@ -215,9 +219,10 @@ def plan_cluster(
         build_memory=NODE_PROCESSES + at_once * building,
         serving_memory=serving,
         disk=option.disk,
-        node_disk=2 * own_disk + ceil(shuffled / cluster.nodes),
+        shared_disk=2 * option.disk + grouped,
+        node_disk=2 * ceil(option.disk / cluster.nodes),
         shuffled=shuffled,
-        query_bytes=_query_bytes(demand, option, shards, shape),
+        query_bytes=query_bytes_of(demand.dimensions, option.depth, shards),
         cpu_seconds={stage: round(spent, 1) for stage, spent in seconds.items()},
         build_hours=hours,
         build_cost=cost,
@@ -287,15 +292,15 @@ def _enough(demand: Demand, kind: AnnKind, fixed: int, cluster: Machines) -> str
     return f"--nodes {nodes}, nodes with more memory, or fewer --dimensions"
 
 
-def _query_bytes(demand: Demand, option: Option, shards: int, shape: LogShape) -> int:
-    """Return the bytes of one query: its vector and words to every shard, candidates back, the best texts once."""
-    to_shard = 4 * demand.dimensions + 4 * _QUERY_WORDS
-    answers = option.depth * _CANDIDATE_BYTES
-    return shards * (to_shard + answers) + round(_REFERENCES * (2 * shape.text_bytes + _REFERENCE_BYTES))
+def query_bytes_of(dimensions: int, depth: int, shards: int) -> int:
+    """Return the bytes of one query: vector and words to every shard, candidates and what is sent ahead back."""
+    question = _QUESTION_BYTES + 4 * dimensions + 4 * _QUERY_WORDS
+    candidates = asked_width(likely_part(depth, 1 / shards))
+    return shards * (question + candidates * _CANDIDATE_BYTES + _AHEAD_BYTES)
 
 
 def _hours(seconds: dict[str, float], shuffled: int, cluster: Machines) -> float:
-    """Return the hours of a build: training on one node, everything else on all, and what nodes send each other."""
+    """Return the hours of a build: training on all cores of one node, everything else on all, and grouped rows sent."""
     elsewhere = sum(seconds.values()) - seconds["train"]
     sending = 8 * shuffled / (cluster.nodes * cluster.gigabits * 1e9)
     return (seconds["train"] / cluster.cores + elsewhere / (cluster.nodes * cluster.cores) + sending) / 3600

@@ -1,14 +1,16 @@
 """Collecting candidates: the best of all segments by their codes, merged to one depth, then by a finer comparison.
 
-A segment names its best utterances. The pool has the best of all of them together, as if they lay in one segment: the
-same for any number of segments that share a quantizer. A segment is asked for more where what it did not name could
-belong to the pool: where outdated utterances took up places, or where its last one ties with the last of the pool.
+A segment names its best utterances, as many as its share of all utterances lets expect in the pool. The pool has the
+best of all segments together, as if they lay in one: the same for any number of segments that share a quantizer. A
+segment is asked for more where what it did not name could belong to the pool: where it has more of the best than its
+share, where outdated utterances took up places, or where its last one ties with the last of the pool.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +29,7 @@ from refaug.indexer.search.search_tables import Rows
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
 _GROWTH: Final = 2
+_DEVIATIONS: Final = 4.0
 
 
 class CandidateSegments(UtteranceHashes, Protocol):
@@ -115,6 +118,20 @@ def collect(
     return CandidatePool(tables, np.asarray(sizes < width))
 
 
+def likely_part(count: int, share: float) -> int:
+    """Return the most of the best `count` that a segment with this share of all utterances is likely to have.
+
+    Utterances lie in shards by their hashes, so this is a binomial distribution: its mean and four deviations.
+    """
+    mean = count * share
+    return min(count, ceil(mean + _DEVIATIONS * sqrt(mean * (1 - share))))
+
+
+def asked_width(part: int) -> int:
+    """Return for how many utterances a segment is asked of which so many are wanted."""
+    return part + part // 8 + _SPARE
+
+
 def _best(
     segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
 ) -> tuple[list[Rows], list[Similarities]]:
@@ -131,9 +148,14 @@ def _name(
     *,
     resolves_ties: bool,
 ) -> list[Asked]:
-    """Ask every segment for its best, and again until nothing that belongs to the best of all is left out."""
-    spare = width // 8 + _SPARE
-    asked_for = [width + spare * (resolves_ties or facts.has_superseded) for facts in segments.facts]
+    """Ask every segment for its likely part of the best, and again until nothing that belongs to them is left out."""
+    total = max(1, sum(facts.utterance_count for facts in segments.facts))
+    asked_for, at_most = list[int](), list[int]()
+    for facts in segments.facts:
+        part = likely_part(width, facts.utterance_count / total) if resolves_ties else width
+        has_spare = resolves_ties or facts.has_superseded
+        asked_for.append(asked_width(part) if has_spare else part)
+        at_most.append(asked_width(width) if has_spare else width)
     calls = [
         AskCall(number, query_numbers, asked, effort)
         for number, (asked, effort) in enumerate(zip(asked_for, efforts, strict=True))
@@ -149,7 +171,7 @@ def _name(
         if not numbers:
             return named
         for number in numbers:
-            asked_for[number] *= _GROWTH
+            asked_for[number] = max(_GROWTH * asked_for[number], at_most[number])
         calls = [
             AskCall(number, query_numbers[lacking[number]], asked_for[number], efforts[number]) for number in numbers
         ]

@@ -7,7 +7,6 @@ probably ask next of its best candidates (`shard_server.Foresight`); where the s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -18,7 +17,7 @@ from refaug.core.cluster.actors import Actors
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
+from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts, likely_part
 from refaug.indexer.search.candidates.searched_segments import (
     PairRows,
     PairTexts,
@@ -44,7 +43,6 @@ _GROWTH: Final = 4  # of a search's depth with each round
 _ROUNDS: Final = 3  # in which shards look ahead
 FEW: Final = 4  # queries for which shards look ahead: more would compare much that is not asked for
 _DEEPEST_AHEAD: Final = 512  # candidates at first; deeper searches are rare, and look at much that is not asked for
-_DEVIATIONS: Final = 4.0
 _SPARE_TEXTS: Final = 8  # more than are shown, since other candidates of the shard may drop out
 _SHARED_FROM: Final = 64  # queries whose terms are stored once for all shards of a machine
 
@@ -150,7 +148,7 @@ class RemoteSegments:
         shown = self._terms.settings.k + _SPARE_TEXTS
         total = max(1, sum(facts.utterance_count for facts in self.facts))
         shares = [facts.utterance_count / total for facts in self.facts]
-        return [LookAhead(_likely_part(depth, share), _likely_part(shown, share)) for share in shares]
+        return [LookAhead(likely_part(depth, share), likely_part(shown, share)) for share in shares]
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""
@@ -359,15 +357,6 @@ class RemoteSegments:
             "other shards have",
             shards=[self._shards[shard].name for shard in missing],
         )
-
-
-def _likely_part(count: int, share: float) -> int:
-    """Return the most of the best `count` that a segment with this share of all utterances is likely to have.
-
-    Utterances lie in shards by their hashes, so this is a binomial distribution: its mean and four deviations.
-    """
-    mean = count * share
-    return min(count, math.ceil(mean + _DEVIATIONS * math.sqrt(mean * (1 - share))))
 
 
 @compiled

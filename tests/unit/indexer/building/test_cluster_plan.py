@@ -63,6 +63,7 @@ def test_seconds_and_hours_are_those_of_the_work():
     assert seconds["train"] == pytest.approx(10 * 64 * 65_536**2 * 128 * SECONDS.trained_product, rel=1e-4)
     added = rows * 65_536 * 128 * SECONDS.added_product + rows * 200 * SECONDS.component
     assert seconds["vectors"] == pytest.approx(added, rel=1e-4)
+    assert plan.shuffled == 2 * round(1e9 * (0.55 * 2 * SHAPE.text_bytes + 35))  # written, and read again
     sent = plan.shuffled * 8 / (16 * 10e9)
     working = seconds["train"] / 8 + (sum(seconds.values()) - seconds["train"]) / (16 * 8)
     assert plan.build_hours == pytest.approx((working + sent) / 3600, rel=1e-4)
@@ -76,9 +77,10 @@ def test_a_node_holds_its_shards_and_a_query_goes_to_all():
     vectors = plan.demand.rows * (64 // 2 + 8 + 128 + 4) / 16
     assert vectors < plan.serving_memory < vectors + 0.5 * GIB  # lists and words beside them
     assert plan.build_memory <= 0.8 * 64 * GIB
-    texts = 15 * (2 * SHAPE.text_bytes + 200)
-    assert plan.query_bytes == 16 * (4 * 200 + 4 * 12 + 512 * 12) + round(texts)
-    assert planned(10**9, replace(SIXTEEN, nodes=1, memory=256 * GIB), LISTS).shuffled == 0
+    assert plan.node_disk == pytest.approx(2 * plan.disk / 16)
+    assert plan.shared_disk == 2 * plan.disk + plan.shuffled // 2
+    named = 54 + 54 // 8 + 16  # of the best 512, a sixteenth lies in each shard: 32, and four deviations
+    assert plan.query_bytes == 16 * (1_150 + 4 * 200 + 4 * 12 + named * 32 + 3_900)
 
 
 @settings(max_examples=15, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refaug.indexer.search.candidates.choice import choose_best, least_of_best, pack
 from refaug.indexer.search.candidates.local import LocalCandidates
-from refaug.indexer.search.candidates.pool import collect
+from refaug.indexer.search.candidates.pool import asked_width, collect, likely_part
 
 QUERIES = 3
 
@@ -157,3 +157,28 @@ def test_chosen_candidates_move_together_in_their_order():
     assert [marks.tolist() for marks in choose_best(segments, [rows], [levels], 2)] == [
         [[True, True, False, False], [True, True, False, False]]
     ]
+
+
+def test_a_segment_is_asked_for_its_share_first_and_for_all_where_it_has_more_of_the_best():
+    rng = np.random.default_rng(5)
+    similarities = rng.permuted(np.arange(4_000.0)[None].repeat(QUERIES, axis=0), axis=1)
+    parts = cut(rng, 4_000, 8, with_outdated=False)
+    even = Scores(similarities)
+    collect(LocalCandidates(parts, even), np.arange(QUERIES), 400, [1] * 8)
+    mean = 400 / 8
+    assert even.widest <= 1.125 * (mean + 5 * mean**0.5) + 17 < asked_width(400)
+    uneven = similarities.copy()
+    uneven[0, parts[2].owned] += 10_000  # one query's best utterances are all of one segment
+    source = Scores(uneven)
+    pool = collect(LocalCandidates(parts, source), np.arange(QUERIES), 400, [1] * 8)
+    assert source.widest == asked_width(400)
+    assert [int((rows[0] >= 0).sum()) for rows in pool.rows] == [0, 0, 400, 0, 0, 0, 0, 0]
+
+
+def test_a_likely_part_is_seldom_exceeded():
+    rng = np.random.default_rng(7)
+    assert (likely_part(512, 1.0), likely_part(512, 0.0), likely_part(1, 0.5)) == (512, 0, 1)
+    for share in (0.5, 0.25, 1 / 16):
+        draws = rng.binomial(512, share, 20_000)
+        assert (draws > likely_part(512, share)).mean() < 0.001
+        assert likely_part(512, share) < 512 * share + 50
