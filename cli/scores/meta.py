@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +20,13 @@ from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, OnOption, ReferenceOptions, augment_sets, require_searched
+from refaug.cli.shared.reference_options import (
+    IndexOption,
+    OnOption,
+    ReferenceOptions,
+    augmented_sets,
+    require_searched,
+)
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
     from refaug.evaluation.scoring.augment_settings import AugmentSettings
+    from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.metrics.base import Metric
 
 
@@ -270,34 +278,37 @@ def _compare_metrics(
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
 
-    sets = {name: read_set(inputs, progress) for name, inputs in files.items()}
+    sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
     versions: Mapping[str, str] = {}
     named_specifications = compared.specifications or [
         *([_WEIGHTED] if judge.index is not None else []),
         *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
     ]
-    if judge.index is not None and judge.augmenting is not None:
-        sets, provenance = augment_sets(
-            home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress, on=judge.on
+    with ExitStack() as stack:  # what a cluster has finished stays until all is computed
+        if judge.index is not None and judge.augmenting is not None:
+            sets, provenance = stack.enter_context(
+                augmented_sets(
+                    home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress, on=judge.on
+                )
+            )
+            versions = provenance.settings
+            based = baseline_setter(places_of(home).indexes, versions["index"], progress)
+            compared = replace(compared, set_baseline=based)
+        elif compared.preset is not None:
+            compared.preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
+            compared.preset.require_effect(named_specifications)
+        rated_sets = [RatedItems(name=name, items=test_items) for name, test_items in sets.items()]
+        texts = [*([compared.baseline] if compared.baseline is not None else []), *named_specifications]
+        names = _short_names(list(dict.fromkeys(texts)))
+        chosen, first = choose_metrics(named_specifications, compared.baseline, compared.built, names)
+        advice = baseline_advice(
+            [rated_items.metric for rated_items in chosen],
+            (test_item for test_items in sets.values() for test_item in test_items),
         )
-        versions = provenance.settings
-        based = baseline_setter(places_of(home).indexes, versions["index"], progress)
-        compared = replace(compared, set_baseline=based)
-    elif compared.preset is not None:
-        compared.preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
-        compared.preset.require_effect(named_specifications)
-    rated_sets = [RatedItems(name=name, items=test_items) for name, test_items in sets.items()]
-    texts = [*([compared.baseline] if compared.baseline is not None else []), *named_specifications]
-    names = _short_names(list(dict.fromkeys(texts)))
-    chosen, first = choose_metrics(named_specifications, compared.baseline, compared.built, names)
-    advice = baseline_advice(
-        [rated_items.metric for rated_items in chosen],
-        [test_item for test_items in sets.values() for test_item in test_items],
-    )
-    if advice is not None:
-        progress.warn(advice)
-    bound = judge.bind(home, chosen, versions, progress)
-    return agreement(rated_sets, bound, settings, baseline=first, progress=progress)
+        if advice is not None:
+            progress.warn(advice)
+        bound = judge.bind(home, chosen, versions, progress)
+        return agreement(rated_sets, bound, settings, baseline=first, progress=progress)
 
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -355,12 +366,25 @@ def _require_weighted(specifications: Sequence[str], home: Settings) -> None:
 def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:
     """Read the items of a test set; a file without items is refused."""
     items = list(inputs.read(progress))
-    if not items:
+    _require_items(len(items), inputs)
+    return items
+
+
+def _read_collection(inputs: ItemInputs, home: Settings, progress: Progress) -> ItemCollection:
+    """Read the items of a test set, of which few are in memory; a file without items is refused."""
+    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
+
+    collection = ItemCollection.read(inputs.read(progress), home.cache)
+    _require_items(collection.count, inputs)
+    return collection
+
+
+def _require_items(count: int, inputs: ItemInputs) -> None:
+    if not count:
         raise BadInput(
             f"there are no items in {'stdin' if str(inputs.items) == '-' else inputs.items}",
             remedy="one item a line: docs/items.md",
         )
-    return items
 
 
 def _short_names(specifications: Sequence[str]) -> dict[str, str]:

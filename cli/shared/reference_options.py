@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
+    from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
@@ -162,9 +163,10 @@ def open_index_and_rater(
         yield opened
 
 
-def augment_sets(
+@contextmanager
+def augmented_sets(
     settings: Settings,
-    sets: Mapping[str, Sequence[Item | BadItem]],
+    sets: Mapping[str, ItemCollection],
     index: str,
     rater: str | None,
     augment_settings: AugmentSettings,
@@ -172,23 +174,29 @@ def augment_sets(
     progress: Progress,
     *,
     on: str | None = None,
-) -> tuple[dict[str, list[Item | BadItem]], Provenance]:
-    """Return test sets with weighted references from an index, which their items say, and the provenance of these.
+) -> Iterator[tuple[dict[str, ItemCollection], Provenance]]:
+    """Give test sets with weighted references from an index, which their items say, and the provenance of these.
 
-    References do not say which pair of the log they are.
+    References do not say which pair of the log they are. What a cluster has finished is removed when the block ends
+    without an error.
     """
     from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
-    with open_references(settings, index, rater, augment_settings, threads, progress, on) as source:
-        line, indexed = source.provenance.line, {"index": source.provenance.settings["index"].partition("#")[0]}
-        augmented = {
-            name: [
-                augmented_item
-                if isinstance(augmented_item, BadItem)
-                else with_provenance(without_origins(augmented_item.item, indexed), line)
-                for augmented_item in source.augment(items, progress)
-            ]
-            for name, items in sets.items()
-        }
-        return augmented, source.provenance
+    with ExitStack() as stack:
+        source = stack.enter_context(open_references(settings, index, rater, augment_settings, threads, progress, on))
+        provenance = source.provenance
+        line, indexed = provenance.line, {"index": provenance.settings["index"].partition("#")[0]}
+
+        def with_references(items: Iterable[Item | BadItem]) -> Iterator[Item | BadItem]:
+            for augmented_item in source.augment(items, progress):
+                if isinstance(augmented_item, BadItem):
+                    yield augmented_item
+                else:
+                    yield with_provenance(without_origins(augmented_item.item, indexed), line)
+
+        augmented = {name: ItemCollection.read(with_references(items), settings.cache) for name, items in sets.items()}
+        if on is None:
+            stack.close()
+        yield augmented, provenance

@@ -28,9 +28,8 @@ from refaug.evaluation.agreement.records import (
 )
 from refaug.evaluation.agreement.row_scores import ScoredSet, score_set
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.scoring.cases import require_references, split
+from refaug.evaluation.scoring.cases import require_references, require_texts_and_sources, split
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate
@@ -77,12 +76,19 @@ def agreement(
 
 def default_metrics(items: Iterable[Item | BadItem]) -> list[str]:
     """Return the plain metrics that apply; `multi-bleu` differs from `bleu` only with several references an item."""
-    usable, _ = split(items)  # refuses a set without a usable item
-    own = [sum(reference.is_own for reference in item.pair.references) for item in usable]
-    if not any(own):
+    bad, golds, most, count = list[BadItem](), False, 0, 0
+    for test_item in items:
+        if isinstance(test_item, BadItem):
+            bad.append(test_item)
+            continue
+        count += 1
+        most = max(most, sum(reference.is_own for reference in test_item.pair.references))
+        golds = golds or test_item.pair.gold is not None
+    if not count:
+        split(bad)  # refuses a set without a usable item
+    if not most:
         raise BadInput("no item has a reference of its own", remedy='give items "references": ["…"], or name a metric')
-    golds = any(item.pair.gold is not None for item in usable)
-    several = max(own) > 1 or not golds
+    several = most > 1 or not golds
     return [*(["bleu"] if golds else []), *(["multi-bleu"] if several else []), "rouge-l", "chrf"]
 
 
@@ -91,7 +97,11 @@ def _rated_rows(rated_items: RatedItems, metrics: Sequence[ComparedMetric], sett
     try:
         rated_rows = RatedRows.of(rated_items, settings)
         for compared in metrics:
-            require_references(rated_rows.items, compared.metric)
+            if rated_rows.facts is None:
+                require_references(rated_rows.items, compared.metric)
+            else:
+                facts = rated_rows.facts
+                require_texts_and_sources(facts.ids, facts.sources, compared.metric, has_text=facts.has_text)
     except BadInput as error:
         raise type(error)(f"{rated_items.name}: {error.message}", remedy=error.remedy) from error
     return rated_rows
@@ -141,7 +151,7 @@ def _mixed_warnings(rated_sets: Sequence[RatedRows], metrics: Sequence[ComparedM
     """Yield a warning for each set whose weighted references were made in several ways."""
     if any(compared.metric.info.uses is Uses.WEIGHTED for compared in metrics):
         for rated_rows in rated_sets:
-            for warning in Provenance.of_items(rated_rows.items).warnings:
+            for warning in rated_rows.provenance.warnings:
                 yield f"{rated_rows.name}: {warning}"
 
 

@@ -17,7 +17,7 @@ defined is None, and `why` tells the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -218,7 +218,7 @@ class GoldRows:
 class Points:
     """The used rows, column by column, in the order of the file: entry i of every column is about the same reply."""
 
-    items: tuple[str, ...]
+    items: Sequence[str]
     systems: tuple[str, ...]
     ratings: Floats  # (rows,): the mean over the kept annotators who rated the row
     by_annotator: Floats  # (rows, kept annotators), NaN where the annotator did not rate the row

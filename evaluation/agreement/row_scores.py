@@ -10,26 +10,30 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import compress, islice
+from typing import Final, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput
+from refaug.core.memory.compact_texts import CompactTexts
 from refaug.core.progress import Progress
+from refaug.core.records import Item
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.evaluation.agreement.records import ComparedMetric, GoldRows, GoldScore, Points
-from refaug.evaluation.agreement.rows import RatedRows, Row, data_hash
+from refaug.evaluation.agreement.rows import RatedRows, Row, RowsDigest
 from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases, trained_on_error
 from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.held.scored_blocks import BLOCK
 from refaug.metrics.base import Floats, Metric, Problem, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet
 
+_Entry = TypeVar("_Entry")
 LENGTH_TOKENIZER: Final = "word"  # counts lengths of texts that are not Japanese
 _LISTED_REASONS: Final = 3
 # Hiragana, Katakana and its half-width forms, each with the long mark that both use.
@@ -87,9 +91,8 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
         raise BadInput(f"{rated_rows.name}: no reply has a score by any metric: {listed}")
     has_scores = [np.isfinite(scores[name].values) for name in scores.keys() - silent]
     used = rated_rows.is_candidate & np.all(has_scores, axis=0)
-    rows = [row for row, use in zip(rated_rows.rows, used, strict=True) if use]
     values = {name: of_metric.values[used] for name, of_metric in scores.items() if name not in silent}
-    points = _points(rated_rows, used, values)
+    points, hash_of_rows = _points(rated_rows, used, values)
     signed = {
         place: (-1.0 if compared.turned else 1.0) * points.values[compared.name]
         for place, compared in enumerate(metrics)
@@ -98,7 +101,7 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
     return ScoredSet(
         rated_rows=rated_rows,
         points=points,
-        contexts=np.array([row.item for row in rows], dtype=np.int64),
+        contexts=rated_rows.contexts[used],
         signed={**signed, len(metrics): points.lengths},
         without_scores={
             place: f"no reply has a score: {silent[compared.name]}"
@@ -107,22 +110,27 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
         },
         signatures={name: of_metric.signature for name, of_metric in scores.items()},
         unscored={name: _count_codes(of_metric, candidates) for name, of_metric in scores.items()},
-        left_out=len(candidates) - len(rows),
-        removed=sum(rated_rows.rows[row].removed for row in candidates),
+        left_out=len(candidates) - int(used.sum()),
+        removed=int(rated_rows.removed[candidates].sum()),
         golds=_gold_rows(rated_rows, scores, used),
-        data=_data_hash(rated_rows, rows, points, metrics),
+        data=_data_hash(rated_rows, used, hash_of_rows, metrics),
     )
 
 
-def _data_hash(rated_rows: RatedRows, rows: Sequence[Row], points: Points, metrics: Sequence[ComparedMetric]) -> str:
+def _data_hash(
+    rated_rows: RatedRows, used: NDArray[np.bool_], hash_of_rows: str, metrics: Sequence[ComparedMetric]
+) -> str:
     """Return a hash of the rows, including as many turns of their dialogues as any metric looks at."""
-    hash_of_rows = data_hash(rated_rows.items, rows, points.by_annotator)
     if not any(compared.metric.info.looks_at_utterance for compared in metrics):
         return hash_of_rows
     turns = max(compared.metric.turns for compared in metrics if compared.metric.info.looks_at_utterance)
-    pairs = [rated_rows.items[row.item].pair for row in rows]
-    dialogues = [pair.utterance if turns == 1 else pair.turns[-turns:] for pair in pairs]
-    return hashlib.sha256(orjson.dumps([hash_of_rows, dialogues])).hexdigest()[:12]
+    digest, between = hashlib.sha256(b"[" + orjson.dumps(hash_of_rows) + b",["), b""
+    for _, test_item in compress(rated_rows.with_items(), used):
+        pair = test_item.pair
+        digest.update(between + orjson.dumps(pair.utterance if turns == 1 else pair.turns[-turns:]))
+        between = b","
+    digest.update(b"]]")
+    return digest.hexdigest()[:12]
 
 
 def values_of_rows(rated_rows: RatedRows, compared: ComparedMetric, progress: Progress) -> Floats:
@@ -133,38 +141,55 @@ def values_of_rows(rated_rows: RatedRows, compared: ComparedMetric, progress: Pr
 
 def lengths_of_rows(rated_rows: RatedRows, counted_by: str | None = None) -> Floats:
     """Return the lengths of all replies in tokens, counted as in tables of agreement or by a tokenizer named."""
-    replies = [row.reply for row in rated_rows.rows]
-    tokenizer = get_tokenizer(counted_by or length_tokenizer(replies))
-    return np.array([len(tokens) for tokens in tokenizer.tokenize_batch(replies)], dtype=np.float64)
+    tokenizer = get_tokenizer(counted_by or length_tokenizer(row.reply for row in rated_rows.rows))
+    lengths = np.empty(len(rated_rows.rows))
+    for first, block in _blocks_of(row.reply for row in rated_rows.rows):
+        lengths[first : first + len(block)] = [len(tokens) for tokens in tokenizer.tokenize_batch(block)]
+    return lengths
 
 
 def scores_of_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) -> RowScores:
-    """Score all rows by one metric, whether they are compared or not."""
-    chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in rated_rows.items]
-    cases = _cases(rated_rows, metric)
-    bound = bind_metric(metric, chosen, cases)
-    scored = score_cases(bound, cases, progress)
-    values = scored.values(bound)
-    silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in scored.problems]
-    problems = {**scored.problems, **dict.fromkeys(silent, bound.undefined())}
+    """Score all rows by one metric, whether they are compared or not.
+
+    The texts of all rows are in memory only where the metric looks at the set.
+    """
+    values, problems, bound = np.empty(len(rated_rows.rows)), dict[int, Problem](), metric
+    size = None
+    if metric.looks_at_set:
+        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in rated_rows.items]
+        bound, size = bind_metric(metric, chosen, _cases(rated_rows.with_items(), metric)), len(rated_rows.rows)
+    for first, block in _blocks_of(rated_rows.with_items(), size):
+        scored = score_cases(bound, _cases(block, metric), progress)
+        values[first : first + len(block)] = scored.values(bound)
+        problems |= {first + row: problem for row, problem in scored.problems.items()}
+    silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in problems]
+    problems |= dict.fromkeys(silent, bound.undefined())
     return RowScores(
-        signature=signature_of(bound, Provenance.of_items(rated_rows.items)),
+        signature=signature_of(bound, rated_rows.provenance),
         values=np.where(np.isfinite(values), values, np.nan),
         problems=problems,
     )
 
 
-def _cases(rated_rows: RatedRows, metric: Metric) -> list[Case | Problem]:
+def _cases(rows: Iterable[tuple[Row, Item]], metric: Metric) -> list[Case | Problem]:
     """Return what each row is scored against; rows of an item that lost no reference share the object."""
-    prepared = dict[tuple[int, int], References | Problem]()
+    prepared = dict[tuple[int, int], tuple[Row, References | Problem]]()  # with the row, whose references keep their id
     cases = list[Case | Problem]()
-    for row in rated_rows.rows:
+    for row, test_item in rows:
         key = (row.item, id(row.references))
         if key not in prepared:
-            prepared[key] = references_for(metric, row.references, rated_rows.items[row.item].pair.turns)
-        references = prepared[key]
+            prepared[key] = row, references_for(metric, row.references, test_item.pair.turns)
+        _, references = prepared[key]
         cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
     return cases
+
+
+def _blocks_of(entries: Iterable[_Entry], size: int | None = None) -> Iterator[tuple[int, list[_Entry]]]:
+    """Yield entries in blocks, each with the place of its first one."""
+    entries, first = iter(entries), 0
+    while block := list(islice(entries, size or BLOCK)):
+        yield first, block
+        first += len(block)
 
 
 def _unscored_reason(scores: RowScores, candidates: NDArray[np.int64]) -> str | None:
@@ -185,25 +210,37 @@ def length_tokenizer(texts: Iterable[str]) -> str:
     Items do not tell their language, and a sentence without spaces would be one word. All texts decide together, so
     that lengths in a set can be compared, and a ツ in an English text changes nothing.
     """
-    text = "".join(texts)
-    kana, letters = len(_KANA.findall(text)), sum(map(str.isalpha, text))
-    japanese = kana + len(_HAN.findall(text)) if kana else 0
+    kana = letters = han = 0
+    for text in texts:
+        kana += len(_KANA.findall(text))
+        han += len(_HAN.findall(text))
+        letters += sum(map(str.isalpha, text))
+    japanese = kana + han if kana else 0
     is_japanese = 2 * japanese > letters and kana >= _LEAST_KANA * japanese
     return default_tokenizer("ja") if is_japanese else LENGTH_TOKENIZER
 
 
-def _points(rated_rows: RatedRows, used: NDArray[np.bool_], values: Mapping[str, Floats]) -> Points:
-    rows = [row for row, use in zip(rated_rows.rows, used, strict=True) if use]
+def _points(rated_rows: RatedRows, used: NDArray[np.bool_], values: Mapping[str, Floats]) -> tuple[Points, str]:
+    """Return the used rows as columns, and the hash of what they are."""
     tokenizer = get_tokenizer(length_tokenizer(row.reply for row in rated_rows.rows))
-    tokens = tokenizer.tokenize_batch([row.reply for row in rows])
-    return Points(
-        items=tuple(rated_rows.items[row.item].id for row in rows),
-        systems=tuple(row.system for row in rows),
-        ratings=_row_means(rated_rows.ratings[used]),
-        by_annotator=rated_rows.ratings[used],
-        lengths=np.array([len(tokens_of_reply) for tokens_of_reply in tokens], dtype=np.float64),
+    by_annotator, digest = rated_rows.ratings[used], RowsDigest()
+    items, systems, lengths = CompactTexts(), list[str](), np.empty(len(by_annotator))
+    for first, block in _blocks_of(compress(rated_rows.with_items(), used)):
+        tokens = tokenizer.tokenize_batch([row.reply for row, _ in block])
+        lengths[first : first + len(block)] = [len(tokens_of_reply) for tokens_of_reply in tokens]
+        for (row, test_item), ratings in zip(block, by_annotator[first:], strict=False):
+            items.append(test_item.id)
+            systems.append(row.system)
+            digest.add(test_item.id, row, ratings)
+    points = Points(
+        items=items,
+        systems=tuple(systems),
+        ratings=_row_means(by_annotator),
+        by_annotator=by_annotator,
+        lengths=lengths,
         values=values,
     )
+    return points, digest.name
 
 
 def _row_means(ratings: Floats) -> Floats:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self, overload
 
 import numpy as np
 import orjson
@@ -21,8 +23,11 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.annotator_records import DroppedAnnotator
 from refaug.evaluation.agreement.records import MetaSettings, RatedItems, RowsChoice
-from refaug.evaluation.scoring.cases import split, systems_of
+from refaug.evaluation.scoring.cases import require_systems, systems_of
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
+from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.kappa import kappa_of_each, select_annotators
 
@@ -47,48 +52,173 @@ class RatedRows:
     """The replies that a kept annotator has rated, and which of them are compared."""
 
     name: str
-    items: list[Item]
-    bad_items: list[BadItem]
-    rows: list[Row]
+    items: Sequence[Item]
+    bad_items: Sequence[BadItem]
+    rows: Sequence[Row]
     ratings: Floats  # (rows, kept annotators), NaN where one did not rate the row
     is_candidate: Mask  # (rows,): whether the row is compared: if it is fair, or if all rows count
     kept: tuple[int, ...]
     dropped: tuple[DroppedAnnotator, ...]
     unrated: Mapping[str, int]  # replies without a rating, by system
     lengths: tuple[int, int]  # the shortest and the longest list of ratings
+    facts: ItemFacts | None = None  # of the items, where they lie in a file
 
     @classmethod
     def of(cls, rated_items: RatedItems, settings: MetaSettings) -> RatedRows:
         """Collect the rated replies of a set; BadInput where there are no replies or no ratings."""
-        items, bad = split(rated_items.items)
-        systems_of(items)  # refuses a set without replies
+        collection = ItemCollection.of(rated_items.items)
+        collection.require_usable()
+        items, facts = collection.items, None
+        if isinstance(items, list):
+            systems_of(items)  # refuses a set without replies
+        else:
+            facts = collection.facts
+            require_systems(facts.replies)
         _require_one_scale(items)
-        rows = [row for number, item in enumerate(items) for row in _rows_of(number, item, settings)]
-        matrix = _matrix(rows)
+        rows = RowsOfItems.of(items, settings) if facts is not None else _all_rows(items, settings)
+        lists = RatingLists.of(rows)
+        matrix = lists.matrix()
+        lengths = lists.lengths[~np.isnan(matrix).all(axis=1)]
         annotators, dropped = _select_annotators(matrix, settings)
         matrix = matrix[:, annotators]
         is_rated = np.asarray(~np.isnan(matrix).all(axis=1))
-        rated = [row for row, has_rating in zip(rows, is_rated, strict=True) if has_rating]
-        lengths = [len(row.ratings) for row in rows if any(rating is not None for rating in row.ratings)]
+        unrated = Counter(lists.systems[place] for place in np.flatnonzero(~is_rated).tolist())
+        rated = (
+            rows.chosen(is_rated)
+            if isinstance(rows, RowsOfItems)
+            else [row for row, has_rating in zip(rows, is_rated.tolist(), strict=True) if has_rating]
+        )
+        is_gold = _is_gold(rated)
         return cls(
             name=rated_items.name,
             items=items,
-            bad_items=bad,
+            bad_items=collection.bad,
             rows=rated,
             ratings=matrix[is_rated],
-            is_candidate=np.array(
-                [settings.rows is RowsChoice.ALL or not row.is_gold for row in rated], dtype=np.bool_
-            ),
+            is_candidate=np.full(len(rated), fill_value=True) if settings.rows is RowsChoice.ALL else ~is_gold,
             kept=annotators,
             dropped=dropped,
-            unrated=Counter(row.system for row, has_rating in zip(rows, is_rated, strict=True) if not has_rating),
-            lengths=(min(lengths), max(lengths)),
+            unrated=unrated,
+            lengths=(int(lengths.min()), int(lengths.max())),
+            facts=facts,
         )
 
     @property
     def is_gold(self) -> Mask:
         """Whether each row rates the gold itself."""
-        return np.array([row.is_gold for row in self.rows], dtype=np.bool_)
+        return _is_gold(self.rows)
+
+    @property
+    def contexts(self) -> NDArray[np.int64]:
+        """The item of each row."""
+        if isinstance(self.rows, RowsOfItems):
+            return self.rows.contexts
+        return np.array([row.item for row in self.rows], dtype=np.int64)
+
+    @property
+    def removed(self) -> NDArray[np.int64]:
+        """How many references of each row were removed."""
+        if isinstance(self.rows, RowsOfItems):
+            return self.rows.removed
+        return np.array([row.removed for row in self.rows], dtype=np.int64)
+
+    @property
+    def provenance(self) -> Provenance:
+        """The provenance of the references."""
+        return Provenance.of_items(self.items) if self.facts is None else self.facts.provenance
+
+    def with_items(self) -> Iterator[tuple[Row, Item]]:
+        """Yield every row with its item; items in a file are read once, in order."""
+        if isinstance(self.rows, RowsOfItems):
+            yield from self.rows.with_items()
+        else:
+            for row in self.rows:
+                yield row, self.items[row.item]
+
+
+def _is_gold(rows: Sequence[Row]) -> Mask:
+    if isinstance(rows, RowsOfItems):
+        return rows.is_gold
+    return np.array([row.is_gold for row in rows], dtype=np.bool_)
+
+
+class RowsOfItems(Sequence[Row]):
+    """The rows of items that lie in a file, made again from their items at every pass; the numbers are held."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        settings: MetaSettings,
+        *,
+        is_used: Mask,
+        contexts: NDArray[np.int64],
+        is_gold: Mask,
+        removed: NDArray[np.int64],
+        within: NDArray[np.int64],
+    ) -> None:
+        self._items, self._settings = items, settings
+        self._within = within  # the place of each row among those of its item
+        self._is_used = is_used  # (all replies,); the other columns have a row for each that is used
+        self.contexts, self.is_gold, self.removed = contexts, is_gold, removed
+
+    @classmethod
+    def of(cls, items: Sequence[Item], settings: MetaSettings) -> Self:
+        """Read the items once, and use all rows."""
+        contexts, is_gold, removed, within = array("q"), array("b"), array("q"), array("q")
+        for number, test_item in enumerate(items):
+            for place, row in enumerate(_rows_of(number, test_item, settings)):
+                within.append(place)
+                contexts.append(row.item)
+                is_gold.append(row.is_gold)
+                removed.append(row.removed)
+        return cls(
+            items,
+            settings,
+            is_used=np.full(len(contexts), fill_value=True),
+            contexts=np.array(contexts, dtype=np.int64),
+            is_gold=np.array(is_gold, dtype=np.bool_),
+            removed=np.array(removed, dtype=np.int64),
+            within=np.array(within, dtype=np.int64),
+        )
+
+    def chosen(self, mask: Mask) -> RowsOfItems:
+        """Return those of the rows that a mask has, of rows that are all used."""
+        return RowsOfItems(
+            self._items,
+            self._settings,
+            is_used=mask,
+            contexts=self.contexts[mask],
+            is_gold=self.is_gold[mask],
+            removed=self.removed[mask],
+            within=self._within[mask],
+        )
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        context = int(self.contexts[place])
+        of_item = list(_rows_of(context, self._items[context], self._settings))
+        return of_item[int(self._within[place])]
+
+    def __iter__(self) -> Iterator[Row]:
+        for row, _ in self.with_items():
+            yield row
+
+    def with_items(self) -> Iterator[tuple[Row, Item]]:
+        """Yield every row with its item."""
+        place = 0
+        for number, test_item in enumerate(self._items):
+            for row in _rows_of(number, test_item, self._settings):
+                if self._is_used[place]:
+                    yield row, test_item
+                place += 1
 
 
 def _require_one_scale(items: Sequence[Item]) -> None:
@@ -137,18 +267,41 @@ def _rows_of(number: int, test_item: Item, settings: MetaSettings) -> Iterator[R
         )
 
 
-def _matrix(rows: Sequence[Row]) -> Floats:
-    """Return the ratings (rows, annotators), NaN where there is none; shorter lists end with NaN."""
-    matrix = np.full((len(rows), max(len(row.ratings) for row in rows)), np.nan)
-    for place, row in enumerate(rows):
-        matrix[place, : len(row.ratings)] = [math.nan if rating is None else rating for rating in row.ratings]
-    if np.isnan(matrix).all():
-        raise BadInput(
-            "no reply has a rating in the field ratings",
-            remedy='give items "ratings": {"system": [4, 5, 3]}, one number an annotator; '
-            "of a table name the columns: --map rating=COLUMN, once for each annotator",
+def _all_rows(items: Sequence[Item], settings: MetaSettings) -> list[Row]:
+    return [row for number, test_item in enumerate(items) for row in _rows_of(number, test_item, settings)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RatingLists:
+    """The lists of ratings of all rows, and their systems, in columns."""
+
+    systems: Sequence[str]
+    lengths: NDArray[np.int64]
+    ratings: Floats  # of all rows, one list behind the other; NaN where there is none
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Self:
+        """Read the lists of rows."""
+        systems, lengths, ratings = list[str](), array("q"), array("d")
+        for row in rows:
+            systems.append(row.system)
+            lengths.append(len(row.ratings))
+            ratings.extend([math.nan if rating is None else rating for rating in row.ratings])
+        return cls(
+            systems=systems, lengths=np.array(lengths, dtype=np.int64), ratings=np.array(ratings, dtype=np.float64)
         )
-    return matrix
+
+    def matrix(self) -> Floats:
+        """Return the ratings (rows, annotators), NaN where there is none; shorter lists end with NaN."""
+        matrix = np.full((len(self.lengths), int(self.lengths.max())), np.nan)
+        matrix[np.arange(matrix.shape[1]) < self.lengths[:, None]] = self.ratings
+        if np.isnan(matrix).all():
+            raise BadInput(
+                "no reply has a rating in the field ratings",
+                remedy='give items "ratings": {"system": [4, 5, 3]}, one number an annotator; '
+                "of a table name the columns: --map rating=COLUMN, once for each annotator",
+            )
+        return matrix
 
 
 def _select_annotators(matrix: Floats, settings: MetaSettings) -> tuple[tuple[int, ...], tuple[DroppedAnnotator, ...]]:
@@ -181,13 +334,29 @@ def data_hash(items: Sequence[Item], rows: Sequence[Row], ratings: Floats) -> st
     The hash covers the item and system of each row, the ratings of the kept annotators, the references that it was
     scored against with their weights, and the reply.
     """
-    digest = hashlib.sha256()
-    for row, row_ratings in zip(rows, ratings.tolist(), strict=True):
+    digest = RowsDigest()
+    for row, row_ratings in zip(rows, ratings, strict=True):
+        digest.add(items[row.item].id, row, row_ratings)
+    return digest.name
+
+
+class RowsDigest:
+    """`data_hash` for rows that are added one after the other."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def name(self) -> str:
+        """The first digits of the hash of all rows so far."""
+        return self._sha256.hexdigest()[:12]
+
+    def add(self, item: str, row: Row, ratings: Floats) -> None:
+        """Add the next row, with the id of its item and the ratings of the kept annotators."""
         references = [[reference.text, reference.weight] for reference in row.references]
-        shown_ratings = [_or_none(rating) for rating in row_ratings]
-        content = [items[row.item].id, row.system, shown_ratings, references, row.reply]
-        digest.update(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()[:12]
+        shown_ratings = [_or_none(rating) for rating in ratings.tolist()]
+        content = [item, row.system, shown_ratings, references, row.reply]
+        self._sha256.update(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def _or_none(rating: float) -> float | None:

@@ -154,7 +154,7 @@ def require_references(items: Sequence[Item], metric: Metric) -> None:
 def require_texts_and_sources(
     ids: Sequence[str], sources: Mapping[Origin, int], metric: Metric, *, has_text: bool
 ) -> None:
-    """Refuse what `require_references` refuses, by what is known of the references of the items with these ids."""
+    """Refuse what `require_references` refuses, by counts of the references of the items with these ids."""
     if metric.info.uses in (Uses.RATED, Uses.WEIGHTED) and ids and not has_text:
         raise no_gold_error(ids, metric.name)
     require_sources(sources, metric)
