@@ -58,10 +58,12 @@ class Stages(Silent):
     """Notes which stages run; calls a function when the first task of each has ended."""
 
     def __init__(self, after_first=lambda stage: None):
-        self.stages, self._after_first, self._done = [], after_first, 0
+        self.stages, self.steps, self._after_first, self._done = [], [], after_first, 0
 
     def stage(self, name, total=None, unit=""):
         self.stages.append(name.partition(" on ")[0])
+        if "step" in name:
+            self.steps.append(name.partition("step ")[2])
         self._done = 0
 
     def advance(self, amount):

@@ -32,7 +32,9 @@ def expected(places):
 @pytest.mark.parametrize(("factory", "shards"), [("Flat", 3), ("PCAR8,IVF8,PQ4x4fs", 5)])
 def test_a_cluster_builds_the_files_that_one_machine_builds(cluster, places, factory, shards):
     alone = build_index(places, order_of("one", shards, factory), Silent(), again=True)
-    together = build_index(places, order_of("two", shards, factory), Silent(), again=True, cluster=cluster)
+    shown = Stages()
+    together = build_index(places, order_of("two", shards, factory), shown, again=True, cluster=cluster)
+    assert shown.steps == [f"{step} of 10" for step in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)]
     assert_is(together.manifest, alone.manifest)
     assert together.published
     assert together.manifest.utterances == alone.manifest.utterances > 1_000
@@ -42,7 +44,9 @@ def test_a_cluster_builds_the_files_that_one_machine_builds(cluster, places, fac
 
 
 def test_a_build_on_a_cluster_leaves_out_what_was_deleted(cluster, places):
-    first = build_index(places, order_of("gone", 3, bm25=None), Silent(), again=True, cluster=cluster)
+    shown = Stages()
+    first = build_index(places, order_of("gone", 3, bm25=None), shown, again=True, cluster=cluster)
+    assert shown.steps == [f"{step} of 9" for step in range(1, 10)]  # no encoder and no BM25
     keys = erased_keys(dialogues=[f"d{number}" for number in range(50)])
     update_index(places, "gone", Silent(), erase=keys)
     again = build_index(places, order_of("gone", 3, bm25=None), Silent(), again=True, cluster=cluster)

@@ -53,7 +53,30 @@ from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.search.segments import EXTRA_WORDS
 
 _ROWS_A_PIECE: Final = 1_000_000
-_ROWS_A_TASK: Final = 50_000  # with fewer, starting the task takes longer than its work
+_TRAINING: Final = "training, comparing, writing postings"
+
+
+def _always(_order: IndexOrder) -> bool:
+    return True
+
+
+def _is_checked(order: IndexOrder) -> bool:
+    return order.check_queries > 0
+
+
+_STEPS: Final[Mapping[str, Callable[[IndexOrder], bool]]] = {  # of a build, and whether an order wants them
+    "grouping": _always,
+    "writing tables": _always,
+    "reading words": _always,
+    "numbering words": _always,
+    "encoding": lambda order: order.encoder is not None,
+    "drawing queries": _is_checked,
+    "counting words": lambda order: order.bm25 is not None,
+    _TRAINING: _always,
+    "adding vectors": _always,
+    "measuring recall": _is_checked,
+    "hashing": _always,
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,7 +125,7 @@ class ClusterStages:
         lacking = [(group, number) for group, number in stages if self._stages.lacks(group.stages[number])]
         if lacking:
             calls = self._calls(lacking)
-            self._progress.stage(f"{what} on {len(self._cluster.nodes())} machines", len(stages), "tasks")
+            self._begin(what, len(stages))
             self._progress.advance(len(stages) - len(lacking))
             for place, facts in self._cluster.run_calls(calls, look=self._look):
                 (group, number), seconds = lacking[place], facts.pop("seconds")
@@ -128,13 +151,21 @@ class ClusterStages:
             for group, number in lacking
         ]
 
+    def _begin(self, what: str, count: int) -> None:
+        """Show what is done by so many tasks, and which step it is of the whole build."""
+        order, machines = self._build.order, len(self._cluster.nodes())
+        steps = [step for step, is_wanted in _STEPS.items() if is_wanted(order)]
+        self._progress.stage(
+            f"{what} on {machines} machines, step {steps.index(what) + 1} of {len(steps)}", count, "tasks"
+        )
+
     def _look(self) -> None:
         """Let the progress raise where the work is to stop."""
         self._progress.advance(0)
 
     def results(self, what: str, task: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
         """Yield the results of tasks that are no stage, as they come."""
-        self._progress.stage(f"{what} on {len(self._cluster.nodes())} machines", len(arguments), "tasks")
+        self._begin(what, len(arguments))
         calls = [{"build": self._build, **of_task} for of_task in arguments]
         for _, result in self._cluster.run(task, calls, threads=self._build.order.threads, look=self._look):
             self._progress.advance(1)
@@ -293,8 +324,7 @@ def _vectors_and_postings(
     comparing = _of_shards(
         "neighbours", tasks.compare_shard, unfinished if work.check_queries else [], memory=memory, tables=tables
     )
-    what = "training, comparing" if work.bm25 is None else "training, comparing, writing BM25 postings"
-    runner.run_together(what, training, comparing, *_postings(runner, work, filled))
+    runner.run_together(_TRAINING, training, comparing, *_postings(runner, work, filled))
     adding = _of_shards("vectors", tasks.add_shard, filled, memory=memory, tables=tables, depth=plan["depth"])
     added = runner.run("adding vectors", adding)
     remove_tree(work.stages.folder / TRAINED_FOLDER)
