@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as cached
@@ -270,6 +271,15 @@ class _SnapshotCollector(Collector):
             "Machines of the cluster with a process of a shard that answers.",
             ("index", "shard"),
             (((one.index, one.shard), one.machines) for one in self.snapshot.shards),
+        )
+        silent = Counter(
+            (shard.index, shard.shard, machine) for shard in self.snapshot.shards for machine in shard.silent
+        )
+        yield _gauge(
+            "refaug_shard_silent_replicas",
+            "Processes of a shard that do not answer, by the machine that they were started on.",
+            ("index", "shard", "machine"),
+            silent.items(),
         )
         has_database = self.snapshot.jobs is not None and self.snapshot.failing is not None
         yield _gauge("refaug_database_up", "1 if the database answers.", (), [((), int(has_database))])

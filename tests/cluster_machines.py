@@ -70,18 +70,19 @@ def add_machine(machines, **resources):
 
 
 @contextmanager
-def machine_with_its_own_disk(cluster, address, folder):
-    """A machine that has an empty disk where the others have this folder, until the block ends."""
+def machine_with_its_own_disk(cluster, address, folder, options="mode=755"):
+    """A machine that has an empty disk where the others have this folder, until the block ends; the disk, from here."""
     require_tmpfs()
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--address", address, "--block", "--num-cpus", "1"]
-    script = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", script, str(folder), *ray, "--object-store-memory", str(_STORE)]
+    script = 'mount -t tmpfs -o "$0" tmpfs "$1" && shift && exec "$@"'
+    disk = ["unshare", "--mount", "sh", "-c", script, options, str(folder)]
+    command = [*disk, *ray, "--object-store-memory", str(_STORE)]
     before = len(cluster.nodes())
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             while len(cluster.nodes()) == before:
                 assert process.poll() is None, process.stdout.read()
-            yield
+            yield Path(f"/proc/{process.pid}/root") / folder.relative_to("/")
         finally:
             process.terminate()
             process.communicate(timeout=60)

@@ -288,7 +288,7 @@ class Actors:
             return
         self._touched_at = time.monotonic()
         with self._lock:
-            members = [member for replicas in self._started for member in replicas.members]
+            members = [member for replicas in self._started for member in replicas.members if member.is_placed]
             members += [member for _, member in self._moved]
         for member in members:
             try:
@@ -304,12 +304,12 @@ class Actors:
                 silent_s = time.monotonic() - member.answered_at
                 if silent_s > self._timeout_s:
                     member.note(name, f"it has been silent for {self._timeout_s:g} s")
-                if time.monotonic() - member.probed_at < _NEXT_PROBE_S:
+                if not member.is_placed or time.monotonic() - member.probed_at < _NEXT_PROBE_S:
                     return
                 # a question that was on its way when a machine went may stay so for ever
             else:
                 process, member.node_id, answer = self._ray.get(member.probe)
-                member.answered_at = time.monotonic()
+                member.answered_at, member.is_placed = time.monotonic(), True
                 if process != member.process:
                     self._practise(member, process, samples)
                 if member.practice:

@@ -33,10 +33,14 @@ class Failure:
         kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         return cls(kind=kind.__name__, message=error.message, remedy=error.remedy)
 
+    def error(self) -> RefaugError:
+        """Return the same error here."""
+        kind: type[RefaugError] = getattr(errors, self.kind)
+        return kind(self.message, remedy=self.remedy)
+
     def raise_again(self) -> NoReturn:
         """Raise the same error here."""
-        kind = getattr(errors, self.kind)
-        raise kind(self.message, remedy=self.remedy)
+        raise self.error()
 
 
 def machine_name() -> str:

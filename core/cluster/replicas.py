@@ -32,6 +32,7 @@ class Replica:
     handle: Any
     node: ClusterNode
     is_alive: bool = True
+    is_placed: bool = True  # on some machine; questions to a process that has not begun are stored until it does
     process: str = ""  # which one it is, as it has said last
     node_id: str = ""  # of the machine that this process runs on
     practice: list[Any] = field(default_factory=list)  # calls that are to make it quick, and are not answered yet
@@ -51,9 +52,10 @@ class Replica:
             return
         self.is_alive = not why
         if why:
-            log.warning("does not answer", extra={"actor": name, "machine": self.node.address, "why": why})
+            extra = {"actor": name, "machine": self.node.address, "why": why}
+            log.warning("%s does not answer on %s: %s", name, self.node.address, why, extra=extra)
         else:
-            log.info("answers again", extra={"actor": name, "machine": self.node.address})
+            log.info("%s answers again", name, extra={"actor": name, "machine": self.node.address})
 
 
 @dataclass(eq=False, kw_only=True)

@@ -73,8 +73,8 @@ def test_texts_of_alerts_use_labels_of_their_figures() -> None:
 
 
 def test_the_alert_on_a_silent_shard_is_about_a_figure_of_each_shard(tmp_path: Path) -> None:
-    shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1, machines=1)]
-    shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0, machines=0)]
+    shards = [ShardState(index="chat@1", shard="0", replicas=2, alive=1, machines=1, silent=("10.0.0.2",))]
+    shards += [ShardState(index="chat@1", shard="1", replicas=2, alive=0, machines=0, silent=("10.0.0.1",) * 2)]
     snapshot = figures.ServiceSnapshot(
         home=Settings(home=tmp_path), versions={}, troubles={}, processes=1, jobs={}, failing={}, shards=shards
     )
@@ -86,6 +86,10 @@ def test_the_alert_on_a_silent_shard_is_about_a_figure_of_each_shard(tmp_path: P
     assert state is not None
     shown_as_zero = [(index, shard) for index, shard, of, count in samples if of == state[1] and float(count) == 0]
     assert shown_as_zero == [("chat@1", "1")]
+    of_machines = re.findall(
+        r'^refaug_shard_silent_replicas\{index="chat@1",machine="(\S+)",shard="(\d)"\} (\S+)$', shown, re.M
+    )
+    assert of_machines == [("10.0.0.2", "0", "1.0"), ("10.0.0.1", "1", "2.0")]
 
 
 def test_panels_do_not_overlap() -> None:

@@ -13,6 +13,7 @@ from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.cluster.actors import Actors, Observer
 from refaug.core.cluster.connection import Cluster, ClusterNode
+from refaug.core.cluster.openings import first_answers
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
 from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
@@ -63,6 +64,7 @@ class ShardState:
     replicas: int
     alive: int
     machines: int
+    silent: tuple[str, ...] = ()  # the machines on which the others were started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,13 +251,19 @@ class ShardFleet(OpenShards):
             for place, part in enumerate(parts)
         ]
         try:
-            shards = [
-                _opened_shard(hosts.actors, place, part, replicas)
-                for place, (part, replicas) in enumerate(zip(parts, self._started, strict=True))
-            ]
+            facts = first_answers(hosts.cluster, self._started, "facts")
         except BaseException:
             hosts.actors.end(self._started)
             raise
+        shards = [
+            RemoteShard(
+                name=str(place),
+                replicas=replicas,
+                numbers=tuple(one.number for one in part.segments),
+                facts=tuple(of_shard),
+            )
+            for place, (part, replicas, of_shard) in enumerate(zip(parts, self._started, facts, strict=True))
+        ]
         super().__init__(hosts.actors, hosts.cluster, source.spec, shards)
         hosts.actors.watch(self._started)
 
@@ -273,6 +281,7 @@ class ShardFleet(OpenShards):
                 replicas=len(shard.replicas.members),
                 alive=shard.replicas.alive,
                 machines=len(shard.replicas.machines),
+                silent=tuple(one.node.address for one in shard.replicas.members if not one.is_alive),
             )
             for shard in self.shards
         ]
@@ -281,16 +290,6 @@ class ShardFleet(OpenShards):
         """End the processes, and remove what no other version needs from the machines."""
         self._hosts.actors.end(self._started)
         self._hosts.forget(self)
-
-
-def _opened_shard(actors: Actors, place: int, part: ShardFiles, replicas: Replicas) -> RemoteShard:
-    facts = actors.call_each(replicas, "facts")
-    return RemoteShard(
-        name=str(place),
-        replicas=replicas,
-        numbers=tuple(one.number for one in part.segments),
-        facts=tuple(facts[0]),
-    )
 
 
 def _nodes_of(place: int, nodes: Sequence[ClusterNode], replicas: int) -> list[ClusterNode]:

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from refaug.core.cluster.actors import NoReplica
 from refaug.core.cluster.addresses import require_address, require_reachable
 from refaug.core.cluster.calls import Failure, brought_home, call, name_of
 from refaug.core.cluster.connection import connect
+from refaug.core.cluster.replicas import NoReplica
 from refaug.core.errors import BadInput, Conflict, Corrupt, MissingPart, NoAccess, StorageFull, Unavailable, Usage
 
 
