@@ -14,14 +14,18 @@ from cluster_shards import WORDS, chance_tests, pairs_of_chance, until
 from disks import fill
 from indexes import build, home_of
 
+from refaug.core.artefacts.manifests import NamedFile
+from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.cluster import openings
 from refaug.core.cluster.actors import ActorHost
 from refaug.core.cluster.connection import connect
 from refaug.core.cluster.replicas import NoReplica
-from refaug.core.errors import StorageFull
+from refaug.core.errors import StorageFull, Unavailable
+from refaug.indexer.installed_software import software
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
-from refaug.indexer.search.on_cluster.node_copies import VARIABLE
+from refaug.indexer.search.on_cluster.node_copies import VARIABLE, CopySource
+from refaug.indexer.search.on_cluster.shard_server import IndexSizes, ShardFiles, ShardServer
 
 SHARDS = 3  # one for each machine
 
@@ -106,7 +110,7 @@ def room_for(joined, processes):
             ray.kill(holder)
 
 
-def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, places, log, monkeypatch):
+def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, places, monkeypatch):
     monkeypatch.setattr(openings, "_PLACE_S", 3.0)
     with room_for(joined, 0), hosts_of(joined, 1) as hosts, pytest.raises(NoReplica) as refused:
         ReferenceIndex.open_on(places, "small", hosts)
@@ -114,7 +118,11 @@ def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, p
     assert refused.value.message.endswith(
         f"has had no process on the cluster for 3 s: the machine {joined.nodes()[0].address} has no room for one"
     )
-    monkeypatch.setattr(openings, "_PLACE_S", 15.0)
+
+
+@pytest.mark.slow
+def test_a_replica_that_no_machine_takes_is_left_out_and_joins_later(joined, places, log, monkeypatch):
+    monkeypatch.setattr(openings, "_PLACE_S", 30.0)  # the other one begins before that
     with (
         room_for(joined, 1) as give_room,
         hosts_of(joined, 2) as hosts,
@@ -126,3 +134,29 @@ def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, p
         give_room()
         until(lambda: [state.alive for state in hosts.states()] == [2], hosts.states)
         assert spread.search(log[1]) == alone.search(log[1])
+
+
+def test_a_store_without_an_answer_is_named_with_shard_and_machine(joined, tmp_path):
+    with socket.socket() as silent, hosts_of(joined, 1) as hosts:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        store = StoreSettings(location="s3://bucket/indexes", endpoint=endpoint, timeout_s=2.0)
+        source = CopySource(folder=tmp_path / "none", store=store)
+        file = NamedFile(name="shards/0/pairs.arrow", size=1, sha256="0" * 64)
+        arguments = {
+            "files": ShardFiles(name="chat-0", segments=(), files=(file,), source=source),
+            "vectors": None,
+            "sizes": IndexSizes(words=1, logs=1, dimensions=1),
+            "expected": software(),
+        }
+        started = hosts.actors.start("shard 0 of chat@1", ShardServer, arguments, joined.nodes()[:1])
+        try:
+            with pytest.raises(Unavailable) as refused:
+                openings.first_answers(joined, [started], "facts")
+        finally:
+            hosts.actors.end([started])
+    assert refused.value.message.startswith(
+        f"shard 0 of chat@1: on {socket.gethostname()}: shards/0/pairs.arrow is nowhere to be fetched from: the home "
+        "does not have it; the store s3://bucket/indexes cannot be read: "
+    )

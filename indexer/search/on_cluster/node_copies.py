@@ -196,13 +196,16 @@ class _CopyFetch:
 
     def _fetch(self, file: NamedFile, content: Path) -> None:
         """Fetch a content from the first place that has it whole."""
-        problems = list[str]()
+        problems, is_damaged = list[str](), False
         for where, read in self._places(file):
-            problem = _write_checked(file, content, read)
+            try:
+                problem = _write_checked(file, content, read)
+            except Corrupt as error:
+                problem, is_damaged = error.message, True
             if problem is None:
                 return
             problems.append(f"{where} {problem}")
-        if any("SHA-256" in problem or "bytes" in problem for problem in problems):
+        if is_damaged:
             raise Corrupt(
                 f"{file.name} is damaged: {'; '.join(problems)}",
                 remedy="restore the version from a backup, or: refaug store push --verify from a machine that has it",
@@ -232,7 +235,7 @@ def _pieces_of_store(settings: StoreSettings, sha256: str) -> Iterator[bytes]:
 
 
 def _write_checked(file: NamedFile, target: Path, read: Callable[[], Iterator[bytes]]) -> str | None:
-    """Write a file under its name if its bytes are the right ones; return what is wrong with them."""
+    """Write a file under its name; return why it cannot be read, and raise Corrupt where its bytes are other ones."""
     aside = target.with_name(f".{target.name}.{unique_suffix()}.aside")
     digest, size = hashlib.sha256(), 0
     try:
@@ -249,9 +252,9 @@ def _write_checked(file: NamedFile, target: Path, read: Callable[[], Iterator[by
             out.flush()
             os.fsync(out.fileno())
         if size != file.size:
-            return f"has other than {file.size:,} bytes"
+            raise Corrupt(f"has other than {file.size:,} bytes")
         if digest.hexdigest() != file.sha256:
-            return f"has SHA-256 {digest.hexdigest()[:12]}… instead of {file.sha256[:12]}…"
+            raise Corrupt(f"has SHA-256 {digest.hexdigest()[:12]}… instead of {file.sha256[:12]}…")
         aside.replace(target)
         return None
     finally:

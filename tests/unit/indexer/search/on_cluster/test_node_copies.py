@@ -6,7 +6,8 @@ import hashlib
 import os
 import socket
 import stat
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,57 @@ def test_a_link_in_the_place_of_copies_is_refused(hold, home, cache, tmp_path, n
         hold(cache, "a-1", FILES, CopySource(folder=home, store=None))
     assert "REFAUG_NODE_CACHE" in refused.value.remedy
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@contextmanager
+def failing_server(how):
+    """The address of a store that refuses connections, takes them without an answer, or goes in the middle of one."""
+    with socket.socket() as listener, ExitStack() as accepted:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(60)
+        if how != "refuses":
+            listener.listen()
+
+        def go_away():
+            request = b"HEAD"
+            while request.startswith(b"HEAD"):
+                connection, _ = listener.accept()
+                with connection:
+                    request = connection.recv(1 << 16)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\nConnection: close\r\n\r\n")
+                    if request.startswith(b"GET"):
+                        listener.close()  # to further attempts
+                        connection.sendall(b"pairs" * 40)
+
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        if how == "goes away":
+            thread = threading.Thread(target=go_away)
+            thread.start()
+            accepted.callback(thread.join)
+        yield address
+
+
+SLOW = [pytest.param(how, marks=pytest.mark.slow) for how in ("never answers", "goes away")]
+
+
+@pytest.mark.parametrize("how", ["refuses", *SLOW])
+def test_a_store_that_fails_under_a_fetch_is_named_with_machine_and_file(cache, tmp_path, monkeypatch, how):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "loopback-secret")
+    with failing_server(how) as address:
+        store = StoreSettings(
+            location="s3://bucket/indexes", endpoint=address, timeout_s=0.5 if how == "refuses" else 3.0
+        )
+        source = CopySource(folder=tmp_path / "none", store=store)
+        refused = call(name_of(hold_copy), {"cache": cache, "name": "a-1", "files": FILES, "source": source})
+    assert refused.kind == "Unavailable"
+    assert refused.message.startswith(
+        f"on {socket.gethostname()}: {FILES[0].name} is nowhere to be fetched from: the home does not have it; "
+        "the store s3://bucket/indexes cannot be read: the store s3://bucket/indexes "
+    )
+    assert "loopback-secret" not in refused.message
+    assert not list(cache.rglob("*.aside"))
+    assert list((cache / "files").iterdir()) == []
 
 
 def test_only_what_no_process_holds_is_removed(hold, home, cache):
