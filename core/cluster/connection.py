@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from refaug.core.cluster.addresses import AUTO, LOCAL, require_address, require_reachable
+from refaug.core.cluster.addresses import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
 from refaug.core.cluster.calls import Failure, call, name_of
 from refaug.core.errors import Conflict, NoKey, RefaugError, StorageFull, Unavailable
 from refaug.core.installation.extras import extras_named
@@ -131,9 +131,7 @@ def _start(ray: Any, address: str) -> None:
                 f"this machine does not belong to the cluster at {address}",
                 remedy=f"ray start --address {address} adds it; with --num-cpus 0 it takes no tasks",
             ) from error
-        raise Unavailable(
-            f"no cluster answers at {address}: {error}", remedy="ray status on the head says its address"
-        ) from error
+        raise Unavailable(f"no cluster answers at {address}: {error}", remedy=NO_CLUSTER) from error
     except RuntimeError as error:
         if "ersion mismatch" in str(error):
             raise Conflict(
