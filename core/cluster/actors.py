@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
 from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
@@ -240,31 +241,22 @@ class Actors:
         if call.is_over:
             return
         try:
-            answer = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            call.is_over = True
-            call.answer = RefaugError(
-                f"{call.call.replicas.name} failed on the cluster: {error.cause!r}",
-                remedy="the logs of Ray on that machine have more; please report it",
-            )
-        except self._ray.exceptions.RayError as error:
-            call.refuse(reference, f"its process has ended ({reason_of(error)})")
+            answer = answer_or_failure(self._ray, reference, call.call.replicas.name)
+        except RefaugError as error:
+            call.is_over, call.answer = True, error
+        except ProcessLost as lost:
+            call.refuse(reference, f"its process has ended ({reason_of(lost.error)})")
         else:
             call.accept(reference, answer, time.monotonic() - begun)
 
     def _get(self, replicas: Replicas, reference: Any) -> Any:
         try:
-            answer = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            raise RefaugError(f"{replicas.name} failed on the cluster: {error.cause!r}") from error
-        except self._ray.exceptions.RayError as error:
+            return result_of(self._ray, reference, replicas.name)
+        except ProcessLost as lost:
             raise NoReplica(
-                f"{replicas.name} has no process on the cluster: {type(error).__name__}",
+                f"{replicas.name} has no process on the cluster: {lost}",
                 remedy="ray status on the head says which machines there are; ray start --address adds one",
-            ) from error
-        if isinstance(answer, Failure):
-            answer.raise_again()
-        return answer
+            ) from lost
 
     # Watching
 

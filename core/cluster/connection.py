@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from refaug.core.cluster.addresses import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
-from refaug.core.cluster.calls import Failure, call, name_of
-from refaug.core.errors import Conflict, NoKey, RefaugError, StorageFull, Unavailable
+from refaug.core.cluster.answers import ProcessLost, result_of
+from refaug.core.cluster.calls import call, name_of
+from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores
 
@@ -351,18 +352,10 @@ class Cluster:
 
     def _result(self, function: Callable[..., Any], reference: Any) -> Any:
         try:
-            result = self.ray.get(reference)
-        except self.ray.exceptions.RayTaskError as error:
-            raise RefaugError(
-                f"the task {function.__name__} failed on the cluster: {error.cause!r}",
-                remedy="the logs of Ray on that machine have more; please report it",
-            ) from error
-        except self.ray.exceptions.RayError as error:
+            return result_of(self.ray, reference, f"the task {function.__name__}")
+        except ProcessLost as lost:
             raise Unavailable(
-                f"the task {function.__name__} died {_RETRIES + 1} times on the cluster: {type(error).__name__}",
+                f"the task {function.__name__} died {_RETRIES + 1} times on the cluster: {lost}",
                 remedy="its processes are killed, perhaps for want of memory: more --shards need less of it each; the "
                 "same command goes on from finished stages",
-            ) from error
-        if isinstance(result, Failure):
-            result.raise_again()
-        return result
+            ) from lost

@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 from refaug.core.cluster.actors import ActorHost
-from refaug.core.cluster.calls import Failure, name_of
+from refaug.core.cluster.answers import ProcessLost, result_of
+from refaug.core.cluster.calls import name_of
 from refaug.core.cluster.connection import Cluster
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 
@@ -106,20 +107,12 @@ class WorkerGroup:
 
     def _result(self, reference: Any) -> Any:
         try:
-            result = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            raise RefaugError(
-                f"a process of the group failed on the cluster: {error.cause!r}",
-                remedy="the logs of Ray on that machine have more; please report it",
-            ) from error
-        except self._ray.exceptions.RayError as error:
+            return result_of(self._ray, reference, "a process of the group")
+        except ProcessLost as lost:
             raise MemberLost(
-                f"a process of the group has died on the cluster: {type(error).__name__}",
+                f"a process of the group has died on the cluster: {lost}",
                 remedy="ray status on the head says which machines there are",
-            ) from error
-        if isinstance(result, Failure):
-            result.raise_again()
-        return result
+            ) from lost
 
 
 def require_room_for(cluster: Cluster, size: int, threads: int, gpus: int) -> None:
