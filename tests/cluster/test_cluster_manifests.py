@@ -23,6 +23,7 @@ WORKLOADS = [(name, found) for name, found in OBJECTS if found["kind"] in ("Depl
 COMPOSE = yaml.safe_load((ROOT / "compose.cluster.yaml").read_text("utf-8"))
 SERVICES = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+PAGE = (ROOT / "docs" / "beyond-one-machine.md").read_text("utf-8")
 SECRET = {"RAY_AUTH_TOKEN", "REDIS_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 KNOWN = SECRET | {"RAY_AUTH_MODE", "RAY_USAGE_STATS_ENABLED", "RAY_REDIS_ADDRESS", "REFAUG_STORE", VARIABLE}
 HEALTH_KEYS = {"test", "interval", "timeout", "start_period", "retries"}
@@ -112,6 +113,28 @@ def test_commands_of_the_compose_file_exist():
                 assert_is_a_command(command)
                 seen.append(" ".join(command[:2]))
     assert {"ray start", "refaug serve", "ray health-check"} <= set(seen)
+
+
+def test_commands_of_ray_on_the_page_parse():
+    seen = set()
+    for line in re.findall(r"^    (ray [^#\n]*)", PAGE, re.MULTILINE):
+        command, words = ray_command(), shlex.split(line)[1:]
+        names = []
+        while getattr(command, "commands", None):
+            names.append(words[0])
+            command = command.commands[words.pop(0)]
+        command.make_context(" ".join(names), words)
+        seen.add(" ".join(names))
+    assert seen == {"start", "job submit", "drain-node"}
+
+
+def test_the_head_on_the_page_that_takes_jobs_listens_outside():
+    (host,) = [option for option in ray_command().commands["start"].params if "--dashboard-host" in option.opts]
+    assert host.default in ("127.0.0.1", "::1")  # which is why the page names another one
+    jobs = PAGE.split("### From outside the cluster\n")[1].partition("\n#")[0]
+    assert re.search(r"^    ray start --head --dashboard-host HEAD\b", jobs, re.MULTILINE)
+    heads = [SERVICES["head"]["command"], next(o["spec"] for n, o in WORKLOADS if n == "head.yaml")]
+    assert all("--include-dashboard=false" in str(head) for head in heads)  # as the page says
 
 
 @pytest.mark.parametrize(("file", "found"), WORKLOADS, ids=lambda one: one if isinstance(one, str) else named(one))
