@@ -145,6 +145,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "publish": "indexes.index_versions:publish_command",
             "rollback": "indexes.index_versions:rollback_command",
             "gc": "indexes.index_versions:gc_command",
+            "copies": "indexes.index_copies:copies_command",
             "remove": "indexes.index_versions:remove_command",
         },
     ),

@@ -13,7 +13,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -217,14 +217,20 @@ class Cluster:
             ) from error
 
     def on_every_node(
-        self, function: Callable[..., Any], *, look: Callable[[], None] = lambda: None, **arguments: Any
+        self,
+        function: Callable[..., Any],
+        *,
+        nodes: Sequence[ClusterNode] | None = None,
+        look: Callable[[], None] = lambda: None,
+        **arguments: Any,
     ) -> Generator[tuple[ClusterNode, Any]]:
-        """Call a function once on every machine, however busy it is; yield machine and result as they come.
+        """Call a function once on every machine, or on these, however busy; yield machine and result as they come.
 
         A machine that goes meanwhile is left out. `look` is called every few seconds, and ends all of it by an error;
         so does silence of a machine.
         """
-        running = {self._submit(function, arguments, 0, node=node): node for node in self.nodes()}
+        asked = self.nodes() if nodes is None else nodes
+        running = {self._submit(function, arguments, 0, node=node): node for node in asked}
         answered_at = time.monotonic()
         try:
             while running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -253,6 +254,54 @@ def test_copies_of_an_old_version_go_and_erased_text_with_them(hosts, places, lo
         until(lambda: not holding(node_cache, text), lambda: holding(node_cache, text))
         for how in (SearchSettings(), SearchSettings(mode="bm25-utterance")):
             assert answers(new, log[1], how) == answers(alone, log[1], how)
+
+
+def plant(cache, name, text):
+    """A copy that no process has open."""
+    folder = cache / "held" / name
+    folder.mkdir(parents=True)
+    (cache / "files").mkdir(exist_ok=True)
+    (folder / "pairs.arrow").write_text(text)
+    os.link(folder / "pairs.arrow", cache / "files" / name)
+
+
+def test_machines_without_a_shard_lose_old_copies_too(machines, joined, hosts, places, chat, node_cache, tmp_path):
+    own, text = tmp_path / "node-cache", "w1 sesquipedalian w2"
+    machine = add_machine(machines, env_vars={"REFAUG_NODE_CACHE": str(own)})
+    try:
+        for cache in (own, node_cache):  # one of them is that of machines without the only shard
+            plant(cache, "0123456789abcdef-0", text)
+        build_shards(places, "small", "Flat", 1)
+        with ReferenceIndex.open_on(places, "small", hosts) as small:
+            until(lambda: not holding(own, text) + holding(node_cache, text), hosts.states)
+            plant(own, "fedcba9876543210-0", text)
+            plant(own, f"{chat.manifest.id[:16]}-1", text)
+            opened = f"{small.manifest.id[:16]}-0"
+            environment = {**os.environ, "RAY_ADDRESS": machines.address}
+            listed = copies_command(places, machines, environment)
+            assert {copy["open"] for copy in listed if copy["copy"] == opened} == {True}
+            planted = {copy["copy"]: copy for copy in listed if copy["copy"] != opened}
+            old = planted["fedcba9876543210-0"]
+            assert (old["versions"], old["open"], old["bytes"], old["removed"]) == ([], False, len(text), False)
+            assert f"chat@{chat.held.version}" in planted[f"{chat.manifest.id[:16]}-1"]["versions"]
+            removed = copies_command(places, machines, environment, "--remove")
+            assert {copy["copy"] for copy in removed if copy["removed"]} >= {"fedcba9876543210-0"}
+            assert {copy["copy"] for copy in removed if copy["published"]}.isdisjoint(
+                {copy["copy"] for copy in removed if copy["removed"]}
+            )
+        assert [path.name for path in (own / "held").iterdir() if "fed" in path.name] == []
+        assert (own / "held" / f"{chat.manifest.id[:16]}-1").is_dir()
+    finally:
+        machines.remove_node(machine)
+
+
+def copies_command(places, machines, environment, *options):
+    command = [sys.executable, "-m", "refaug.cli.main", "--home", str(places.logs.parent), "index", "copies", "--json"]
+    ended = subprocess.run(
+        [*command, "--on", machines.address, *options], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
 
 
 @pytest.mark.slow

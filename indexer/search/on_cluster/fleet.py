@@ -15,14 +15,14 @@ from refaug.core.cluster.actors import Actors, Observer
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.cluster.openings import first_answers
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
-from refaug.core.errors import Conflict, Corrupt, RefaugError
+from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import TestPair
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.candidates.pool import SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
-from refaug.indexer.search.on_cluster.node_copies import CopySource
+from refaug.indexer.search.on_cluster.node_copies import VECTORS, CopySource, collect_here
 from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
 from refaug.indexer.search.on_cluster.shard_server import (
     VECTORS_FILE,
@@ -207,15 +207,37 @@ class ShardHosts:
         for _ in range(_COLLECTIONS):
             fleets = tuple(self._fleets)
             keep = sorted({name for other in fleets for name in other.names})
-            held, has_failed = set[str](), False
-            for replicas in [one for fleet in fleets for one in fleet.all_replicas]:
-                try:
-                    held.update(*self.actors.call_each(replicas, "collect", keep))
-                except RefaugError:
-                    log.info("copies of shards are not collected on one machine", exc_info=True)
-                    has_failed = True
-            if not (has_failed or held & names) or self._is_over.wait(_COLLECT_S):
+            held = self._collect_once(fleets, keep)
+            if held is not None and not held & names:
+                if names:
+                    log.info("copies are gone from all machines", extra={"copies": sorted(names)})
                 return
+            if self._is_over.wait(_COLLECT_S):
+                return
+        log.warning(
+            "copies are still on machines; refaug index copies --on %s --remove removes them later",
+            self.cluster.address,
+            extra={"copies": sorted(names)},
+        )
+
+    def _collect_once(self, fleets: Sequence[ShardFleet], keep: Sequence[str]) -> set[str] | None:
+        """Remove copies from all machines; return those that a process has open, or None where a machine failed."""
+        held, asked = set[str](), set[str]()
+        try:
+            for replicas in [replicas for fleet in fleets for replicas in fleet.all_replicas]:
+                held.update(*self.actors.call_each(replicas, "collect", keep))
+                asked |= replicas.machines
+            others = [node for node in self.cluster.nodes() if node.id not in asked]
+            for _, held_there in self.cluster.on_every_node(collect_here, nodes=others, look=self._look, keep=keep):
+                held.update(held_there)
+        except RefaugError:
+            log.info("copies of shards are not collected on one machine", exc_info=True)
+            return None
+        return held
+
+    def _look(self) -> None:
+        if self._is_over.is_set():
+            raise Interrupted("the server ends")
 
     def close(self) -> None:
         """End all processes."""
@@ -297,6 +319,11 @@ def _nodes_of(place: int, nodes: Sequence[ClusterNode], replicas: int) -> list[C
     return [nodes[(place + replica) % len(nodes)] for replica in range(replicas)]
 
 
+def copies_of(manifest: IndexManifest) -> list[str]:
+    """Return the names that copies of the shards of a version have on machines."""
+    return [f"{manifest.id[:_ID_DIGITS]}-{place}" for place in range(len(manifest.main_segments))]
+
+
 def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[ShardFiles]:
     """Return the files of each shard; the segments of updates lie with the main ones, in turn."""
     manifest = source.manifest
@@ -314,7 +341,7 @@ def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[Shard
         files = [file for file in named if _is_searched(file) and (file.name.startswith(folders) or file.name in masks)]
         parts.append(
             ShardFiles(
-                name=f"{manifest.id[:_ID_DIGITS]}-{place}",
+                name=copies_of(manifest)[place],
                 segments=tuple(segments),
                 files=tuple(files),
                 source=CopySource(folder=source.folder, store=store),
@@ -336,7 +363,7 @@ def _vector_files(source: ShardSource, store: StoreSettings | None) -> VectorFil
     if rows is None:
         raise Corrupt(f"{source.vectors / MANIFEST} names no {VECTORS_FILE}", remedy="import the vectors again")
     return VectorFiles(
-        name=f"vectors-{rows.sha256[:_ID_DIGITS]}",
+        name=f"{VECTORS}{rows.sha256[:_ID_DIGITS]}",
         file=rows,
         source=CopySource(folder=source.vectors, store=store),
     )

@@ -35,6 +35,7 @@ from refaug.core.full_disk import storage_errors
 
 VARIABLE: Final = "REFAUG_NODE_CACHE"
 
+VECTORS: Final = "vectors-"  # begins the names of copies of word vectors
 _FILES: Final = "files"
 _HELD: Final = "held"
 _LOCK: Final = ".lock"
@@ -175,6 +176,35 @@ def collect_copies(cache: Path, keep: Collection[str]) -> list[str]:
             if path.stat().st_nlink == 1:
                 path.unlink()
     return held
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyState:
+    """A copy on this machine: its name, its bytes, and whether a process has it open."""
+
+    name: str
+    size: int
+    is_open: bool
+
+
+def copies_here() -> list[CopyState]:
+    """Return the copies on this machine; one that goes meanwhile is left out."""
+    held, states = cache_folder() / _HELD, list[CopyState]()
+    for folder in sorted(held.iterdir()) if held.is_dir() else ():
+        with suppress(FileNotFoundError):
+            sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+            states.append(CopyState(name=folder.name, size=sum(sizes), is_open=not _is_free(folder)))
+    return states
+
+
+def collect_here(keep: Sequence[str]) -> list[str]:
+    """Remove what nothing needs from this machine, as `collect_copies` does."""
+    return collect_copies(cache_folder(), keep)
+
+
+def is_of_vectors(name: str) -> bool:
+    """Return whether a copy is of word vectors, which hold no text of a log."""
+    return name.startswith(VECTORS)
 
 
 class _CopyFetch:
