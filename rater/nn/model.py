@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
+from threading import Lock
 from typing import Final, Literal, get_args
 
 import torch
@@ -106,10 +107,13 @@ def _judge_rows(vectors: Tensor, rows: Tensor, weights: list[Tensor], biases: li
     return torch.addmm(biases[-1], state, weights[-1].t())
 
 
+_COMPILING: Final = Lock()
+
+
 @cache
 def _compile(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Compile a function with TorchScript, which runs it from begin to end without Python's lock."""
-    with warnings.catch_warnings():
+    with _COMPILING, warnings.catch_warnings():  # which changes the filters of all threads
         # TorchScript's successors compile for a minute, and again for each shape.
         warnings.simplefilter("ignore", DeprecationWarning)
         return torch.jit.script(function)  # type: ignore[no-any-return]
