@@ -7,4 +7,15 @@ The main names:
 - `addresses.require_address`: which addresses there are.
 """
 
-__all__ = ["actors", "addresses", "alike", "answers", "calls", "connection", "groups", "messages", "replicas"]
+__all__ = [
+    "actors",
+    "addresses",
+    "alike",
+    "answers",
+    "calls",
+    "connection",
+    "groups",
+    "messages",
+    "openings",
+    "replicas",
+]

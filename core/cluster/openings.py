@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from refaug.core.cluster.answers import ProcessLost, answer_or_failure
 from refaug.core.cluster.calls import Failure
 from refaug.core.cluster.connection import Cluster
 from refaug.core.cluster.replicas import NoReplica, Replica, Replicas
@@ -88,11 +89,11 @@ class _FirstAnswers:
         name = opening.replicas.name
         for reference in self._ready(list(opening.waiting)):
             try:
-                answer = self._ray.get(reference)
-            except self._ray.exceptions.RayTaskError as error:
-                opening.fail(reference, RefaugError(f"{name} failed on the cluster: {error.cause!r}"))
-            except self._ray.exceptions.RayError as error:
-                opening.fail(reference, _no_process(f"{name} has no process on the cluster: {type(error).__name__}"))
+                answer = answer_or_failure(self._ray, reference, name)
+            except RefaugError as error:
+                opening.fail(reference, error)
+            except ProcessLost as lost:
+                opening.fail(reference, _no_process(f"{name} has no process on the cluster: {lost}"))
             else:
                 if isinstance(answer, Failure):
                     opening.fail(reference, replace(answer, message=f"{name}: {answer.message}").error())

@@ -6,8 +6,8 @@ It keeps nothing between two calls, so any replica may answer any of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import gethostname
@@ -233,13 +233,13 @@ class ShardServer:
 
     def utterance(self, place: int, row: int) -> str:
         """Return the text of an utterance."""
-        with self._unchanged():
-            return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
+        self._require_unchanged()
+        return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
 
     def first_pair(self) -> TestPair:
         """Return the first pair of this shard, by which a search warms up."""
-        with self._unchanged():
-            return first_pair_of(self._segments[0])
+        self._require_unchanged()
+        return first_pair_of(self._segments[0])
 
     def collect(self, keep: Sequence[str]) -> list[str]:
         """Remove copies of versions that no process of this machine has open; return those that some process has."""
@@ -253,16 +253,15 @@ class ShardServer:
         if name not in _QUESTIONS:
             raise Usage(f"no question to a shard is called {name!r}", remedy=f"one of: {', '.join(_QUESTIONS)}")
         further = () if terms is None else (MESSAGES.unpack(terms),)
-        with self._unchanged():
-            return MESSAGES.pack(getattr(self, name)(*arguments, *further))
+        self._require_unchanged()
+        return MESSAGES.pack(getattr(self, name)(*arguments, *further))
 
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Raise Unavailable where a file was written to before the block, which may not read it, or during it."""
-        copies = self._copies
-        _require_unchanged(copies, self._files.name)
-        yield
-        _require_unchanged(copies, self._files.name)
+    def _require_unchanged(self) -> None:
+        """Raise Unavailable where a file was written to, which nothing may be read of."""
+        if not all(copy.is_unchanged() for copy in self._copies):
+            raise Unavailable(
+                f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
+            )
 
     def _opened(self, terms: SearchTerms, places: Sequence[int]) -> LocalSegments:
         likeness = terms.likeness
@@ -328,11 +327,6 @@ class ShardServer:
     def texts(self, places: Sequence[int], rows: Sequence[PairRows]) -> list[PairTexts]:
         """Return what is shown of some pairs."""
         return [texts_of(self._segments[place], of_segment) for place, of_segment in zip(places, rows, strict=True)]
-
-
-def _require_unchanged(copies: Sequence[HeldCopy], name: str) -> None:
-    if not all(copy.is_unchanged() for copy in copies):
-        raise Unavailable(f"files of {name} were changed while they were searched", remedy="they are fetched again")
 
 
 def _foresee(segment: LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:

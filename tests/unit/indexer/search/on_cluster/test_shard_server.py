@@ -15,7 +15,6 @@ from refaug.core.files import read_json
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.candidates.searched_segments import PairRows
-from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.on_cluster.node_copies import VARIABLE, CopySource, collect_copies
 from refaug.indexer.search.on_cluster.shard_server import (
     MESSAGES,
@@ -92,17 +91,6 @@ def test_nothing_is_answered_of_a_copy_that_was_written_to(server, cache, questi
         QUESTIONS[question](server)
     server.probe()
     assert QUESTIONS[question](server) == before
-
-
-def test_nothing_is_answered_of_a_copy_that_is_written_to_meanwhile(server, cache, monkeypatch):
-    def slow(segment, rows):
-        damage(file_of(cache, "pairs.arrow"))
-        return texts_of(segment, rows)
-
-    texts_of = shard_server.texts_of
-    monkeypatch.setattr(shard_server, "texts_of", slow)
-    with pytest.raises(Unavailable, match="files of chat-0 were changed while they were searched"):
-        QUESTIONS["texts"](server)
 
 
 def test_a_shard_that_cannot_be_opened_holds_nothing(files, cache):
