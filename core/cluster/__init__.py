@@ -15,6 +15,7 @@ __all__ = [
     "calls",
     "connection",
     "groups",
+    "lease",
     "messages",
     "openings",
     "replicas",

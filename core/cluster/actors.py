@@ -22,6 +22,7 @@ from typing import Any, Final
 from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
 from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
+from refaug.core.cluster.lease import Lease
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
 from refaug.core.errors import RefaugError, Unavailable
 
@@ -52,15 +53,13 @@ class ActorHost:
         self._object: Any = None
         self._failure: Failure | None = None
         self._again_at = 0.0
-        self._calls, self._heard_at = 0, time.monotonic()
+        self._lease = Lease(_LEASE_S)
         self._process = secrets.token_hex(8)
-        self._counter = threading.Lock()
         threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True).start()
 
     def touch(self) -> None:
         """Say that the actor is still wanted, without opening its object."""
-        with self._counter:
-            self._heard_at = time.monotonic()
+        self._lease.renew()
 
     def look(self) -> tuple[str, str, Any]:
         """Return which process this is, the machine that it runs on, and what the method `probe` returns."""
@@ -70,23 +69,16 @@ class ActorHost:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method; an error of refaug's own, or of a file, is returned as a Failure."""
-        with self._counter:
-            self._calls += 1
-        try:
+        with self._lease.during_call():
             opened = self._opened()
             if isinstance(opened, Failure):
                 return opened
             return brought_home(lambda: getattr(opened, method)(*arguments), method)
-        finally:
-            with self._counter:
-                self._calls, self._heard_at = self._calls - 1, time.monotonic()
 
     def _end_when_forgotten(self) -> None:
         while True:
             time.sleep(_PROBE_S)
-            with self._counter:
-                if not self._calls and time.monotonic() - self._heard_at > _LEASE_S:
-                    os._exit(0)
+            self._lease.end_if_over(lambda: os._exit(0))
 
     def _opened(self) -> Any:
         """Return the object, or why it could not be made; that is tried again after a while."""

@@ -146,7 +146,7 @@ def test_a_killed_shard_answers_again(service, places, log):
         assert found_in(answer) == expected_of(alone, log[1], k=5)
 
 
-def test_a_new_version_is_taken_over_at_once_and_the_old_one_removed(service, places, log, node_cache):
+def test_a_new_version_is_taken_over_at_once_and_the_old_one_answers_by_name(service, places, log, node_cache):
     before = places.indexes.current("chat")
     with ReferenceIndex.open(places, "chat") as old:
         old_names = {f"{old.manifest.id[:16]}-{place}" for place in range(3)}
