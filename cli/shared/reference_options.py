@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,15 +177,14 @@ def augmented_sets(
 ) -> Iterator[tuple[dict[str, ItemCollection], Provenance]]:
     """Give test sets with weighted references from an index, which their items say, and the provenance of these.
 
-    References do not say which pair of the log they are. What a cluster has finished is removed when the block ends
-    without an error.
+    References do not say which pair of the log they are. The index is closed, and a cluster left to others, once all
+    references are found; what a cluster has finished is removed when the block ends without an error.
     """
     from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
     from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
 
-    with ExitStack() as stack:
-        source = stack.enter_context(open_references(settings, index, rater, augment_settings, threads, progress, on))
+    with open_references(settings, index, rater, augment_settings, threads, progress, on) as source:
         provenance = source.provenance
         line, indexed = provenance.line, {"index": provenance.settings["index"].partition("#")[0]}
 
@@ -197,6 +196,5 @@ def augmented_sets(
                     yield with_provenance(without_origins(augmented_item.item, indexed), line)
 
         augmented = {name: ItemCollection.read(with_references(items), settings.cache) for name, items in sets.items()}
-        if on is None:
-            stack.close()
+        source.release()
         yield augmented, provenance

@@ -100,7 +100,7 @@ class Messages:
     # Unpacking
 
     def unpack(self, message: bytes) -> Any:
-        """Return the value in a message, with arrays of its own; Corrupt where it is cut short, or not one of these."""
+        """Return the value in a message, with arrays that are copies; Corrupt where it is cut short or malformed."""
         if len(message) < _LENGTHS.size:
             raise _corrupt(f"is cut short: it has {len(message)} bytes")
         total, of_head = _LENGTHS.unpack_from(message)

@@ -351,11 +351,11 @@ class RowsDigest:
         """The first digits of the hash of all rows so far."""
         return self._sha256.hexdigest()[:12]
 
-    def add(self, item: str, row: Row, ratings: Floats) -> None:
+    def add(self, item_id: str, row: Row, ratings: Floats) -> None:
         """Add the next row, with the id of its item and the ratings of the kept annotators."""
         references = [[reference.text, reference.weight] for reference in row.references]
         shown_ratings = [_or_none(rating) for rating in ratings.tolist()]
-        content = [item, row.system, shown_ratings, references, row.reply]
+        content = [item_id, row.system, shown_ratings, references, row.reply]
         self._sha256.update(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
 
 

@@ -24,7 +24,7 @@ def out_of_group_scores(table: RatedTable, settings: FitSettings | None = None) 
 
 
 def out_of_fold_scores(table: RatedTable, settings: FitSettings | None = None, *, fewest: int = FEWEST_ROWS) -> Floats:
-    """Return the score of each row by a judge fitted to other contexts, also of its own set: seen domain and taste.
+    """Return the score of each row by a judge fitted to other contexts, of the same set too: seen domain and taste.
 
     `fewest` are the rows that each of these judges is fitted to at least.
     """

@@ -77,7 +77,7 @@ def metrics_of(
 
 
 def _metric_of(text: str, defaults: Mapping[str, str]) -> Metric:
-    """Build a metric, or return the one that was built before where all requests may share it."""
+    """Build a metric, or return that of an earlier request where all requests may share it."""
     key = (text, *chain.from_iterable(defaults.items()))
     shared = _SHARED_METRICS.get(key)
     if shared is None:

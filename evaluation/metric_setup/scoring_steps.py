@@ -80,6 +80,9 @@ class ReferenceSource(Protocol):
     def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
         """Yield every item with further references, in the order given."""
 
+    def release(self) -> None:
+        """Close what was opened to find references: no more are needed."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LocalReferences:
@@ -88,6 +91,7 @@ class LocalReferences:
     index: ReferenceIndex
     rater: Rater | None
     settings: AugmentSettings
+    opened: ExitStack = field(default_factory=ExitStack)  # index and rater, unless they are open for others too
 
     @property
     def provenance(self) -> Provenance:
@@ -102,6 +106,10 @@ class LocalReferences:
 
         return augment(items, self.index, self.rater, self.settings, progress)
 
+    def release(self) -> None:
+        """Close index and rater, unless they are open for others too."""
+        self.opened.close()
+
 
 @contextmanager
 def open_references(
@@ -115,17 +123,15 @@ def open_references(
 ) -> Iterator[ReferenceSource]:
     """Open index and rater, in this process or, with the address of a cluster, there."""
     if on is None:
-        with open_index_and_rater(home, index, rater, settings, threads) as (opened, weigher):
-            yield LocalReferences(index=opened, rater=weigher, settings=settings)
+        with ExitStack() as stack:
+            opened, weigher = stack.enter_context(open_index_and_rater(home, index, rater, settings, threads))
+            yield LocalReferences(index=opened, rater=weigher, settings=settings, opened=stack)
         return
     require_named_rater(rater, settings)
     from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
     from refaug.evaluation.metric_setup.on_cluster.references import cluster_references  # noqa: PLC0415  torch
 
-    with (
-        connect(on) as cluster,
-        cluster_references(cluster, home, index, rater, settings, threads, progress) as references,
-    ):
+    with cluster_references(connect(on), home, index, rater, settings, threads, progress) as references:
         yield references
 
 
@@ -149,7 +155,12 @@ def find_references(
     cluster if `on` is the address of one.
     """
     with ExitStack() as stack:
-        source = _opened_source(stack, home, index, rater, settings, threads, progress, opener, on)
+        source: ReferenceSource
+        if opener is None:
+            source = stack.enter_context(open_references(home, index, rater, settings, threads, progress, on))
+        else:
+            opened, weigher = stack.enter_context(opener(index, rater, settings))
+            source = LocalReferences(index=opened, rater=weigher, settings=settings)
         return list(_items_with_references(source, items, progress, with_origins=with_origins)), source.provenance
 
 
@@ -168,35 +179,15 @@ def referenced_items(
 ) -> Iterator[tuple[ItemCollection, Provenance]]:
     """Give what `find_references` returns as a collection, of which no more than a few items are in memory.
 
-    What a cluster has finished is removed when the block ends without an error: a command that is stopped while it
-    scores goes on from there.
+    The index is closed, and a cluster left to others, once all references are found. What a cluster has finished is
+    removed when the block ends without an error: a command that is stopped while it scores goes on from there.
     """
-    with ExitStack() as stack:
-        source = _opened_source(stack, home, index, rater, settings, threads, progress, None, on)
+    with open_references(home, index, rater, settings, threads, progress, on) as source:
         provenance = source.provenance
-        found = _items_with_references(source, items, progress, with_origins=with_origins)
-        collection = ItemCollection.read(found, home.cache)
-        if on is None:
-            stack.close()
+        augmented = _items_with_references(source, items, progress, with_origins=with_origins)
+        collection = ItemCollection.read(augmented, home.cache)
+        source.release()
         yield collection, provenance
-
-
-def _opened_source(
-    stack: ExitStack,
-    home: Settings,
-    index: str,
-    rater: str | None,
-    settings: AugmentSettings,
-    threads: int | None,
-    progress: Progress,
-    opener: IndexOpener | None,
-    on: str | None,
-) -> ReferenceSource:
-    """Return index and rater, open as long as the stack."""
-    if opener is None:
-        return stack.enter_context(open_references(home, index, rater, settings, threads, progress, on))
-    opened, weigher = stack.enter_context(opener(index, rater, settings))
-    return LocalReferences(index=opened, rater=weigher, settings=settings)
 
 
 def _items_with_references(

@@ -340,11 +340,11 @@ class TextHashes:
     @classmethod
     def of(cls, items: Iterable[Item]) -> TextHashes:
         """Return the hashes of items, in order."""
-        data, utterances, replies = DataDigest(), UtterancesDigest(), RepliesDigest()
+        whole, utterances, replies = DataDigest(), UtterancesDigest(), RepliesDigest()
         for test_item in items:
-            for digest in (data, utterances, replies):
+            for digest in (whole, utterances, replies):
                 digest.add(test_item)
-        return cls(data=data.name, utterances=utterances.name, replies=replies.name)
+        return cls(data=whole.name, utterances=utterances.name, replies=replies.name)
 
 
 # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────

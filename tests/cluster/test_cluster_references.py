@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import nullcontext
 
 import orjson
 import pytest
 from cluster_builds import processes_titled
 from cluster_items import ITEMS, home_with_items
-from cluster_shards import processes_of_shards
+from cluster_shards import processes_of_shards, until
 
 from refaug.cli.main import main
 from refaug.core.cluster import alike
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import Conflict
+from refaug.core.errors import Conflict, Interrupted
 from refaug.core.progress import Silent
 from refaug.evaluation.metric_setup.on_cluster.references import cluster_references
 from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES
@@ -78,20 +79,41 @@ class Stopped(Exception):
 
 
 class AfterFirst(Silent):
-    """Calls a function when the first block is finished."""
+    """Calls a function when the first block is finished; machines that are checked before are not counted."""
 
     def __init__(self, then):
-        self._then, self.seen = then, 0
+        self._then, self.seen, self._counts_items = then, 0, False
+
+    def stage(self, name, total=None, unit=""):
+        self._counts_items = unit == "items"
 
     def advance(self, amount):
+        if not self._counts_items:
+            return
         self.seen += amount
         if amount and self.seen == amount:
             self._then()
 
 
 def found_on(cluster, home, items, progress):
-    with cluster_references(cluster, home, "chat", "tiny", RATED, 1, progress) as references:
+    with cluster_references(nullcontext(cluster), home, "chat", "tiny", RATED, 1, progress) as references:
         return list(references.augment(read_items(items), progress))
+
+
+def keys_of_tasks(monkeypatch):
+    """The keys of the blocks that become tasks of a cluster from now on."""
+    submitted, run = [], Cluster.run
+
+    def counting(self, function, arguments, **options):
+        def noted():
+            for one in arguments:
+                submitted.append(one["key"])
+                yield one
+
+        return run(self, function, noted(), **options)
+
+    monkeypatch.setattr(Cluster, "run", counting)
+    return submitted
 
 
 @pytest.mark.slow
@@ -104,22 +126,48 @@ def test_a_stopped_command_goes_on_from_finished_blocks(cluster, home, items, ex
     (left,) = left_in(home)
     finished = {path.stem for path in (home.cache / left).glob("*.jsonl")}
     assert finished
-    submitted, run = [], Cluster.run
-
-    def counting(self, function, arguments, **options):
-        def noted():
-            for one in arguments:
-                submitted.append(one["key"])
-                yield one
-
-        return run(self, function, noted(), **options)
-
-    monkeypatch.setattr(Cluster, "run", counting)
+    submitted = keys_of_tasks(monkeypatch)
     progress = AfterFirst(lambda: None)
     assert found_on(cluster, home, items, progress) == expected
     assert progress.seen == ITEMS
     assert finished.isdisjoint(submitted)
     assert len(finished) + len(submitted) == 2
+    assert left_in(home) == []
+
+
+class InterruptedWhileScoring(Silent):
+    """Stops the command when it has found all references and computes scores, and the cluster is free."""
+
+    def __init__(self):
+        self.is_connected = None
+
+    def stage(self, name, total=None, unit=""):
+        if name.startswith("score "):
+            import ray  # noqa: PLC0415  it reads the token when it is imported
+
+            self.is_connected = ray.is_initialized()
+            until(lambda: not processes_of_shards())
+            raise Interrupted("stopped by the test")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["score", "meta"])
+def test_a_command_stopped_while_it_scores_goes_on_without_a_task(machines, home, items, capsys, monkeypatch, name):
+    command = ["--home", str(home.home), "--quiet", name, str(items), "-m", "upsilon-bleu", *QUICK, *NAMES]
+    assert main(command) == 0
+    alone = capsys.readouterr()
+    progress = InterruptedWhileScoring()
+    with monkeypatch.context() as stopped:
+        stopped.setattr(f"refaug.cli.scores.{name}.display_progress", lambda **_: nullcontext(progress))
+        assert main([*command, "--on", machines.address]) == Interrupted.exit_code
+    assert progress.is_connected is False
+    assert capsys.readouterr().out == ""
+    (left,) = left_in(home)
+    assert len(list((home.cache / left).glob("*.jsonl"))) == 2
+    submitted = keys_of_tasks(monkeypatch)
+    assert main([*command, "--on", machines.address]) == 0
+    assert capsys.readouterr() == alone
+    assert submitted == []
     assert left_in(home) == []
 
 

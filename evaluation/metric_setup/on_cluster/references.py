@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -53,7 +53,7 @@ _AT_ONCE: Final = 2  # blocks for each core
 
 @contextmanager
 def cluster_references(
-    cluster: Cluster,
+    connection: AbstractContextManager[Cluster],
     home: Settings,
     index: str,
     rater: str | None,
@@ -61,41 +61,45 @@ def cluster_references(
     threads: int | None,
     progress: Progress,
 ) -> Iterator[ClusterReferences]:
-    """Open an index and a rater on a cluster; what is finished is removed when the block ends without an error."""
+    """Open an index and a rater on a cluster; what is finished is removed when the block ends without an error.
+
+    The connection, and all that is open on the cluster, ends with the block, or when the references are released.
+    """
     home = Settings(home=home.home.resolve(), quiet=home.quiet)
     store = StoreSettings.from_env_or_none()
     weigher = None if rater is None else open_rater(home, rater)
     require_rater(weigher, settings)
-    cluster.require_room(threads or 1)
-    places = places_of(home)
-    make_folder(places.cache)
-    _remove_old(places.cache)
-    require_alike(cluster, places.cache, PACKAGES, progress)
-    name, version = places.indexes.resolve(index)
-    shards = len(IndexManifest.read(places.indexes.folder(name, version)).main_segments)
-    replicas = max(1, len(cluster.nodes()) // shards)
-    hosts = ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=store)
-    try:
-        with ReferenceIndex.open_on(places, f"{name}@{version}", hosts) as opened:
-            require_preset_index(opened, settings)
-            provenance = references_provenance(opened, weigher, settings)
-            folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
-            with exclusive(folder, f"references from {index}"):
-                remove_asides(folder)
-                work = ReferenceWork(
-                    home=home,
-                    index=f"{name}@{version}",
-                    rater=None if weigher is None else weigher.spec.partition("#")[0],
-                    settings=settings,
-                    threads=threads or 1,
-                    folder=BlockFolder(path=folder),
-                    shards=opened.fleet.shared() if opened.fleet is not None else (),
-                )
-                with closing(ClusterReferences(cluster, work, weigher, provenance)) as references:
-                    yield references
-                remove_tree(folder)
-    finally:
-        hosts.close()
+    with ExitStack() as on_cluster:
+        cluster = on_cluster.enter_context(connection)
+        cluster.require_room(threads or 1)
+        places = places_of(home)
+        make_folder(places.cache)
+        _remove_old(places.cache)
+        require_alike(cluster, places.cache, PACKAGES, progress)
+        name, version = places.indexes.resolve(index)
+        shards = len(IndexManifest.read(places.indexes.folder(name, version)).main_segments)
+        replicas = max(1, len(cluster.nodes()) // shards)
+        hosts = on_cluster.enter_context(
+            closing(ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=store))
+        )
+        opened = on_cluster.enter_context(ReferenceIndex.open_on(places, f"{name}@{version}", hosts))
+        require_preset_index(opened, settings)
+        provenance = references_provenance(opened, weigher, settings)
+        folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
+        with exclusive(folder, f"references from {index}"):
+            remove_asides(folder)
+            work = ReferenceWork(
+                home=home,
+                index=f"{name}@{version}",
+                rater=None if weigher is None else weigher.spec.partition("#")[0],
+                settings=settings,
+                threads=threads or 1,
+                folder=BlockFolder(path=folder),
+                shards=opened.fleet.shared() if opened.fleet is not None else (),
+            )
+            with closing(ClusterReferences(cluster, work, weigher, provenance, on_cluster)) as references:
+                yield references
+            remove_tree(folder)
 
 
 def _inputs_hash(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> str:
@@ -136,8 +140,16 @@ class _Blocks:
 class ClusterReferences:
     """An index and a rater, open on a cluster: weighted references for items."""
 
-    def __init__(self, cluster: Cluster, work: ReferenceWork, rater: Rater | None, provenance: Provenance) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        work: ReferenceWork,
+        rater: Rater | None,
+        provenance: Provenance,
+        on_cluster: ExitStack,
+    ) -> None:
         self._cluster, self._work, self._rater, self.provenance = cluster, work, rater, provenance
+        self._on_cluster = on_cluster  # the connection and what is open through it
         self._tasks: Generator[tuple[int, Any]] | None = None  # on the cluster now
 
     def close(self) -> None:
@@ -145,6 +157,11 @@ class ClusterReferences:
         if self._tasks is not None:
             self._tasks.close()
             self._tasks = None
+
+    def release(self) -> None:
+        """Leave the cluster to others: no further references are found, and what is finished stays."""
+        self.close()
+        self._on_cluster.close()
 
     def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
         """Yield every item with further references, in the order given; to the last bit those of one process."""

@@ -1,4 +1,4 @@
-"""`reproduce judges`: whether a judge that is fitted to ratings is better than one that is not, on groups it never saw.
+"""`reproduce judges`: whether a judge that is fitted to ratings is better than an unfitted judge, on unseen groups.
 
 Every attempt stands in a list that was written before anything was scored. A fitted judge is tried on a group of sets
 that it was not fitted to; its penalty is chosen on folds inside the other groups.

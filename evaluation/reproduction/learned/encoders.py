@@ -1,4 +1,4 @@
-"""The encoders that ADEM is tried with: one that was pre-trained, if the home has it, and drawn ones as a control."""
+"""The encoders that ADEM is tried with: a pre-trained encoder, if the home has it, and drawn ones as a control."""
 
 from __future__ import annotations
 

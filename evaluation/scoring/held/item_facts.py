@@ -76,8 +76,8 @@ class ItemFacts:
     @property
     def hashes(self) -> TextHashes:
         """The hashes of all texts."""
-        data, utterances, replies = self._digests
-        return TextHashes(data=data.name, utterances=utterances.name, replies=replies.name)
+        whole, utterances, replies = self._digests
+        return TextHashes(data=whole.name, utterances=utterances.name, replies=replies.name)
 
     @property
     def provenance(self) -> Provenance:

@@ -38,8 +38,8 @@ class RowsOfBlocks:
         self._statistics[:, rows] = scored.statistics.reshape(systems, count, -1)
         self._values[:, rows] = scored.values(self._metric).reshape(systems, count)
         for row, problem in scored.problems.items():
-            system, item = divmod(row, count)
-            self._problems[system * self._items + first + item] = problem
+            system, place = divmod(row, count)
+            self._problems[system * self._items + first + place] = problem
 
     def columns(self) -> dict[str, Any]:
         """Return the rows as a table has them."""

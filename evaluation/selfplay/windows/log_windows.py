@@ -170,7 +170,7 @@ def _block_of(hashes: array[int], lengths: array[int]) -> _Block:
 
 
 def _codes(hashes: Hashes, texts: Hashes) -> Numbers:
-    """Return the codes of texts, -1 for one that is not in the list."""
+    """Return the codes of texts, -1 for a text that is not in the list."""
     places = np.minimum(np.searchsorted(texts, hashes), len(texts) - 1)
     codes: Numbers = np.where(texts[places] == hashes, places, _ABSENT).astype(np.int64)
     return codes
