@@ -90,6 +90,14 @@ def print_json(document: object) -> None:
         sys.stdout.buffer.write(orjson.dumps(document, option=options))
 
 
+def print_json_pieces(pieces: Iterable[bytes]) -> None:
+    """Print one JSON document on stdout that comes in pieces."""
+    with _to_stdout():
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.write(b"\n")
+
+
 def print_json_line(document: object) -> None:
     """Print one JSON object a line; nothing in JSON is changed for the sake of a terminal."""
     with _to_stdout():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json_pieces, print_line, print_table
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -176,7 +176,8 @@ class ScoreOptions:
         The JSON is sealed, names the `inputs` that the scores were made of, and has the items with --details. With
         --strict, bad items are an error.
         """
-        from refaug.evaluation.score_files.score_details import details_of  # noqa: PLC0415
+        from refaug.evaluation.score_files.score_details import details_of, passing_details  # noqa: PLC0415
+        from refaug.evaluation.score_files.score_document import indented_pieces  # noqa: PLC0415
         from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
@@ -188,8 +189,9 @@ class ScoreOptions:
             with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
             write_report(self.report, with_details, evaluation.settings, with_details=self.details)
         if self.as_json:
-            details = {"details": details_of(evaluation, test_items)} if self.details else {}
-            print_json(sealed({**beside, **_of_level(evaluation.as_json(), self.level), **details, **named}))
+            details = {"details": passing_details(evaluation, test_items)} if self.details else {}
+            scores = _of_level(evaluation.as_json(passing=True), self.level)
+            print_json_pieces(indented_pieces(sealed({**beside, **scores, **details, **named})))
         elif self.as_tsv or self.as_csv or self.as_latex:
             _print_for_programs(evaluation, self)
         else:

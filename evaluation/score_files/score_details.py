@@ -17,6 +17,8 @@ from refaug.core.errors import BadInput
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item
 from refaug.evaluation.score_files.stored_lists import StoredList, StoredRows
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
+from refaug.evaluation.scoring.held.passing_list import PassingList
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.metrics.base import Floats
@@ -35,7 +37,24 @@ def details_of(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[
         "sums": [
             {
                 "columns": list(scores.metric.columns),
-                "systems": {name: system.as_statistics()["rows"] for name, system in scores.systems.items()},
+                "systems": {name: list(system.rows()) for name, system in scores.systems.items()},
+            }
+            for scores in evaluation.scores
+        ],
+    }
+
+
+def passing_details(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[str, Any]:
+    """Return the details of scores as `details_of` does, with passing lists, to be written in pieces."""
+    usable = ItemCollection.of(items).items
+    return {
+        "items": PassingList(len(usable), lambda: map(item_json, usable)),
+        "sums": [
+            {
+                "columns": list(scores.metric.columns),
+                "systems": {
+                    name: PassingList(len(system.replies), system.rows) for name, system in scores.systems.items()
+                },
             }
             for scores in evaluation.scores
         ],

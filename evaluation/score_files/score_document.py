@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +20,8 @@ from typing import Any, Final, Self
 import orjson
 
 from refaug.core.errors import BadInput, NoSource, RefaugError
+from refaug.core.memory.compact_texts import CompactTexts
+from refaug.evaluation.scoring.held.passing_list import PassingList, plain_json
 from refaug.logs.reading.sources import require_readable
 from refaug.metrics.signature import Signature
 
@@ -32,6 +35,7 @@ _HASHES: Final = ("utterances", "replies")  # fields that came with the seal
 # A server adds the id of the request to the finished answer, and the files that were scored may move.
 _NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 _AFTER_NUMBERS: Final = (b",", b"]", b"}")
 ANY: Final = "*"
 LONG_PARTS: Final = (  # the parts that grow with the replies; the last is an object, the others are lists
@@ -55,7 +59,7 @@ def seal_of(document: Mapping[str, Any]) -> str:
     """Return the seal that fits the content of a document."""
     content = {name: part for name, part in document.items() if name not in _NOT_SEALED}
     if _reply_count(document) <= _REPLIES_AT_ONCE:
-        return hashlib.sha256(_with_plain_numbers(bytearray(orjson.dumps(content, option=_OPTIONS)))).hexdigest()
+        return hashlib.sha256(_with_plain_numbers(bytearray(orjson.dumps(content, plain_json, _OPTIONS)))).hexdigest()
     digest, waiting = hashlib.sha256(), bytearray()
     for piece in _sorted_pieces(content, LONG_PARTS):
         waiting += piece
@@ -78,11 +82,11 @@ def _reply_count(document: Mapping[str, Any]) -> float:
 
 def _sorted_pieces(content: Any, long_parts: Sequence[tuple[str, ...]]) -> Iterator[bytes]:
     """Yield JSON with sorted fields in pieces; parts that grow with the replies come some entries at a time."""
-    if not long_parts or not isinstance(content, dict | list):
-        yield orjson.dumps(content, option=_OPTIONS)
+    if not long_parts or not isinstance(content, Mapping | list | PassingList):
+        yield orjson.dumps(content, plain_json, _OPTIONS)
     elif () in long_parts:
         yield from _sorted_slices(content)
-    elif isinstance(content, list):
+    elif not isinstance(content, Mapping):
         below = below_step(long_parts, ANY)
         yield b"["
         for place, entry in enumerate(content):
@@ -99,16 +103,62 @@ def _sorted_pieces(content: Any, long_parts: Sequence[tuple[str, ...]]) -> Itera
         yield b"}"
 
 
-def _sorted_slices(content: dict[Any, Any] | list[Any]) -> Iterator[bytes]:
+def _sorted_slices(content: Mapping[Any, Any] | Iterable[Any]) -> Iterator[bytes]:
     """Yield the JSON of a long object or list, so many entries at a time."""
-    by_name = None if isinstance(content, list) else {str(name): part for name, part in content.items()}
-    entries = content if isinstance(content, list) else sorted(by_name or {})
-    yield b"[" if by_name is None else b"{"
-    for begin in range(0, len(entries), _ENTRIES_AT_ONCE):
-        part = entries[begin : begin + _ENTRIES_AT_ONCE]
-        piece = orjson.dumps(part if by_name is None else {name: by_name[name] for name in part}, option=_OPTIONS)
-        yield (b"," if begin else b"") + piece[1:-1]
-    yield b"]" if by_name is None else b"}"
+    is_object, between = isinstance(content, Mapping), b""
+    yield b"{" if is_object else b"["
+    for part in _slices_of(_in_order_of_names(content) if isinstance(content, Mapping) else content):
+        yield between + orjson.dumps(dict(part) if is_object else part, option=_OPTIONS)[1:-1]
+        between = b","
+    yield b"}" if is_object else b"]"
+
+
+def _in_order_of_names(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields sorted by name; a mapping that reads a file is gone through once, in the order of the file."""
+    if isinstance(content, dict):
+        by_name = {str(name): part for name, part in content.items()}
+        for name in sorted(by_name):
+            yield name, by_name[name]
+        return
+    names, parts = list[str](), CompactTexts()
+    for name, part in content.items():
+        names.append(str(name))
+        parts.append(orjson.dumps(part, option=_OPTIONS).decode())
+    for place in sorted(range(len(names)), key=names.__getitem__):
+        yield names[place], orjson.Fragment(parts[place])
+
+
+def _slices_of(entries: Iterable[Any]) -> Iterator[list[Any]]:
+    following = iter(entries)
+    while part := list(islice(following, _ENTRIES_AT_ONCE)):
+        yield part
+
+
+def indented_pieces(
+    content: Any, long_parts: Sequence[tuple[str, ...]] = LONG_PARTS, depth: int = 0
+) -> Iterator[bytes]:
+    """Yield JSON with an indent of two in pieces: the bytes of orjson, with some entries of long parts at a time."""
+    margin = b"\n" + b"  " * depth
+    if not long_parts or not isinstance(content, Mapping | list | PassingList) or not content:
+        yield orjson.dumps(content, plain_json, _INDENTED).replace(b"\n", margin)
+        return
+    between, end = (b"{", b"}") if isinstance(content, Mapping) else (b"[", b"]")
+    if () in long_parts:
+        for part in _slices_of(content.items() if isinstance(content, Mapping) else content):
+            piece = orjson.dumps(dict(part) if isinstance(content, Mapping) else part, option=_INDENTED)
+            yield between + piece[1:-2].replace(b"\n", margin)
+            between = b","
+    elif isinstance(content, Mapping):
+        for name, part in content.items():
+            yield between + margin + b"  " + orjson.dumps(str(name)) + b": "
+            yield from indented_pieces(part, below_step(long_parts, name), depth + 1)
+            between = b","
+    else:
+        for entry in content:
+            yield between + margin + b"  "
+            yield from indented_pieces(entry, below_step(long_parts, ANY), depth + 1)
+            between = b","
+    yield margin + end
 
 
 def below_step(long_parts: Sequence[tuple[str, ...]], step: str) -> list[tuple[str, ...]]:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, overload
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
+from refaug.evaluation.scoring.held.passing_list import PassingList
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -113,8 +114,8 @@ class SystemScore:
         """Return the intervals of corpus score and mean."""
         return bounds(self.interval), bounds(self.mean_interval)
 
-    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
-        """Return the scores as the command prints and the server returns them."""
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES, *, passing: bool = False) -> dict[str, Any]:
+        """Return the scores as the command prints and the server returns them; replies in a passing list if asked."""
         scored, unscored = self.counts()
         return {
             "corpus": self.corpus,
@@ -126,13 +127,20 @@ class SystemScore:
             "unscored": unscored,
             "unscored_by_reason": dict(self.unscored),
             **({"parts": self.parts} if self.parts is not None else {}),
-            **self._replies(form),
+            **self._replies(form, passing=passing),
         }
 
-    def _replies(self, form: ReplyForm) -> dict[str, Any]:
+    def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, Any]:
         if form is ReplyForm.REPLIES:
-            return {"replies": [reply.as_json() for reply in self.replies]}
+            replies = PassingList(len(self.replies), lambda: (reply.as_json() for reply in self.replies))
+            return {"replies": replies if passing else list(replies)}
         return {"values": [reply.score for reply in self.replies]} if form is ReplyForm.VALUES else {}
+
+    def rows(self) -> Iterator[list[float] | None]:
+        """Yield the sums of every reply, or None for one without a score."""
+        for first in range(0, len(self.replies), _ROWS_AT_ONCE):
+            for place, row in enumerate(self.statistics[first : first + _ROWS_AT_ONCE].tolist(), first):
+                yield None if place in self.replies.problems else row
 
     def as_statistics(self) -> dict[str, Any]:
         """Return the sums and the score of every reply for `combine`, or null and a problem."""
@@ -141,13 +149,9 @@ class SystemScore:
             for row, reply in enumerate(self.replies)
             if reply.problem is not None
         ]
-        rows = [
-            None if reply.problem is not None else row
-            for reply, row in zip(self.replies, self.statistics.tolist(), strict=True)
-        ]
         return {
             "items": [reply.id for reply in self.replies],
-            "rows": rows,
+            "rows": list(self.rows()),
             "scores": [reply.score for reply in self.replies],
             "problems": problems,
         }
@@ -190,12 +194,12 @@ class MetricScores:
     comparisons: Mapping[str, SystemComparison]
     scale: float = 1.0
 
-    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
-        """Return the scores as the command prints and the server returns them."""
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES, *, passing: bool = False) -> dict[str, Any]:
+        """Return the scores as the command prints and the server returns them; replies in passing lists if asked."""
         return {
             **self._header(),
             "scale": self.scale,
-            "systems": {name: system.as_json(form) for name, system in self.systems.items()},
+            "systems": {name: system.as_json(form, passing=passing) for name, system in self.systems.items()},
             **({"comparisons": {k: v.as_json() for k, v in self.comparisons.items()}} if self.comparisons else {}),
         }
 
@@ -244,15 +248,18 @@ class Evaluation:
     utterances: str | None = None  # hashes, for score files; None where they were not computed
     replies: str | None = None
 
-    def as_json(self, form: ReplyForm = ReplyForm.REPLIES) -> dict[str, Any]:
-        """Return the evaluation as one document, the same for the command and the server."""
+    def as_json(self, form: ReplyForm = ReplyForm.REPLIES, *, passing: bool = False) -> dict[str, Any]:
+        """Return the evaluation as one document, the same for the command and the server.
+
+        With `passing`, replies are in passing lists and evidence may be a mapping: to be written in pieces.
+        """
         return {
-            "scores": [metric_scores.as_json(form) for metric_scores in self.scores],
+            "scores": [metric_scores.as_json(form, passing=passing) for metric_scores in self.scores],
             "data": self.data,
             **{key: text for key, text in (("utterances", self.utterances), ("replies", self.replies)) if text},
             "items": self.items,
             "resampling": self.settings.resampling(),
-            **({"evidence": dict(self.evidence)} if self.evidence else {}),
+            **({"evidence": self.evidence if passing else dict(self.evidence.items())} if self.evidence else {}),
             **copies_json(self.copies),
             **reply_provenance_json(self.reply_provenance),
             **self._remarks(),

@@ -1,16 +1,19 @@
-"""A short document is sealed in one piece, a long one in many: both are the same seal."""
+"""A document is sealed and written in one piece or in many, of lists or of passes: seal and bytes are the same."""
 
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refaug.evaluation.score_files import score_document
-from refaug.evaluation.score_files.score_document import seal_of
+from refaug.evaluation.score_files.score_document import indented_pieces, seal_of
+from refaug.evaluation.scoring.held.passing_list import PassingList
 
 TEXTS = st.text(max_size=6)
 NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from([0.0, 1.0, -2.0, 0.1, math.nan]))
@@ -40,3 +43,35 @@ def test_a_document_has_one_seal_whether_it_is_read_whole_or_in_pieces(
         assert seal_of(document) == whole
         patch.setattr(score_document, "_ENTRIES_AT_ONCE", 2)
         assert seal_of(document) == whole
+
+
+def passing(content: Any) -> Any:
+    """Return a list as a passing list, and an object as a mapping that orjson does not know."""
+    if isinstance(content, list):
+        return PassingList(len(content), lambda: content)
+    return MappingProxyType(content) if isinstance(content, dict) else content
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 2, 200])
+@given(OBJECTS, LISTS, LISTS, LISTS | CONTENTS, OBJECTS)
+def test_pieces_of_passes_are_the_bytes_and_the_seal_of_the_whole_document(
+    entries_at_once: int, fields: dict[str, Any], replies: list[Any], items: list[Any], rows: Any, evidence: Any
+) -> None:
+    def document(of: Any) -> dict[str, Any]:
+        return {
+            **fields,
+            "items": 1,
+            "scores": [{"name": "m", "systems": {"b": {"mean": 1.0, "replies": of(replies)}, 1: {}}}, {"systems": {}}],
+            "details": {"sums": [{"systems": {"b": of(rows)}, "columns": ["c"]}], "items": of(items)},
+            "evidence": of(evidence),
+        }
+
+    whole = document(lambda content: content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(score_document, "_ENTRIES_AT_ONCE", entries_at_once)
+        written = orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        assert b"".join(indented_pieces(whole)) == written
+        assert b"".join(indented_pieces(document(passing))) == written
+        assert seal_of(document(passing)) == seal_of(whole)
+        patch.setattr(score_document, "_REPLIES_AT_ONCE", -1)
+        assert seal_of(document(passing)) == seal_of(whole)

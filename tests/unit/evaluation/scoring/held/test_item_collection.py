@@ -10,6 +10,9 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
+from refaug.evaluation.score_files.score_details import details_of, passing_details
+from refaug.evaluation.score_files.score_document import indented_pieces
+from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held import scored_blocks
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
@@ -121,3 +124,18 @@ def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
     assert orjson.dumps(evaluate(collection, metrics, settings).as_json()) == expected
     statistics = evaluate(collection, metrics, settings).as_statistics()
     assert orjson.dumps(statistics) == orjson.dumps(evaluate(read, metrics, settings).as_statistics())
+
+
+def test_a_sealed_document_of_items_in_a_file_is_written_in_pieces_with_the_same_bytes(
+    read: list[Item | BadItem], tmp_path: Path
+) -> None:
+    settings = ScoreSettings(draws=20, parts=True)
+    metrics = [build("upsilon-bleu"), build("rouge-l")]
+    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    of_file, in_memory = evaluate(collection, metrics, settings), evaluate(read, metrics, settings)
+    pieces = sealed({**of_file.as_json(passing=True), "details": passing_details(of_file, collection)})
+    whole = sealed({**in_memory.as_json(), "details": details_of(in_memory, read)})
+    rows = whole["details"]["sums"][0]["systems"]["echo"]
+    assert len(rows) == len(of_file.scores[0].systems["echo"].replies)
+    assert (rows[3], len(rows[4])) == (None, len(metrics[0].columns))  # item-3 has no reply of echo
+    assert b"".join(indented_pieces(pieces)) == orjson.dumps(whole, option=orjson.OPT_INDENT_2)
