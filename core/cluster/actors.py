@@ -22,7 +22,7 @@ from typing import Any, Final
 from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
 from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
-from refaug.core.cluster.lease import Lease
+from refaug.core.cluster.lease import CallLease
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
 from refaug.core.errors import RefaugError, Unavailable
 
@@ -53,7 +53,7 @@ class ActorHost:
         self._object: Any = None
         self._failure: Failure | None = None
         self._again_at = 0.0
-        self._lease = Lease(_LEASE_S)
+        self._lease = CallLease(_LEASE_S)
         self._process = secrets.token_hex(8)
         threading.Thread(target=self._end_when_forgotten, name="lease", daemon=True).start()
 

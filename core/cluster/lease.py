@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Lease:
+class CallLease:
     """Runs from the last call, or the last word that the process is still wanted; never out during a call."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refaug.core.cluster.lease import Lease
+from refaug.core.cluster.lease import CallLease
 
 
 class Clock:
@@ -20,7 +20,7 @@ def has_ended(lease):
 
 def test_a_lease_runs_out_so_long_after_the_last_word():
     clock = Clock()
-    lease = Lease(60.0, clock)
+    lease = CallLease(60.0, clock)
     clock.now = 160.0
     assert not has_ended(lease)
     clock.now = 160.5
@@ -33,7 +33,7 @@ def test_a_lease_runs_out_so_long_after_the_last_word():
 
 def test_a_lease_does_not_run_out_during_a_call_and_begins_anew_after_it():
     clock = Clock()
-    lease = Lease(60.0, clock)
+    lease = CallLease(60.0, clock)
     with lease.during_call():
         with lease.during_call():
             clock.now = 500.0
