@@ -179,8 +179,8 @@ class Actors:
     # Calls
 
     def call_each(self, replicas: Replicas, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every replica and wait, however long that takes; raise the first error."""
-        references = [member.handle.call.remote(method, *arguments) for member in replicas.members]
+        """Call a method of every replica that answers and wait, however long that takes; raise the first error."""
+        references = [member.handle.call.remote(method, *arguments) for member in replicas.members if member.is_alive]
         return [self._get(replicas, reference) for reference in references]
 
     def call(self, calls: Sequence[ActorCall]) -> list[Any]:

@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any, Final
 from refaug.core.cluster.addresses import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
 from refaug.core.cluster.answers import ProcessLost, result_of
 from refaug.core.cluster.calls import call, name_of
-from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable
+from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable, Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores
 
@@ -88,7 +89,12 @@ def joined_address() -> str:
 
 
 def _set_environment(address: str) -> None:
-    """Set what Ray reads when it is imported."""
+    """Set what Ray reads when it is imported; Usage where it was imported without."""
+    if "RAY_AUTH_MODE" not in os.environ and sys.modules.get("ray") is not None:
+        raise Usage(
+            "ray was imported before refaug connects, so it does not use tokens",
+            remedy="import ray later, or set RAY_AUTH_MODE to token, or to disabled, before Python starts",
+        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if address == LOCAL and os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -156,6 +157,7 @@ def test_a_killed_replica_is_stood_in_for_at_once(joined, places, chat, log):
         hosts.close()
 
 
+@pytest.mark.slow
 def test_shards_of_a_machine_that_goes_open_elsewhere(hosts, machines, places, chat, log):
     how = SearchSettings()
     expected = answers(chat, log[1], how)
@@ -274,6 +276,7 @@ def test_machines_without_a_shard_lose_old_copies_too(machines, joined, hosts, p
         build_shards(places, "small", "Flat", 1)
         with ReferenceIndex.open_on(places, "small", hosts) as small:
             until(lambda: not holding(own, text) + holding(node_cache, text), hosts.states)
+            until(lambda: "collect" not in [thread.name for thread in threading.enumerate()], hosts.states)
             plant(own, "fedcba9876543210-0", text)
             plant(own, f"{chat.manifest.id[:16]}-1", text)
             opened = f"{small.manifest.id[:16]}-0"

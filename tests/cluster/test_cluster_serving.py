@@ -40,7 +40,7 @@ def places(log, tmp_path_factory):
 @pytest.fixture(scope="module")
 def service(machines, places):
     with served(
-        places.logs.parent, "--no-job-worker", "--shards", machines.address, "--shard-timeout-s", "2"
+        places.logs.parent, "--no-job-worker", "--shards", machines.address, "--shard-timeout-s", "5"
     ) as running:
         yield running
 

@@ -205,14 +205,14 @@ class ShardHosts:
 
     def _collect_patiently(self, names: set[str]) -> None:
         for _ in range(_COLLECTIONS):
+            if self._is_over.wait(_COLLECT_S):  # in which new processes say on which machine they are
+                return
             fleets = tuple(self._fleets)
             keep = sorted({name for other in fleets for name in other.names})
             held = self._collect_once(fleets, keep)
             if held is not None and not held & names:
                 if names:
                     log.info("copies are gone from all machines", extra={"copies": sorted(names)})
-                return
-            if self._is_over.wait(_COLLECT_S):
                 return
         log.warning(
             "copies are still on machines; refaug index copies --on %s --remove removes them later",
@@ -223,11 +223,14 @@ class ShardHosts:
     def _collect_once(self, fleets: Sequence[ShardFleet], keep: Sequence[str]) -> set[str] | None:
         """Remove copies from all machines; return those that a process has open, or None where a machine failed."""
         held, asked = set[str](), set[str]()
-        try:
-            for replicas in [replicas for fleet in fleets for replicas in fleet.all_replicas]:
+        for replicas in [replicas for fleet in fleets for replicas in fleet.all_replicas]:
+            try:
                 held.update(*self.actors.call_each(replicas, "collect", keep))
                 asked |= replicas.machines
-            others = [node for node in self.cluster.nodes() if node.id not in asked]
+            except RefaugError:  # such as one whose disk is full: a task frees it
+                log.info("copies are not collected by a shard", extra={"actor": replicas.name}, exc_info=True)
+        others = [node for node in self.cluster.nodes() if node.id not in asked]
+        try:
             for _, held_there in self.cluster.on_every_node(collect_here, nodes=others, look=self._look, keep=keep):
                 held.update(held_there)
         except RefaugError:
@@ -260,6 +263,11 @@ class ShardFleet(OpenShards):
         if source.weights is not None and vectors is not None:
             shared = hosts.cluster.share(WordScale(source.weights.scale, source.weights.unknown))
         self._shared = shared
+        if hosts.replicas > len(nodes):
+            log.warning(
+                "more replicas than machines: some share one, and are lost with it",
+                extra={"replicas": hosts.replicas, "machines": len(nodes)},
+            )
         parts = _shard_files(source, hosts.store)
         self.names = [part.name for part in parts] + ([vectors.name] if vectors is not None else [])
         self._started = [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -55,6 +57,15 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     with pytest.raises(MissingPart) as refused, connect("auto"):
         pass
     assert refused.value.remedy == "pip install 'refaug[cluster]'"
+
+
+def test_a_ray_that_was_imported_without_tokens_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with pytest.raises(Usage, match="ray was imported before refaug connects") as refused, connect("auto"):
+        pass
+    assert "set RAY_AUTH_MODE to token" in refused.value.remedy
+    assert "RAY_AUTH_MODE" not in os.environ
 
 
 def refuse(reason):
