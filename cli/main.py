@@ -32,6 +32,7 @@ _TYPER_INTERRUPTED: Final = 130
 _BEGIN_ANEW: Final = frozenset(
     {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "render", "evaluate"}
 )
+_STORE_ANSWERS: Final = frozenset({"--judge", "--on"})  # with which these too go on: answers, or finished blocks
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
@@ -423,7 +424,8 @@ def _no_access(error: OSError) -> RefaugError:
 
 def _run(words: list[str]) -> int:
     """Run a command, and raise our errors in place of those of typer."""
-    resumes = "--judge" in words or not _BEGIN_ANEW.intersection(words)  # a judge's answers are stored
+    stores = any(word.partition("=")[0] in _STORE_ANSWERS for word in words)
+    resumes = stores or not _BEGIN_ANEW.intersection(words)
     remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
     interrupted = Interrupted("interrupted", remedy=remedy)
     try:

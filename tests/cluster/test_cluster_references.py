@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from contextlib import nullcontext
 
 import orjson
@@ -139,15 +140,16 @@ class InterruptedWhileScoring(Silent):
     """Stops the command when it has found all references and computes scores, and the cluster is free."""
 
     def __init__(self):
-        self.is_connected = None
+        self.is_connected = self.asking = None
 
     def stage(self, name, total=None, unit=""):
         if name.startswith("score "):
             import ray  # noqa: PLC0415  it reads the token when it is imported
 
             self.is_connected = ray.is_initialized()
+            self.asking = [thread.name for thread in threading.enumerate() if thread.name == "collect"]
             until(lambda: not processes_of_shards())
-            raise Interrupted("stopped by the test")
+            raise KeyboardInterrupt
 
 
 @pytest.mark.slow
@@ -160,8 +162,10 @@ def test_a_command_stopped_while_it_scores_goes_on_without_a_task(machines, home
     with monkeypatch.context() as stopped:
         stopped.setattr(f"refaug.cli.scores.{name}.display_progress", lambda **_: nullcontext(progress))
         assert main([*command, "--on", machines.address]) == Interrupted.exit_code
-    assert progress.is_connected is False
-    assert capsys.readouterr().out == ""
+    assert (progress.is_connected, progress.asking) == (False, [])
+    stopped_output = capsys.readouterr()
+    assert stopped_output.out == ""
+    assert "the same command goes on where it stopped" in stopped_output.err
     (left,) = left_in(home)
     assert len(list((home.cache / left).glob("*.jsonl"))) == 2
     submitted = keys_of_tasks(monkeypatch)

@@ -39,6 +39,7 @@ from refaug.indexer.vectors.sentence_vectors import WordWeights
 _ID_DIGITS: Final = 16
 _COLLECTIONS: Final = 30  # attempts to remove what a process that ends still holds
 _COLLECT_S: Final = 1.0
+_JOIN_S: Final = 30.0  # for a thread whose processes have been ended; a cluster without a head does not answer it
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +175,7 @@ class ShardHosts:
         self.cluster, self.replicas, self.store = cluster, replicas, store
         self.actors = Actors(cluster, timeout_s=timeout_s, observe=observe)
         self._fleets = list[ShardFleet]()
+        self._collecting = list[threading.Thread]()
         self._is_over = threading.Event()
 
     def open(self, source: ShardSource) -> ShardFleet:
@@ -201,7 +203,9 @@ class ShardHosts:
     def _collect(self, names: Sequence[str] = ()) -> None:
         """Remove copies that no version needs; those of these names as soon as their processes have ended."""
         if self._fleets and not self._is_over.is_set():
-            threading.Thread(target=self._collect_patiently, args=(set(names),), name="collect", daemon=True).start()
+            thread = threading.Thread(target=self._collect_patiently, args=(set(names),), name="collect", daemon=True)
+            self._collecting = [*(other for other in self._collecting if other.is_alive()), thread]
+            thread.start()
 
     def _collect_patiently(self, names: set[str]) -> None:
         for _ in range(_COLLECTIONS):
@@ -243,10 +247,12 @@ class ShardHosts:
             raise Interrupted("the server ends")
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes, and wait for threads that ask them: Ray connects anew for a call after its end."""
         self._is_over.set()
         for fleet in tuple(self._fleets):
             self.actors.end(fleet.all_replicas)
+        for thread in self._collecting:
+            thread.join(_JOIN_S)
         self.actors.close()
 
 
