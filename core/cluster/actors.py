@@ -136,6 +136,7 @@ class Actors:
                 max_restarts=-1,
                 max_task_retries=0,
                 max_concurrency=_AT_ONCE,
+                enable_task_events=False,  # Ray's list of all calls would cost more than some of them
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=True),
             )
             further = () if shared is None else (shared,)

@@ -14,6 +14,7 @@ __all__ = [
     "combine",
     "copies",
     "evaluate",
+    "held",
     "items",
     "presets",
     "provenance",

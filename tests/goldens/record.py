@@ -492,6 +492,7 @@ CHANGED: tuple[tuple[str, str], ...] = (
     (r"openapi/paths//v1/scores/post/.*/metrics/description: .*default_metric.*", "servers may have a default metric"),
     (r"help/refaug signature( diff)? --help: new", "signature is a command"),
     (r"help/refaug cite --help: new", "cite is a command"),
+    (r"help/refaug index copies --help: new", "copies of shards on a cluster are listed"),
     (r"help/refaug render --help: new", "render is a command"),
     (r"help/refaug (export|import) --help/out: .*", "frozen sets go from one machine to another, too"),
     (r"help/refaug (backup|restore) --help: new", "backup and restore are commands"),

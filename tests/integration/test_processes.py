@@ -144,6 +144,7 @@ def test_killing_the_parent_leaves_no_worker_and_no_lock(home_at, tmp_path, begu
     assert content(home) == whole
 
 
+@pytest.mark.slow
 def test_a_second_ingest_is_told_who_is_at_work(home_at, tmp_path, begun):
     home = home_at(tmp_path / "home")
     first = begun(home, "--workers", 0)

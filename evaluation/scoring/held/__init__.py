@@ -12,5 +12,6 @@ __all__ = [
     "item_evidence",
     "item_facts",
     "item_spool",
+    "passing_list",
     "scored_blocks",
 ]

@@ -7,4 +7,4 @@ The main names:
 - `shard_server.ShardServer`: what such a process does; `node_copies.hold_copy`: where its files come from.
 """
 
-__all__ = ["fleet", "node_copies", "remote_segments", "shard_server"]
+__all__ = ["fleet", "machine_copies", "node_copies", "remote_segments", "shard_server"]

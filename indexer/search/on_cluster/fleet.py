@@ -211,7 +211,8 @@ class ShardHosts:
         for _ in range(_COLLECTIONS):
             if self._is_over.wait(_COLLECT_S):  # in which new processes say on which machine they are
                 return
-            fleets = tuple(self._fleets)
+            if not (fleets := tuple(self._fleets)):
+                return  # copies stay for the next start
             keep = sorted({name for other in fleets for name in other.names})
             held = self._collect_once(fleets, keep)
             if held is not None and not held & names:

@@ -238,6 +238,7 @@ def test_every_setting_has_its_controls_and_differences(
         }
 
 
+@pytest.mark.slow
 def test_a_section_has_a_row_for_each_setting(ablations: dict[str, Ablation], found: dict[str, Correlations]) -> None:
     for name, ablation in ablations.items():
         section = ablation_section(ablation, found[name])

@@ -112,7 +112,9 @@ def test_without_usable_items_the_first_bad_one_is_the_reason(tmp_path: Path) ->
             evaluate(ItemCollection.read(iter(bad_items), tmp_path), [build("bleu")])
 
 
-@pytest.mark.parametrize("block", [1_000_000, 300, 64])
+@pytest.mark.parametrize(
+    "block", [300, pytest.param(1_000_000, marks=pytest.mark.slow), pytest.param(64, marks=pytest.mark.slow)]
+)
 def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
     read: list[Item | BadItem], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
