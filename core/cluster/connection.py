@@ -233,34 +233,30 @@ class Cluster:
         """Call a function once on every machine, or on these, however busy; yield machine and result as they come.
 
         A machine that goes meanwhile is left out. `look` is called every few seconds, and ends all of it by an error;
-        so does silence of a machine.
+        so does silence of a machine. Calls that have begun end by themselves: Ray 2.60 may end this process where a
+        call is cancelled at the moment in which it is answered.
         """
         asked = self.nodes() if nodes is None else nodes
         running = {self._submit(function, arguments, 0, node=node): node for node in asked}
         answered_at = time.monotonic()
-        try:
-            while running:
-                done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
-                look()
-                for reference in done:
-                    node, answered_at = running.pop(reference), time.monotonic()
-                    try:
-                        answer = self._result(function, reference)
-                    except Unavailable:
-                        if any(alive.id == node.id for alive in self.nodes()) and not self._is_gone(reference):
-                            raise
-                    else:
-                        yield node, answer
-                if running and time.monotonic() - answered_at > _PATIENCE_S:
-                    silent = ", ".join(node.address for node in running.values())
-                    raise Unavailable(
-                        f"no answer for {_PATIENCE_S:.0f} s from {silent} of the cluster at {self.address}",
-                        remedy="see whether that machine starts processes and reads REFAUG_HOME, or stop Ray there",
-                    )
-        finally:
-            for reference in running:
-                with suppress(self.ray.exceptions.RayError):
-                    self.ray.cancel(reference, force=True)
+        while running:
+            done, _ = self.ray.wait(list(running), timeout=_WAIT_S)
+            look()
+            for reference in done:
+                node, answered_at = running.pop(reference), time.monotonic()
+                try:
+                    answer = self._result(function, reference)
+                except Unavailable:
+                    if any(alive.id == node.id for alive in self.nodes()) and not self._is_gone(reference):
+                        raise
+                else:
+                    yield node, answer
+            if running and time.monotonic() - answered_at > _PATIENCE_S:
+                silent = ", ".join(node.address for node in running.values())
+                raise Unavailable(
+                    f"no answer for {_PATIENCE_S:.0f} s from {silent} of the cluster at {self.address}",
+                    remedy="see whether that machine starts processes and reads REFAUG_HOME, or stop Ray there",
+                )
 
     def _is_gone(self, reference: Any) -> bool:
         """Whether a call had no result because its machine is gone, which the list of machines may say later."""
@@ -328,9 +324,15 @@ class Cluster:
                     number, task = running.pop(reference)
                     yield number, self._result(task.function, reference)
         finally:
-            for reference in running:
-                with suppress(self.ray.exceptions.RayError):
-                    self.ray.cancel(reference, force=True)
+            self._cancel(list(running))
+
+    def _cancel(self, references: list[Any]) -> None:
+        """Stop calls, but those that are answered: Ray may end this process for cancelling one of them."""
+        if references:
+            _, references = self.ray.wait(references, num_returns=len(references), timeout=0)
+        for reference in references:
+            with suppress(self.ray.exceptions.RayError):
+                self.ray.cancel(reference, force=True)
 
     def _has_room(self, calls: Iterable[TaskCall]) -> bool:
         """Whether there is a machine on which one of these calls fits."""
