@@ -23,6 +23,8 @@ from refaug.logs.ingest.ingest import IngestOrder
 from refaug.rater.rating import WITHOUT_GOLD, Candidate, RatingRequest
 from refaug.rater.stored_raters import network_of
 
+pytestmark = pytest.mark.slow
+
 TRAIN = (
     *("rater", "train", "chat", "--network", "cross", "--preset", "small", "--epochs", "1", "--threads", "1"),
     *("--max-tokens", "32", "--positives", "96", "--embeddings", "random"),

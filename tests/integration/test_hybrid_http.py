@@ -20,6 +20,8 @@ from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 
+pytestmark = pytest.mark.slow
+
 SERVE = ServeSettings()
 BYTES = {"Content-Type": "application/octet-stream"}
 TALKS = [conversation(number) for number in range(60)]

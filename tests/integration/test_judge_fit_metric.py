@@ -18,6 +18,8 @@ from refaug.evaluation.metric_setup.combined.stored_judge import open_judge
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def fitted(home: Home, tmp_path: Path) -> tuple[Home, Path]:

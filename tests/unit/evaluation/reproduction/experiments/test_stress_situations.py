@@ -22,6 +22,8 @@ from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, ONE
 from refaug.evaluation.reproduction.report.report import Report
 from refaug.rater.rating import Candidate, RatingRequest
 
+pytestmark = pytest.mark.slow
+
 BLEU = CANDIDATES[0]
 BY_WORDS = MetricCandidate(
     name="υBLEU, words",
