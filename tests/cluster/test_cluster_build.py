@@ -85,6 +85,7 @@ def test_a_build_survives_the_death_of_a_machine(cluster, machines, places, expe
     assert_is(built.manifest, expected)
 
 
+@pytest.mark.slow
 def test_a_stopped_build_goes_on_from_finished_stages(cluster, places, expected):
     def stop(stage):
         if stage == "adding vectors":

@@ -84,6 +84,7 @@ def test_a_machine_that_does_not_see_the_home_is_refused(cluster, machines, plac
     assert places.indexes.current("unseen") is None
 
 
+@pytest.mark.slow
 def test_a_task_that_dies_six_times_ends_the_build_which_goes_on_later(cluster, places):
     killed, over = set(), threading.Event()
 
