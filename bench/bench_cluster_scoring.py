@@ -22,13 +22,11 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import orjson
 from bench_cluster import prepare
 from bench_cluster_build import NODES, REFAUG, Watch, start_cluster
-from common import median, tree_of, write_result
+from common import median, tree_of, write_rated_items, write_result
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
@@ -79,26 +77,9 @@ def prepare_home(settings: argparse.Namespace) -> list[str]:
     return texts
 
 
-def write_items(home: Path, texts: Sequence[str], count: int) -> Path:
-    """Write so many items of drawn texts, with ratings."""
-    path, random = home / f"items-{count}.jsonl", Random(count)
-    with path.open("wb") as file:
-        for number in range(count):
-            utterance, gold, reply, other = random.choices(texts, k=4)
-            row = {
-                "id": str(number),
-                "utterance": utterance,
-                "references": [gold],
-                "replies": {"first": reply, "second": other},
-                "ratings": {"first": [random.randint(1, 5)], "second": [random.randint(1, 5)]},
-            }
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-    return path
-
-
 def costs(settings: argparse.Namespace, texts: Sequence[str]) -> dict[str, Any]:
     """Return seconds and processor seconds of every way, and their ratios."""
-    items = write_items(settings.home, texts, settings.items)
+    items = write_rated_items(settings.home / f"items-{settings.items}.jsonl", texts, settings.items)
     command = ["score", str(items), "--index", f"synthetic-{settings.pairs}", "--rater", "drawn", *MEASURED]
     cluster = start_cluster()
     try:

@@ -24,11 +24,9 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import orjson
-from common import sizes_of, write_result
+from common import sizes_of, write_rated_items, write_result
 
 READ_S = 0.02
 PACKAGES = ("numpy", "numba", "orjson", "pyarrow", "torch")
@@ -69,7 +67,7 @@ def main() -> None:
     for name in settings.commands:
         runs: dict[str, list[dict[str, Any]]] = {tree: [] for tree in trees}
         for count in settings.items:
-            items = write_items(settings.home, texts, count)
+            items = write_rated_items(settings.home / f"memory-items-{count}.jsonl", texts, count)
             for tree, root in trees.items():
                 runs[tree].append(run(settings, name, items, root))
                 print(name, count, tree, runs[tree][-1], flush=True)
@@ -101,23 +99,6 @@ def prepare(home: Path, pairs: int) -> list[str]:
         subprocess.run([sys.executable, "-m", "refaug.cli.main", "--home", str(home), *build], check=True)
     stored = StoredLog.open(Settings(home=home).logs, log).pairs()
     return [text for pair in stored for text in (pair.utterance, pair.response)]
-
-
-def write_items(home: Path, texts: Sequence[str], count: int) -> Path:
-    """Write so many items of drawn texts, with ratings."""
-    path, random = home / f"memory-items-{count}.jsonl", Random(count)
-    with path.open("wb") as file:
-        for number in range(count):
-            utterance, gold, reply, other = random.choices(texts, k=4)
-            row = {
-                "id": str(number),
-                "utterance": utterance,
-                "references": [gold],
-                "replies": {"first": reply, "second": other},
-                "ratings": {"first": [random.randint(1, 5)], "second": [random.randint(1, 5)]},
-            }
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-    return path
 
 
 def run(settings: argparse.Namespace, name: str, items: Path, root: Path | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
@@ -113,6 +114,23 @@ def write_result(name: str, figures: dict[str, Any], packages: Sequence[str]) ->
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    return path
+
+
+def write_rated_items(path: Path, texts: Sequence[str], count: int) -> Path:
+    """Write so many items of texts drawn with the count as a seed, with the ratings of two replies each."""
+    random = Random(count)
+    with path.open("wb") as file:
+        for number in range(count):
+            utterance, gold, reply, other = random.choices(texts, k=4)
+            row = {
+                "id": str(number),
+                "utterance": utterance,
+                "references": [gold],
+                "replies": {"first": reply, "second": other},
+                "ratings": {"first": [random.randint(1, 5)], "second": [random.randint(1, 5)]},
+            }
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     return path
 
 

@@ -40,14 +40,14 @@ class Places:
 
 
 def finished_references(cache: Path, index: str, inputs: str) -> Path:
-    """Return the folder of the references that a command has found in an index so far, by the hash of its inputs."""
+    """Return the folder of the references that a command retrieves from an index, by the hash of its inputs."""
     return cache / f"references-{index}-{inputs[:_INPUTS]}"
 
 
 def remove_finished_references(cache: Path, index: str) -> None:
-    """Remove what stopped commands have found in an index, since it may hold what was deleted from it.
+    """Remove the references that stopped commands retrieved from an index: they may hold texts deleted from it.
 
-    A command that is at work now keeps it, and removes it at its end.
+    A command that runs now keeps its references, and removes them at its end.
     """
     for folder in cache.glob(f"references-{index}-{'?' * _INPUTS}"):
         with suppress(FileNotFoundError, Locked), exclusive(folder, f"removing references from index {index}"):

@@ -343,7 +343,7 @@ class Actors:
         free = [node for node in nodes if node.id not in replicas.machines]
         if not free:
             return
-        count = Counter(member.node_id for others in started for member in others.members)
+        count = Counter(member.node_id for of_shard in started for member in of_shard.members)
         moved, is_taken = replicas.start_on(min(free, key=lambda node: count[node.id])), False
         try:
             opening = moved.handle.look.remote()

@@ -236,8 +236,8 @@ class Cluster:
         so does silence of a machine. Calls that have begun end by themselves: Ray 2.60 may end this process where a
         call is cancelled at the moment in which it is answered.
         """
-        asked = self.nodes() if nodes is None else nodes
-        running = {self._submit(function, arguments, 0, node=node): node for node in asked}
+        machines = self.nodes() if nodes is None else nodes
+        running = {self._submit(function, arguments, 0, node=node): node for node in machines}
         answered_at = time.monotonic()
         while running:
             done, _ = self.ray.wait(list(running), timeout=_WAIT_S)

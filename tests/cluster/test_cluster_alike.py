@@ -50,7 +50,7 @@ def silent_file(tmp_path):
     pipe = tmp_path / "silent"
     os.mkfifo(pipe)
     yield pipe
-    os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # whoever still waits for it reads nothing
+    os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # a task that still waits for it reads an empty file
 
 
 def test_machines_whose_cores_are_busy_answer(cluster, tmp_path):
@@ -65,7 +65,10 @@ def test_machines_whose_cores_are_busy_answer(cluster, tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_a_stop_is_seen_while_machines_are_asked(cluster, tmp_path, silent_file):
+def test_a_stop_is_seen_while_machines_are_asked(cluster, tmp_path, silent_file, monkeypatch):
+    cancelled = []  # none: Ray may end the process that cancels a call at the moment of its answer
+    monkeypatch.setattr(cluster.ray, "cancel", lambda reference, **_options: cancelled.append(reference))
+
     class Stops(Silent):
         def advance(self, amount):
             raise Interrupted("stopped")
@@ -74,6 +77,7 @@ def test_a_stop_is_seen_while_machines_are_asked(cluster, tmp_path, silent_file)
     with pytest.raises(Interrupted, match="stopped"):
         require_alike(cluster, folder, PACKAGES, Stops(), files=[silent_file])
     assert list(folder.iterdir()) == []
+    assert cancelled == []
 
 
 def test_machines_that_stay_silent_are_named(cluster, tmp_path, silent_file, monkeypatch):

@@ -227,21 +227,21 @@ class ShardHosts:
 
     def _collect_once(self, fleets: Sequence[ShardFleet], keep: Sequence[str]) -> set[str] | None:
         """Remove copies from all machines; return those that a process has open, or None where a machine failed."""
-        held, asked = set[str](), set[str]()
+        open_copies, collected = set[str](), set[str]()
         for replicas in [replicas for fleet in fleets for replicas in fleet.all_replicas]:
             try:
-                held.update(*self.actors.call_each(replicas, "collect", keep))
-                asked |= replicas.machines
+                open_copies.update(*self.actors.call_each(replicas, "collect", keep))
+                collected |= replicas.machines
             except RefaugError:  # such as one whose disk is full: a task frees it
                 log.info("copies are not collected by a shard", extra={"actor": replicas.name}, exc_info=True)
-        others = [node for node in self.cluster.nodes() if node.id not in asked]
+        machines = [node for node in self.cluster.nodes() if node.id not in collected]
         try:
-            for _, held_there in self.cluster.on_every_node(collect_here, nodes=others, look=self._look, keep=keep):
-                held.update(held_there)
+            for _, open_there in self.cluster.on_every_node(collect_here, nodes=machines, look=self._look, keep=keep):
+                open_copies.update(open_there)
         except RefaugError:
             log.info("copies of shards are not collected on one machine", exc_info=True)
             return None
-        return held
+        return open_copies
 
     def _look(self) -> None:
         if self._is_over.is_set():
