@@ -14,7 +14,7 @@ LOCAL: Final = "local"
 _HOST_AND_PORT: Final = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})"
 )
-NO_CLUSTER: Final = "ray start --head printed its address when it started; without a head, it starts one"
+NO_CLUSTER: Final = "use the address that ray start --head printed; if there is no head, start one with that command"
 _TIMEOUT_S: Final = 5.0
 _FOR_JOBS: Final = "a head takes jobs with the packages of ray[default], and from outside with --dashboard-host"
 

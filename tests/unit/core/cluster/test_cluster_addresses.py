@@ -49,7 +49,7 @@ def test_an_address_where_nothing_listens_is_unavailable():
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(Unavailable, match=f"no cluster answers at {address}") as refused:
             require_reachable(address)
-    assert refused.value.remedy.startswith("ray start --head printed its address")
+    assert refused.value.remedy.startswith("use the address that ray start --head printed")
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
