@@ -55,6 +55,7 @@ def test_a_build_on_a_cluster_leaves_out_what_was_deleted(cluster, places):
     assert_is(again.manifest, alone.manifest)
 
 
+@pytest.mark.slow
 def test_killed_tasks_are_done_again(cluster, places, expected):
     killed = []
 

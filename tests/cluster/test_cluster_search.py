@@ -86,7 +86,9 @@ def assert_same(alone, spread, tests):
         assert answers(spread, tests[:1], how) == expected[:1], how
 
 
-@pytest.mark.parametrize(("factory", "shards"), [("Flat", 3), ("PCAR8,IVF8,PQ4x4fs", 8), ("IVF8,SQ8", 1)])
+@pytest.mark.parametrize(
+    ("factory", "shards"), [("Flat", 3), pytest.param("PCAR8,IVF8,PQ4x4fs", 8, marks=pytest.mark.slow), ("IVF8,SQ8", 1)]
+)
 def test_shards_on_a_cluster_answer_as_one_process_does(hosts, places, log, factory, shards):
     name = f"same-{shards}"
     build_shards(places, name, factory, shards)
