@@ -121,6 +121,7 @@ def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, p
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_replica_that_no_machine_takes_is_left_out_and_joins_later(joined, places, log, monkeypatch):
     monkeypatch.setattr(openings, "_PLACE_S", 30.0)  # the other one begins before that
     with (

@@ -177,6 +177,7 @@ def test_shards_of_a_machine_that_goes_open_elsewhere(hosts, machines, places, c
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_replicas_have_different_machines_again_after_one_was_lost(joined, machines, places, chat, log):
     hosts, how = ShardHosts(joined, replicas=2, timeout_s=30.0, store=None), SearchSettings()
     expected = answers(chat, log[1], how)
