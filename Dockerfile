@@ -17,16 +17,6 @@ print(*(text for one in [project['dependencies'], *lists] for text in one if not
         --constraint requirements.lock --requirement dependencies.txt
 COPY README.md LICENSE ./
 COPY refaug refaug
-COPY core core
-COPY logs logs
-COPY indexer indexer
-COPY rater rater
-COPY metrics metrics
-COPY bots bots
-COPY evaluation evaluation
-COPY service service
-COPY library library
-COPY cli cli
 RUN /opt/refaug/bin/pip install --no-cache-dir --constraint requirements.lock setuptools \
     && /opt/refaug/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/refaug/bin/pip check

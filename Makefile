@@ -24,7 +24,6 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
-ROOMS := core logs indexer rater metrics bots evaluation service library cli
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
@@ -123,7 +122,10 @@ check: $(VENV)/.installed
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
 	$(BIN)/python clients/python/unasync.py --check
 	$(BIN)/lint-imports
-	$(BIN)/python checks/house.py $(ROOMS)
+	$(BIN)/python checks/imports.py
+	$(BIN)/lint-imports
+	$(BIN)/python checks/imports.py
+	$(BIN)/python checks/house.py refaug
 	$(BIN)/python checks/house.py clients/python/src
 	$(BIN)/codespell
 	$(BIN)/python -m refaug.cli.reference.cli_reference --check docs/reference/cli.md

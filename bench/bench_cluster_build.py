@@ -114,7 +114,7 @@ def measure(settings: argparse.Namespace, cluster: Any) -> dict[str, Any]:
     return measured
 
 
-REFAUG = [sys.executable, "-m", "refaug.cli.main", "-q"]
+REFAUG = [sys.executable, "-m", "refaug", "-q"]
 
 
 def command_of(settings: argparse.Namespace, name: str, arguments: Sequence[str]) -> list[str]:

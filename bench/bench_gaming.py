@@ -58,7 +58,7 @@ class Demo:
 
     def refaug(self, *arguments: str) -> Any:
         """Run the command and return what it prints, as JSON where it is."""
-        command = [sys.executable, "-m", "refaug.cli.main", "--quiet", "--home", str(self.folder / "home"), *arguments]
+        command = [sys.executable, "-m", "refaug", "--quiet", "--home", str(self.folder / "home"), *arguments]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
         if finished.returncode:
             sys.exit(f"{' '.join(arguments)} ended with {finished.returncode}:\n{finished.stderr}")

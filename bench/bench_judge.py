@@ -71,7 +71,7 @@ def score(folder: Path) -> list[str]:
     """Return the command that scores the items."""
     home, items = str(folder / "home"), str(folder / "items.jsonl")
     options = ["-m", "judge", "--judge", "bench", "--draws", "0", "--json"]
-    return [sys.executable, "-m", "refaug.cli.main", "--home", home, "-q", "score", items, *options]
+    return [sys.executable, "-m", "refaug", "--home", home, "-q", "score", items, *options]
 
 
 def stored_ids(folder: Path) -> set[str]:

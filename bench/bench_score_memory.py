@@ -96,7 +96,7 @@ def prepare(home: Path, pairs: int) -> list[str]:
     log = f"synthetic-{pairs}"
     if artefact_stores(Settings(home=home))["index"].current(log) is None:
         build = ["index", "build", log, "--name", log, "--vectors", "synthetic", "--tokenizer", "word"]
-        subprocess.run([sys.executable, "-m", "refaug.cli.main", "--home", str(home), *build], check=True)
+        subprocess.run([sys.executable, "-m", "refaug", "--home", str(home), *build], check=True)
     stored = StoredLog.open(Settings(home=home).logs, log).pairs()
     return [text for pair in stored for text in (pair.utterance, pair.response)]
 

@@ -19,16 +19,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PACKAGES = (
-    "core",
-    "logs",
-    "indexer",
-    "rater",
-    "metrics",
-    "bots",
-    "evaluation",
-    "service",
-    "library",
-    "cli",
+    "refaug/core",
+    "refaug/logs",
+    "refaug/indexer",
+    "refaug/rater",
+    "refaug/metrics",
+    "refaug/bots",
+    "refaug/evaluation",
+    "refaug/service",
+    "refaug/library",
+    "refaug/cli",
     "clients/python/src",
 )
 SWAPS = {
@@ -123,9 +123,10 @@ def tests_by_stage(tree: Path, mutant: Mutant, *, whole: bool) -> Iterator[tuple
         own = [tree / "clients/python/tests" / f"test_{path.stem.lstrip('_')}.py"]
         rooms = [tree / "clients/python/tests"]
     else:
-        own = [tree / "tests/unit" / path.with_name(f"test_{path.name}")]
-        rooms = [tree / "tests/unit" / path.parent]
-    module = "refaug." + ".".join(path.with_suffix("").parts)
+        room = path.relative_to("refaug")
+        own = [tree / "tests/unit" / room.with_name(f"test_{path.name}")]
+        rooms = [tree / "tests/unit" / room.parent]
+    module = ".".join(path.with_suffix("").parts)
     importing = subprocess.run(
         ["git", "grep", "-lwF", module, "--", "tests", "clients/python/tests"],
         cwd=tree,

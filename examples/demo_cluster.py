@@ -94,7 +94,7 @@ def _set_environment(folder: Path) -> None:
 
 def command(*arguments: str) -> list[str]:
     """Return a command of refaug as this interpreter runs it."""
-    return [sys.executable, "-m", "refaug.cli.main", *arguments]
+    return [sys.executable, "-m", "refaug", *arguments]
 
 
 def run(*arguments: str) -> str:

@@ -26,7 +26,7 @@ READY_S = 180.0  # to open the index and the rater, and to compile
 @contextmanager
 def running(log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a server on port 8000, or on a free one, and yield it with its address; it is stopped at the end."""
-    command = [sys.executable, "-m", "refaug.cli.main", "serve", "--any-port", "--default-metric", "upsilon-bleu"]
+    command = [sys.executable, "-m", "refaug", "serve", "--any-port", "--default-metric", "upsilon-bleu"]
     with log.open("w") as file:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)  # noqa: S603  ours
     with server:

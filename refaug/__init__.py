@@ -6,8 +6,7 @@ The main names:
 - `references`: weighted references from an index
 - `Metric`: a metric with its settings.
 
-Nothing heavy is imported before the first use. The rooms are folders at the top of the repository; the links beside
-this file give them one import name.
+Nothing heavy is imported before the first use.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def command_of(places, name, address, **environment):
     home = places.logs.parent
     return {
         "args": [
-            *(sys.executable, "-m", "refaug.cli.main", "index", "build", "chat", "more"),
+            *(sys.executable, "-m", "refaug", "index", "build", "chat", "more"),
             *("--name", name, "--on", address),
             *("--vectors", "glove", "--tokenizer", "word", "--shards", str(MANY), "--check-queries", "50"),
             *("--least-coverage", "0", "--index", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),

@@ -30,7 +30,7 @@ FENCE = re.compile(r"^```(\S+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.
 _OF_THE_SHELL = re.compile(r"[|<>;&]")
 TIMEOUT_S = 60.0
 # The shell finds refaug and python3 here, whatever is installed on the machine beside them.
-_FUNCTIONS = 'refaug() { "$PYTHON" -m refaug.cli.main "$@"; }; python3() { "$PYTHON" "$@"; }; '
+_FUNCTIONS = 'refaug() { "$PYTHON" -m refaug "$@"; }; python3() { "$PYTHON" "$@"; }; '
 
 
 @dataclass(frozen=True)

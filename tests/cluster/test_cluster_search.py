@@ -302,7 +302,7 @@ def test_machines_without_a_shard_lose_old_copies_too(machines, joined, hosts, p
 
 
 def copies_command(places, machines, environment, *options):
-    command = [sys.executable, "-m", "refaug.cli.main", "--home", str(places.logs.parent), "index", "copies", "--json"]
+    command = [sys.executable, "-m", "refaug", "--home", str(places.logs.parent), "index", "copies", "--json"]
     ended = subprocess.run(
         [*command, "--on", machines.address, *options], env=environment, capture_output=True, text=True, check=False
     )

@@ -229,7 +229,7 @@ def test_events_of_a_job_that_there_is_not_are_not_found(home) -> None:
 
 
 def _refaug(home, *arguments) -> list[str]:
-    return [sys.executable, "-m", "refaug.cli.main", "--home", str(home.path), *arguments]
+    return [sys.executable, "-m", "refaug", "--home", str(home.path), *arguments]
 
 
 def test_a_worker_does_what_waits_and_ends(home, ingest) -> None:

@@ -16,7 +16,7 @@ from serving import small_home, small_items
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "pages.md"
-PAGES = ROOT / "service" / "web" / "pages"
+PAGES = ROOT / "refaug" / "service" / "web" / "pages"
 WALKED = {
     *("Show an example", "Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
     *("Copy the link", "Copy as curl", "Copy as Python", "Copy as a command", "Freeze as a set"),

@@ -260,7 +260,7 @@ def test_a_share_of_the_logs_leaves_alone_what_the_whole_ones_made(again: Home, 
 
 def killed_after(stage: str, home: Path, data: Path, output: Path) -> None:
     """Run it in a process of its own, and kill that as soon as it says that a stage is done."""
-    given = (sys.executable, "-m", "refaug.cli.main", "--home", home, "reproduce", "stress", "--data", data)
+    given = (sys.executable, "-m", "refaug", "--home", home, "reproduce", "stress", "--data", data)
     process = subprocess.Popen(
         [*map(str, given), "--output", str(output), *QUICK],
         stderr=subprocess.PIPE,

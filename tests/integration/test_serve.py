@@ -392,7 +392,7 @@ def test_a_check_shows_no_password(check: Check, tmp_path: Path) -> None:
 @contextmanager
 def real_server(home: Path, *options: str) -> Iterator[Server]:
     """`refaug serve`, ready."""
-    command = [sys.executable, "-m", "refaug.cli.main", "serve", "--port", "0", *options]
+    command = [sys.executable, "-m", "refaug", "serve", "--port", "0", *options]
     environment = {**os.environ, "REFAUG_HOME": str(home), "NUMBA_CACHE_DIR": ""}  # compiled by other tests, mostly
     with (home / "stderr").open("w") as errors:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -429,7 +429,7 @@ def test_the_service_scores_as_the_command_and_takes_care_of_its_processes(check
         )
         return done.stdout
 
-    table = printed("-m", "refaug.cli.main", "--quiet", "--home", str(home), "score", *asked)
+    table = printed("-m", "refaug", "--quiet", "--home", str(home), "score", *asked)
     with real_server(home) as served:
         assert printed(str(ROOT / "examples" / "score_over_http.py"), served.address, *asked) == table
         assert table.count("against b") == 2

@@ -208,7 +208,7 @@ def test_an_interrupted_rehearsal_says_what_it_has_done(server: Served, tmp_path
     new_study(server.client, "stopped", chat_protocol("quokka", "wombat", min_turns=1), act="pilot")
     address, tasks = str(server.client.base_url).rstrip("/"), tmp_path / "tasks.jsonl"
     options = ["--participants", "500", "--careless", "0", "--together", "2", "--output", str(tasks), "--json"]
-    command = [sys.executable, "-m", "refaug.cli.main", "--home", str(server.home), "--quiet", "studies", "simulate"]
+    command = [sys.executable, "-m", "refaug", "--home", str(server.home), "--quiet", "studies", "simulate"]
     process = subprocess.Popen(
         [*command, "--study", "stopped", "--server", address, *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -187,7 +187,7 @@ def test_plain_progress_says_when_stages_end_and_warns_at_once(monkeypatch: pyte
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, source: Path) -> None:
     run(tmp_path, "ingest", str(source), "--log", "shop")
-    command = [sys.executable, "-m", "refaug.cli.main", "--home", str(tmp_path / "home"), "log", "show", "shop"]
+    command = [sys.executable, "-m", "refaug", "--home", str(tmp_path / "home"), "log", "show", "shop"]
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
@@ -212,9 +212,7 @@ def test_being_terminated_ends_with_the_code_for_interrupted(tmp_path: Path) -> 
 
 
 def test_the_version_is_printed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "refaug.cli.main", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "refaug", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "refaug 0.1.0\n"
 
 

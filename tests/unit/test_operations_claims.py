@@ -26,7 +26,7 @@ from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-ROOMS = ("core", "logs", "indexer", "rater", "metrics", "bots", "evaluation", "service", "library", "cli")
+PACKAGE = ROOT / "refaug"
 SETTINGS = ServeSettings()
 LOADING = re.compile(r"mmap|memmap|fallocate|pickle|dill|joblib|marshal|shelve|(torch|np|numpy)\.load\b")
 
@@ -121,12 +121,11 @@ def test_the_unit_starts_the_server_and_waits_longer_than_the_server_does() -> N
 
 def calls() -> Iterator[tuple[str, str, ast.Call]]:
     """The calls of each file that may map or load something: the file, the name of what is called, and the call."""
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
-            text = path.read_text("utf-8")
-            for node in ast.walk(ast.parse(text)) if LOADING.search(text) else ():
-                if isinstance(node, ast.Call):
-                    yield str(path.relative_to(ROOT)), ast.unparse(node.func), node
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if LOADING.search(text) else ():
+            if isinstance(node, ast.Call):
+                yield str(path.relative_to(PACKAGE)), ast.unparse(node.func), node
 
 
 def arguments(call: ast.Call) -> dict[str | int, Any]:

@@ -14,13 +14,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "rater", "service")
 CLIENT = ROOT / "clients" / "python" / "src" / "refaug_client"
-FOLDERS = {"refaug": ROOT / "refaug", **{f"refaug.{room}": ROOT / room for room in ROOMS}, "refaug_client": CLIENT}
+FOLDERS = {"refaug": ROOT / "refaug", "refaug_client": CLIENT}
 FOUND_BY_ALEMBIC = "refaug.service.database.migrations.versions"  # it reads the folder: nothing imports from it
 
 
 def module_files() -> Iterator[tuple[str, Path]]:
     for prefix, folder in FOLDERS.items():
-        for path in sorted(folder.glob("*.py") if prefix == "refaug" else folder.rglob("*.py")):
+        for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts
             yield ".".join([prefix, *(part for part in parts if part != "__init__")]), path
 

@@ -32,7 +32,7 @@ def test_a_library_that_is_reached_into_is_pinned_exactly(library: str) -> None:
 def test_the_guard_reaches_into_nothing_of_uvicorn() -> None:
     """It imports the protocol that uvicorn offers as `httptools`, and calls what asyncio defines."""
     assert HTTP_PROTOCOLS["httptools"] == f"{HttpToolsProtocol.__module__}:{HttpToolsProtocol.__name__}"
-    for source in (ROOT / "service" / "web" / "guard").glob("*.py"):
+    for source in (ROOT / "refaug" / "service" / "web" / "guard").glob("*.py"):
         text = source.read_text("utf-8")
         assert re.findall(r"uvicorn\._|\buvicorn\w*(?:\.\w+)*\._|import _", text) == [], source.name
         calls = set(re.findall(r"_uvicorn\.(\w+)", text))

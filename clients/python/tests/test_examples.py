@@ -181,7 +181,7 @@ def test_the_demo_shows_the_table_of_the_command(server: Served, tmp_path: Path)
         return done.stdout
 
     table = tmp_path / "scores.txt"
-    table.write_text(said("-m", "refaug.cli.main", "--quiet", "score", *asked), "utf-8")
+    table.write_text(said("-m", "refaug", "--quiet", "score", *asked), "utf-8")
     shown = said(str(ROOT / "examples" / "demo_service.py"), str(table), "--once", "--", *asked)
     assert table.read_text("utf-8").count("against b") == 2
     assert table.read_text("utf-8") in shown

@@ -217,7 +217,7 @@ def test_a_script_makes_no_markup_of_texts_and_asks_no_other_host(name: str) -> 
     assert set(re.findall(r"https?://[^\"'` ]+", text)) <= {"http://www.w3.org/2000/svg"}
     assert "localStorage.setItem" not in text or name in (
         "frame.js",
-        "shortcuts.js",
+        "shortcut_list.js",
         "take/session.js",
     )  # scheme, shortcuts, what a participant has not sent yet; never a key
 

@@ -1,0 +1,455 @@
+"""The command `refaug`: its subcommands, each imported at its use, and the exit codes of errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from refaug.cli.shared.output import ReaderGone, report_error
+from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
+from refaug.core.home import Settings
+from refaug.core.installation.extras import extras_named
+from refaug.core.version import VERSION
+
+# Commands print their results; log lines are only for the log that a server sets up.
+_NOWHERE: Final = logging.NullHandler()
+_TYPER_INTERRUPTED: Final = 130
+# commands that start again from the beginning after an interruption
+_BEGIN_ANEW: Final = frozenset(
+    {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "render", "evaluate"}
+)
+_STORE_ANSWERS: Final = frozenset({"--judge", "--on"})  # with which these too go on: answers, or finished blocks
+_ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
+_REPORT: Final = "this is a fault of ours: please report it with the lines above"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CommandPlace:
+    """Where a command is defined, as module:name in this package, and its line in the help of `refaug`."""
+
+    at: str
+    help: str
+    inner: Mapping[str, str] = field(default_factory=dict)  # commands of a group that are defined in other modules
+
+
+# Single commands first, then groups. With the lines here, the help imports no command, and a command only its own
+# module; a test compares the lines with the commands.
+COMMANDS: Final[Mapping[str, _CommandPlace]] = {
+    "ingest": _CommandPlace(
+        at="logs.ingest:ingest_command",
+        help="Read dialogue logs in any common format, clean them, and add their pairs to a log.",
+    ),
+    "demo-log": _CommandPlace(
+        at="logs.demo_log:demo_log_command",
+        help="Write a demo log and a matching test file; everything in them is invented here.",
+    ),
+    "refs": _CommandPlace(
+        at="scores.refs:refs_command",
+        help="Weighted references for every item of a test file, as a test file again, with where each comes from.",
+    ),
+    "replies": _CommandPlace(
+        at="scores.replies:replies_command",
+        help="Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index.",
+    ),
+    "score": _CommandPlace(
+        at="scores.score:score_command",
+        help="Score the replies of one or several systems against their references.",
+    ),
+    "compare": _CommandPlace(
+        at="score_files.compare:compare_command",
+        help="Compare two score files, or two systems of one: paired tests, and the replies that changed.",
+    ),
+    "verify": _CommandPlace(
+        at="score_files.verify:verify_command",
+        help="Reproduce the scores of a file from their signatures, and say for each part whether it holds.",
+    ),
+    "render": _CommandPlace(
+        at="score_files.render:render_command",
+        help="Write the pages of reports again from their JSON: in the style of this version, without the data.",
+    ),
+    "diagnose": _CommandPlace(
+        at="scores.diagnose:diagnose_command",
+        help="Say how varied, long, generic, repetitive and copied the replies of each system are.",
+    ),
+    "reproduce": _CommandPlace(
+        at="scores.reproduce:reproduce_command",
+        help="Measure what the method is worth: from logs and rated replies to tables, JSON, and a page with plots.",
+    ),
+    "serve": _CommandPlace(
+        at="server.serve:serve_command",
+        help="Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second one ends at once.",
+    ),
+    "export": _CommandPlace(
+        at="server.transfer:export_command",
+        help="Write one version of an artefact, or a frozen set, into one file; the same version gives the same file.",
+    ),
+    "import": _CommandPlace(
+        at="server.transfer:import_command",
+        help="Read an exported version under its own name; it is published if no version of that name is.",
+    ),
+    "backup": _CommandPlace(
+        at="server.backup:backup_command",
+        help="Write a backup of the home and its database into a folder, also while a server runs.",
+    ),
+    "restore": _CommandPlace(
+        at="server.backup:restore_command",
+        help="Make an empty home from a backup; every hash is checked before anything is in place.",
+    ),
+    "audit": _CommandPlace(
+        at="server.audit:audit_command",
+        help="Say who published, removed, erased, withdrew, queued, and made or revoked keys.",
+    ),
+    "doctor": _CommandPlace(
+        at="server.doctor:doctor_command",
+        help="Check versions, threads, memory, disk, optional parts and stored artefacts; "
+        "each trouble with its remedy.",
+    ),
+    "items": _CommandPlace(
+        at="items.items:app",
+        help="Write tables of any kind as items.",
+    ),
+    "log": _CommandPlace(
+        at="logs.log:app",
+        help="Look into logs, check them, take dialogues or speakers out of them.",
+    ),
+    "tokenizer": _CommandPlace(
+        at="logs.tokenizer:app",
+        help="Try tokenizers, and train a SentencePiece vocabulary on logs.",
+    ),
+    "vectors": _CommandPlace(
+        at="indexes.vectors:app",
+        help="Train word vectors on logs, or take over published ones.",
+    ),
+    "index": _CommandPlace(
+        at="indexes.index:app",
+        help="Plan, build, search and update indexes of logs.",
+        inner={
+            "search": "indexes.index_search:search_command",
+            "update": "indexes.index_versions:update_command",
+            "delete": "indexes.index_versions:delete_command",
+            "compact": "indexes.index_versions:compact_command",
+            "reshard": "indexes.index_versions:reshard_command",
+            "publish": "indexes.index_versions:publish_command",
+            "rollback": "indexes.index_versions:rollback_command",
+            "gc": "indexes.index_versions:gc_command",
+            "copies": "indexes.index_copies:copies_command",
+            "remove": "indexes.index_versions:remove_command",
+        },
+    ),
+    "store": _CommandPlace(
+        at="store.store:app",
+        help="Share versions with other machines, in a folder or a bucket.",
+    ),
+    "rater": _CommandPlace(
+        at="raters.rater:app",
+        help="Train raters on logs, publish them, ask them.",
+    ),
+    "ruber": _CommandPlace(
+        at="raters.ruber:app",
+        help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
+    ),
+    "adem": _CommandPlace(
+        at="adem.adem:app",
+        help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
+        inner={
+            "train": "adem.scorers:train_command",
+            "report": "adem.scorers:report_command",
+            "score": "adem.scorers:score_command",
+        },
+    ),
+    "sets": _CommandPlace(
+        at="scores.sets:app",
+        help="Freeze weighted references, and score against them.",
+        inner={
+            "history": "score_files.set_history:history_command",
+            "leaderboard": "score_files.set_history:leaderboard_command",
+        },
+    ),
+    "cite": _CommandPlace(
+        at="score_files.signature:cite_command",
+        help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers they stand on.",
+    ),
+    "signature": _CommandPlace(
+        at="score_files.signature:app",
+        help="Compare the signatures of scores.",
+    ),
+    "meta": _CommandPlace(
+        at="scores.meta:app",
+        help="Say how far metrics agree with people's ratings, and whether one agrees better than another.",
+        inner={
+            "probe": "scores.probe:probe_command",
+        },
+    ),
+    "bots": _CommandPlace(
+        at="bots.bots:app",
+        help="Bots by name: retrieval, a model behind an endpoint, a server of your own, fixed replies, a network.",
+    ),
+    "judge": _CommandPlace(
+        at="judges.judge:app",
+        help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
+        inner={
+            "compare": "judges.judge_items:compare_command",
+            "probe": "judges.judge_items:probe_command",
+            "weigh": "judges.judge_items:weigh_command",
+        },
+    ),
+    "judge-fit": _CommandPlace(
+        at="judges.judge_fit:app",
+        help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
+        "rows.",
+        inner={
+            "list": "judges.judge_versions:list_command",
+            "publish": "judges.judge_versions:publish_command",
+            "rollback": "judges.judge_versions:rollback_command",
+            "gc": "judges.judge_versions:gc_command",
+            "remove": "judges.judge_versions:remove_command",
+        },
+    ),
+    "conversations": _CommandPlace(
+        at="conversations.judging:app",
+        help="Whole conversations: judge them turn by turn.",
+    ),
+    "hybrid": _CommandPlace(
+        at="conversations.hybrid:app",
+        help="The hybrid metric of whole conversations, beside what it has to be better than.",
+        inner={
+            "fit": "conversations.hybrid_fit:fit_command",
+            "score": "conversations.hybrid_fit:score_command",
+            "report": "conversations.hybrid_fit:report_command",
+            "list": "conversations.hybrid_versions:list_command",
+            "publish": "conversations.hybrid_versions:publish_command",
+            "rollback": "conversations.hybrid_versions:rollback_command",
+            "gc": "conversations.hybrid_versions:gc_command",
+            "remove": "conversations.hybrid_versions:remove_command",
+        },
+    ),
+    "studies": _CommandPlace(
+        at="studies.studies:app",
+        help="Studies with people: protocols, invitations and progress, power, figures and files.",
+        inner={
+            "new": "studies.stored_studies:new_command",
+            "list": "studies.stored_studies:list_command",
+            "show": "studies.stored_studies:show_command",
+            "pilot": "studies.stored_studies:pilot_command",
+            "open": "studies.stored_studies:open_command",
+            "pause": "studies.stored_studies:pause_command",
+            "close": "studies.stored_studies:close_command",
+            "invite": "studies.stored_studies:invite_command",
+            "progress": "studies.stored_studies:progress_command",
+            "tasks": "studies.stored_studies:tasks_command",
+            "erase": "studies.stored_studies:erase_command",
+            "report": "studies.report:report_command",
+            "export": "studies.study_files:export_command",
+            "import": "studies.study_files:import_command",
+            "power": "studies.power:power_command",
+            "simulate": "studies.simulate:simulate_command",
+        },
+    ),
+    "selfplay": _CommandPlace(
+        at="selfplay.play:app",
+        help="Let bots talk to themselves or to a partner, and count what their conversations share.",
+        inner={
+            "list": "selfplay.versions:list_command",
+            "publish": "selfplay.versions:publish_command",
+            "rollback": "selfplay.versions:rollback_command",
+            "gc": "selfplay.versions:gc_command",
+            "remove": "selfplay.versions:remove_command",
+        },
+    ),
+    "metrics": _CommandPlace(
+        at="scores.metrics:app",
+        help="The metrics by name: what each needs, its range, its parameters.",
+    ),
+    "jobs": _CommandPlace(
+        at="server.jobs:app",
+        help="Queue work, follow it, and do it.",
+    ),
+    "schedules": _CommandPlace(
+        at="server.schedules:app",
+        help="Let jobs begin by the clock.",
+    ),
+    "keys": _CommandPlace(
+        at="server.keys:app",
+        help="Make and revoke the keys of the service.",
+    ),
+}
+
+
+def _import_place(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+@cache
+def _group(name: str) -> typer.Typer:
+    group: typer.Typer = _import_place(COMMANDS[name].at)
+    for inner, place in COMMANDS[name].inner.items():
+        group.command(inner)(_import_place(place))
+    return group
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return the command that typer makes of a function or of a group."""
+    alone = typer.Typer(add_completion=False)
+    alone.callback()(lambda: None)  # otherwise typer drops the name of an only command
+    if COMMANDS[name].at.endswith(":app"):
+        alone.add_typer(_group(name), name=name)
+    else:
+        alone.command(name)(_import_place(COMMANDS[name].at))
+    return typer.main.get_command(alone).commands[name]  # type: ignore[attr-defined]
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """All commands by name, each imported at its first use."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _LazyCommand(TyperCommand):
+    """A command that is known by its line in the help, and imported when it is called."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Return the context of the imported command."""
+        return _command(self.name or "").make_context(*arguments, **options)
+
+
+class _LazyGroup(TyperGroup):
+    """The group of all commands, none of which is imported for the help."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # nothing is added to it
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Return the command of this name, or None."""
+        place = COMMANDS.get(cmd_name)
+        return None if place is None else _LazyCommand(cmd_name, callback=None, help=place.help)
+
+
+app = typer.Typer(
+    name="refaug",
+    cls=_LazyGroup,
+    help="How good is a reply when many different replies would have been fine?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _show_version(is_asked_for: bool) -> None:
+    if is_asked_for:
+        print(f"refaug {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[
+        Path | None, typer.Option(help="Where everything is kept; overrules REFAUG_HOME.", metavar="FOLDER")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress on stderr, only warnings and errors: for cron.")
+    ] = False,
+    version: Annotated[  # noqa: ARG001  the callback answers it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """How good is a reply when many different replies would have been fine?"""  # noqa: D400
+    settings = Settings.from_env() if home is None else Settings(home=home)
+    if context.invoked_subcommand not in _ANY_HOME:
+        settings.require_whole()
+    context.obj = replace(settings, quiet=quiet)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code says how it went (docs/reference/exit-codes.md)."""
+    words = sys.argv[1:] if arguments is None else arguments
+    logging.getLogger("refaug").addHandler(_NOWHERE)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        with extras_named():
+            return _run(words)
+    except (RefaugError, OSError) as error:
+        own_error = error if isinstance(error, RefaugError) else _no_access(error)
+        report_error(own_error, as_json="--json" in words)
+        return own_error.exit_code
+    except ReaderGone:
+        if sys.stdout is not None:  # Python flushes it once more at its end, and would complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001  whatever it is, scripts must get a code and people a trace to report
+        traceback.print_exc()
+        report_error(RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT), as_json="--json" in words)
+        return RefaugError.exit_code
+
+
+def _no_access(error: OSError) -> RefaugError:
+    """Return an error of the system as ours: a refused path is NoAccess, anything else a fault of this program."""
+    if error.filename is None:
+        return RefaugError(f"{type(error).__name__}: {error}", remedy=_REPORT)
+    return NoAccess(
+        f"{error.filename}: {(error.strerror or 'no access').lower()}",
+        remedy="give this user the right to it, or choose another place: --home, REFAUG_HOME, --output",
+    )
+
+
+def _run(words: list[str]) -> int:
+    """Run a command, and raise our errors in place of those of typer."""
+    stores = any(word.partition("=")[0] in _STORE_ANSWERS for word in words)
+    resumes = stores or not _BEGIN_ANEW.intersection(words)
+    remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
+    interrupted = Interrupted("interrupted", remedy=remedy)
+    try:
+        code = app(words, standalone_mode=False)
+    except TyperException as error:
+        if not error.format_message():  # a command group alone has shown its help
+            return Usage.exit_code
+        raise Usage(error.format_message(), remedy=_usage_remedy(error.format_message())) from error
+    except KeyboardInterrupt as error:
+        raise interrupted from error
+    except typer.Abort as error:
+        if isinstance(error.__context__, EOFError):  # no command asks for anything, so this is a file that ends early
+            raise error.__context__ from None
+        raise interrupted from error
+    if code == _TYPER_INTERRUPTED:
+        raise interrupted
+    return code if isinstance(code, int) else 0
+
+
+def _usage_remedy(message: str) -> str:
+    if any(option in message for option in ("--home", "--quiet")):
+        return "--home and --quiet stand before the command: refaug --home FOLDER log list"
+    return "refaug --help, or refaug COMMAND --help"
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

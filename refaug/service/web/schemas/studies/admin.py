@@ -1,0 +1,233 @@
+"""Models of studies for their operators."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
+
+StudyState = Literal["draft", "pilot", "open", "paused", "closed"]
+_Items = Annotated[
+    list[dict[str, Any]],
+    Field(max_length=100_000, description="dialogues, replies or references to be judged (docs/studies.md)"),
+]
+
+
+class StudyIn(BaseModel):
+    """A study that is to be made, as a draft."""
+
+    model_config = STRICT
+
+    name: str = Field(description="of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    protocol: dict[str, Any] = Field(description="what participants do and are asked; checked as a whole")
+    items: _Items = []
+
+
+class AmendmentIn(BaseModel):
+    """Another protocol: of a draft, or as an amendment of an open study."""
+
+    model_config = STRICT
+
+    protocol: dict[str, Any] = Field(description="the whole protocol")
+    reason: str = Field(default="", description="why; needed once the study has opened", max_length=2_000)
+
+
+class StudyItemsIn(BaseModel):
+    """Items for a draft."""
+
+    model_config = STRICT
+
+    items: Annotated[
+        list[dict[str, Any]], Field(min_length=1, max_length=100_000, description="as POST /v1/studies takes them")
+    ]
+
+
+class StudySlotOut(BaseModel):
+    """A bot of a study, or a system of its items."""
+
+    slot: int = Field(description="its number in the study")
+    bot: str = Field(description="its name")
+    sha256: str | None = Field(description="of its specification; null for a system of items")
+    degraded: bool = Field(description="whether it is worse on purpose, as a check")
+    target: int | None = Field(description="how many tasks are wanted; null: as many as there are items")
+    done: int = Field(description="finished tasks; a pair counts for both")
+    reserved: int = Field(description="tasks that participants are in")
+    failures: int = Field(description="replies that failed")
+    failing: bool = Field(description="whether its last reply failed")
+
+
+class AmendmentOut(BaseModel):
+    """A protocol that the study has had since it opened."""
+
+    sha256: str = Field(description="of the protocol")
+    at: str = Field(description="since when")
+    actor: str = Field(description="who did it")
+    reason: str = Field(description="why")
+
+
+class StudyRow(BaseModel):
+    """A study in a list."""
+
+    id: str = Field(description="names it for ever")
+    name: str = Field(description="names it for people")
+    title: str = Field(description="what participants see")
+    kind: str = Field(description="what they do")
+    state: StudyState = Field(description="draft, pilot, open, paused or closed")
+    protocol_sha256: str = Field(description="of the protocol as it is now")
+    created: str = Field(description="when the draft was made")
+    opened: str | None = Field(description="when it first took participants")
+    closed: str | None = Field(description="when it was closed")
+
+
+class StudyOut(StudyRow, ResponseModel):
+    """A study with its protocol, its counts and its bots."""
+
+    protocol: dict[str, Any] = Field(description="with every default written out")
+    consent_sha256: str = Field(description="of the text that participants agree to")
+    amendments: list[AmendmentOut] = Field(description="every protocol since it opened, oldest first")
+    counts: dict[str, int] = Field(description="participants, finished, tasks_done, tasks_reserved, skipped, …")
+    bots: list[StudySlotOut] = Field(description="with what is done and reserved of each")
+
+
+class StudiesOut(Page, ResponseModel):
+    """A page of studies."""
+
+    studies: list[StudyRow] = Field(description="newest first")
+
+
+class DeletedStudyOut(ResponseModel):
+    """The study that is gone."""
+
+    id: str = Field(description="of the study")
+    name: str = Field(description="of the study")
+
+
+class AddedItemsOut(ResponseModel):
+    """The items that were added."""
+
+    tasks: int = Field(description="how many tasks they are")
+
+
+class StudyProgressOut(ResponseModel):
+    """How far a study is."""
+
+    state: StudyState = Field(description="of the study")
+    counts: dict[str, int] = Field(description="participants and tasks by what became of them")
+    bots: list[StudySlotOut] = Field(description="the balance over bots")
+    pairs: list[dict[str, Any]] = Field(description="finished tasks of each pair: how often each was left")
+
+
+class StudyPreviewOut(ResponseModel):
+    """What a participant would see."""
+
+    consent: dict[str, Any] = Field(description="text, sha256, screening")
+    guidelines: str = Field(description="in this language")
+    form: dict[str, Any] = Field(description="in this language")
+    languages: list[str] = Field(description="that there are")
+    sequence: list[dict[str, Any]] = Field(description="an example of the tasks of a participant, with their checks")
+
+
+class InvitesIn(BaseModel):
+    """Invitations that are to be made."""
+
+    model_config = STRICT
+
+    count: int = Field(default=1, description="how many", ge=1, le=10_000)
+    uses_max: int | None = Field(
+        default=None, description="participants that each lets in; 1: a personal one, by which they come back", ge=1,
+        le=1_000_000,
+    )  # fmt: skip
+    expires: AwareDatetime | None = Field(default=None, description="when it ends; null: never")
+    label: str = Field(default="", description="what it is for", max_length=200)
+
+
+class InviteOut(BaseModel):
+    """An invitation, without its token."""
+
+    id: str = Field(description="names it")
+    label: str = Field(description="what it is for")
+    uses_max: int | None = Field(description="participants that it lets in; null: any number")
+    uses: int = Field(description="participants that it has let in")
+    created: str = Field(description="when it was made")
+    expires: str | None = Field(description="when it ends; null: never")
+    revoked: str | None = Field(description="when it was taken back")
+
+
+class NewInviteOut(InviteOut):
+    """An invitation with its token, which is in this answer alone."""
+
+    token: str = Field(description="what stands behind the #")
+    link: str = Field(description="path and fragment of the link: /take#…")
+
+
+class NewInvitesOut(ResponseModel):
+    """Invitations with their tokens."""
+
+    invites: list[NewInviteOut] = Field(description="in the order in which they were made")
+
+
+class InvitesOut(Page, ResponseModel):
+    """A page of invitations."""
+
+    invites: list[InviteOut] = Field(description="oldest first")
+
+
+class OneInviteOut(InviteOut, ResponseModel):
+    """An invitation."""
+
+
+class StudyParticipantOut(BaseModel):
+    """A participant, without anything that says who they are."""
+
+    code: str = Field(description="names them in this study")
+    state: str = Field(description="consent, screened_out, training, active, full, done or withdrawn")
+    reason: str | None = Field(description="of a participant who was screened out: screening, quota, training")
+    pilot: bool = Field(description="whether they took part in the pilot")
+    language: str = Field(description="that they read")
+    created: str = Field(description="when they came")
+    consented: str | None = Field(description="when they agreed")
+    seen: str = Field(description="when they last did something")
+    ended: str | None = Field(description="when they were done")
+    done: int = Field(description="tasks that they finished")
+    skipped: int = Field(description="tasks that they left out")
+    expired: int = Field(description="tasks that they left without a word")
+    minutes: float = Field(description="time spent; a silence counts as a minute at most")
+    pay: dict[str, Any] | None = Field(description="what they are paid, and what is due")
+    completion_code: str | None = Field(description="that they were shown")
+    excluded: str | None = Field(description="why they are left out of the report")
+
+
+class StudyParticipantsOut(Page, ResponseModel):
+    """A page of participants."""
+
+    participants: list[StudyParticipantOut] = Field(description="by code")
+
+
+class ParticipantTasksOut(ResponseModel):
+    """The tasks of one participant."""
+
+    code: str = Field(description="of the participant")
+    tasks: list[dict[str, Any]] = Field(description="as the export has them")
+
+
+class ExclusionIn(BaseModel):
+    """Leaving a participant out of the report, or taking them in again."""
+
+    model_config = STRICT
+
+    reason: str | None = Field(description="why; null takes them in again", max_length=500)
+
+
+class OneParticipantOut(ResponseModel):
+    """What became of a participant."""
+
+    code: str = Field(description="of the participant")
+    excluded: str | None = Field(description="why they are left out of the report")
+
+
+class ErasedParticipantOut(ResponseModel):
+    """The participant whose texts and answers are gone."""
+
+    code: str = Field(description="of the participant; the fact that there was one stays")

@@ -1,0 +1,132 @@
+"""The state that routes share: one object per application, filled when it starts."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from starlette.requests import HTTPConnection
+
+from refaug.core.errors import Overloaded
+from refaug.core.home import Settings
+from refaug.core.text.messages import HiddenFolders, escape_undecodable
+from refaug.service.server_settings import MIB, ServeSettings
+
+if TYPE_CHECKING:
+    from refaug.evaluation.metric_setup.adem_metrics import HeldAdems
+    from refaug.evaluation.metric_setup.metric_requests import BaselineCache
+    from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+    from refaug.service.audit import AuditLog
+    from refaug.service.bots.bot_store import BotStore
+    from refaug.service.database.database import Database
+    from refaug.service.database.stored_answers import IdempotencyStore
+    from refaug.service.evaluations.evaluation_store import EvaluationStore
+    from refaug.service.evaluations.held_views import HeldViews
+    from refaug.service.evaluations.notes import NoteStore
+    from refaug.service.evaluations.uploads import UploadStore
+    from refaug.service.jobs.inbox import Inbox
+    from refaug.service.jobs.schedules import ScheduleStore
+    from refaug.service.jobs.store import JobStore
+    from refaug.service.keys import KeyPlaces, KeyRing, RateLimits
+    from refaug.service.process.live_processes import LiveProcesses
+    from refaug.service.serving.batches.batcher import Batcher
+    from refaug.service.serving.sets.held_sets import HeldSets
+    from refaug.service.serving.versions.open_versions import OpenVersions
+    from refaug.service.studies.invites import InviteStore
+    from refaug.service.studies.participant_desk import ParticipantDesk
+    from refaug.service.studies.study_store import StudyStore
+    from refaug.service.wrong_keys import WrongKeys
+
+
+class ChatReplies(Protocol):
+    """What makes the replies of chats beside the requests."""
+
+    def start(self, task: str) -> None:
+        """Make the replies of a task that are asked for."""
+
+    async def wait(self, task: str, seconds: float, *, look_s: float) -> None:
+        """Return when the replies of a task are made, or the time is over."""
+
+    async def close(self) -> None:
+        """End what is being made."""
+
+
+@dataclass(kw_only=True)
+class ServiceState:
+    """The parts of a running service."""
+
+    home: Settings
+    serve: ServeSettings
+    open_versions: OpenVersions = field(init=False)
+    batcher: Batcher = field(init=False)
+    sets: HeldSets = field(init=False)
+    database: Database = field(init=False)
+    jobs: JobStore = field(init=False)
+    schedules: ScheduleStore = field(init=False)
+    idempotency: IdempotencyStore = field(init=False)
+    keys: KeyRing = field(init=False)
+    rate_limits: RateLimits = field(init=False)
+    wrong_keys: WrongKeys = field(init=False)
+    key_places: KeyPlaces = field(init=False)
+    audit: AuditLog = field(init=False)
+    processes: LiveProcesses = field(init=False)
+    inbox: Inbox = field(init=False)
+    bots: BotStore = field(init=False)
+    uploads: UploadStore = field(init=False)
+    evaluations: EvaluationStore = field(init=False)
+    score_views: HeldViews = field(init=False)
+    notes: NoteStore = field(init=False)
+    studies: StudyStore = field(init=False)
+    invites: InviteStore = field(init=False)
+    desk: ParticipantDesk = field(init=False)
+    replies: ChatReplies = field(init=False)
+    participant_limits: RateLimits = field(init=False)
+    bases: BaselineCache = field(init=False)
+    rubers: HeldRubers = field(init=False)
+    adems: HeldAdems = field(init=False)
+    threads: int = 1  # per search or rating
+    warming: list[str] = field(default_factory=list)  # parts that are not ready yet
+    body_bytes: int = 0
+
+    def without_paths(self, text: str) -> str:
+        """Return a message without the paths of this machine; names that are not UTF-8 are escaped."""
+        return escape_undecodable(HiddenFolders.named(self.home.home).hide(text))
+
+    def trace_of(self, error: BaseException) -> list[str]:
+        """Return where an error was raised, as file names, functions and lines without values."""
+        frames = traceback.extract_tb(error.__traceback__)[-8:]
+        return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+
+    @asynccontextmanager
+    async def body_memory(self) -> AsyncIterator[BodyMemory]:
+        """Account for the memory of a body, within the limit of all bodies that are read at once."""
+        room = BodyMemory(self)
+        try:
+            yield room
+        finally:
+            self.body_bytes -= room.taken
+
+
+@dataclass
+class BodyMemory:
+    """The memory that one body takes."""
+
+    state: ServiceState
+    taken: int = 0
+
+    def take(self, size: int) -> None:
+        """Take more bytes; Overloaded if all bodies together exceed the limit."""
+        self.taken += size
+        self.state.body_bytes += size
+        if self.state.body_bytes > self.state.serve.bodies_mib * MIB:
+            raise Overloaded("too much is being sent at once", remedy="send it again in a moment", retry_after_s=1)
+
+
+def state_of(connection: HTTPConnection) -> ServiceState:
+    """Return the state of a request's application."""
+    state: ServiceState = connection.app.state.refaug
+    return state
