@@ -1,0 +1,127 @@
+"""Count the code of each room, without blank lines, comments and docstrings.
+
+python checks/code_lines.py refaug clients/python/src
+
+A room is a folder that lies directly in the package of a named tree; the package's own modules are counted under its
+name. Lines of imports are those of all import statements, also inside functions; their share is that of all lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_RECORD: Final = "dict[str, Any]"
+_LAYOUT: Final = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENCODING,
+        tokenize.ENDMARKER,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeLines:
+    """How many files and lines there are; `untyped` are the lines that say `dict[str, Any]`."""
+
+    files: int = 0
+    lines: int = 0
+    code: int = 0
+    imports: int = 0
+    untyped: int = 0
+
+    def __add__(self, other: CodeLines) -> CodeLines:
+        return CodeLines(
+            files=self.files + other.files,
+            lines=self.lines + other.lines,
+            code=self.code + other.code,
+            imports=self.imports + other.imports,
+            untyped=self.untyped + other.untyped,
+        )
+
+    @classmethod
+    def of(cls, source: str) -> CodeLines:
+        """Return the counts of one module."""
+        tree = ast.parse(source)
+        code = _token_lines(source) - _docstring_lines(tree)
+        imports = _lines_of(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+        texts = source.splitlines()
+        untyped = sum(_RECORD in texts[line - 1] for line in code)
+        return cls(files=1, lines=len(texts), code=len(code), imports=len(imports), untyped=untyped)
+
+
+def _token_lines(source: str) -> set[int]:
+    """Return the numbers of the lines on which something other than a comment stands."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    spans = (range(token.start[0], token.end[0] + 1) for token in tokens if token.type not in _LAYOUT)
+    return {line for span in spans for line in span}
+
+
+def _docstring_lines(tree: ast.Module) -> set[int]:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    owners = (node for node in ast.walk(tree) if isinstance(node, documented))
+    return _lines_of(owner.body[0] for owner in owners if ast.get_docstring(owner, clean=False) is not None)
+
+
+def _lines_of(statements: Iterable[ast.stmt]) -> set[int]:
+    return {
+        line
+        for statement in statements
+        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    }
+
+
+def count_rooms(tree: Path) -> dict[str, CodeLines]:
+    """Return the counts of each room of a package, or of each package that lies in a folder, sorted by name."""
+    package = tree if (tree / "__init__.py").is_file() else None
+    packages = [package] if package else sorted(path.parent for path in tree.glob("*/__init__.py"))
+    counts = defaultdict[str, CodeLines](CodeLines)
+    for root in packages:
+        for path in root.rglob("*.py"):
+            folders = path.relative_to(root.parent).parts[:-1]
+            counts["/".join(folders[:2])] += CodeLines.of(path.read_text("utf-8"))
+    return dict(sorted(counts.items()))
+
+
+def table(rooms: dict[str, CodeLines]) -> list[str]:
+    """Return the counts as lines of a table, with their sum at its end."""
+    rows = [*rooms.items(), ("all", sum(rooms.values(), CodeLines()))]
+    width = max(len(name) for name, _ in rows)
+    head = f"{'':{width}}  {'files':>6}{'lines':>9}{'code':>9}{'imports':>9}{'share':>8}{_RECORD:>16}"
+    return [head] + [
+        f"{name:{width}}  {room.files:>6,}{room.lines:>9,}{room.code:>9,}{room.imports:>9,}"
+        f"{room.imports / max(room.lines, 1):>8.1%}{room.untyped:>16,}"
+        for name, room in rows
+    ]
+
+
+def main(trees: list[str]) -> int:
+    """Print the counts of the trees; 2 where none is named or one has no package."""
+    rooms: dict[str, CodeLines] = {}
+    for tree in trees:
+        counts = count_rooms(Path(tree))
+        if not counts:
+            print(f"{tree} holds no package: name folders such as refaug or clients/python/src", file=sys.stderr)
+            return 2
+        rooms |= counts
+    if not rooms:
+        print(__doc__, file=sys.stderr)
+        return 2
+    print("\n".join(table(rooms)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
