@@ -1,12 +1,15 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L of the package rouge-score, over its tokens or ours.
 
+The longest common subsequence of ROUGE-L is computed here, from rows of bits: two texts of 3,000 words take two
+milliseconds, where the package's table takes two seconds. The tests compare it with the package, bit for bit.
+
 With several references `multi=best` takes the best by the chosen measure; rouge-score's `score_multi` always chooses by
 F, which differs for precision and recall only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +29,7 @@ from refaug.metrics.single_reference import (
 
 _TYPES: Final = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 _FIELDS: Final = {"f": "fmeasure", "precision": "precision", "recall": "recall"}
-_LARGEST_TABLE: Final = 10_000_000  # 3,000 words with 3,000 take two seconds
+_LARGEST_TABLE: Final = 10_000_000  # 3,000 words with 3,000; longer texts have never had a score
 _STEM_FROM: Final = 4  # rouge-score leaves words of up to three letters as they are
 
 Tokens = list[str]
@@ -50,6 +53,7 @@ class Rouge(SingleReferenceMetric):
         self._type = _TYPES[info.name]
         self._field = _FIELDS[chosen["measure"]]
         self._scorer = library.RougeScorer([self._type], tokenizer=_TokenPassThrough())
+        self._fmeasure = library.scoring.fmeasure
         self._words = (
             _RougeWords(info.name, chosen) if chosen["tok"] == "rouge" else _metric_tokenizer(info.name, chosen)
         )
@@ -75,17 +79,43 @@ class Rouge(SingleReferenceMetric):
         return np.array([self._value(replies[h], references[t]) for h, t in pairs], dtype=np.float64)
 
     def _value(self, reply: Tokens, reference: Tokens) -> float:
-        if not self._is_scorable(reply, reference):
+        if self._type != "rougeL":
+            return float(getattr(self._scorer.score(reference, reply)[self._type], self._field))
+        if len(reply) * len(reference) > _LARGEST_TABLE:
             return float("nan")
-        return float(getattr(self._scorer.score(reference, reply)[self._type], self._field))
+        return self._subsequence_value(reply, reference)
 
-    def _is_scorable(self, reply: Tokens, reference: Tokens) -> bool:
-        """Whether the texts are short enough: the longest common subsequence needs a table of both."""
-        return self._type != "rougeL" or len(reply) * len(reference) <= _LARGEST_TABLE
+    def _subsequence_value(self, reply: Tokens, reference: Tokens) -> float:
+        """Return ROUGE-L with the package's arithmetic; 0 where a text has no tokens."""
+        if not reply or not reference:
+            return 0.0
+        common = common_subsequence(reply, reference)
+        precision, recall = common / len(reply), common / len(reference)
+        if self._field == "fmeasure":
+            return float(self._fmeasure(precision, recall))
+        return precision if self._field == "precision" else recall
 
     def undefined(self) -> Problem:
         """Only texts that are too long have no score."""
         return TOO_LONG
+
+
+def common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence (Hyyrö 2004, Bit-parallel LCS-length computation revisited).
+
+    A row of the usual table is one integer with a bit for each word of the shorter text; a bit of 0 is a step of the
+    row, so that the zeros of the last row are the length.
+    """
+    shorter, longer = sorted((first, second), key=len)
+    places = dict[str, int]()
+    for place, word in enumerate(shorter):
+        places[word] = places.get(word, 0) | 1 << place
+    all_places = (1 << len(shorter)) - 1
+    row = all_places
+    for word in longer:
+        matches = row & places.get(word, 0)
+        row = (row + matches | row - matches) & all_places
+    return len(shorter) - row.bit_count()
 
 
 class _RougeWords:

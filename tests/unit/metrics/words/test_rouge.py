@@ -21,7 +21,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Floats, Level, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.metrics.words.rouge import Rouge
+from refaug.metrics.words.rouge import Rouge, common_subsequence
 
 ROOT = Path(refaug.metrics.catalogue.__file__).parents[1]
 KINDS = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
@@ -62,6 +62,23 @@ def test_every_kind_and_measure_is_what_rouge_score_gives(reply: str, references
             for how, value in expected.items():
                 ours = score(f"{specification},multi={how}", reply, references)
                 assert ours == pytest.approx(value, abs=1e-12, nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=150), st.lists(st.sampled_from("bcde"), max_size=150))
+def test_long_subsequences_are_those_of_rouge_score_to_the_last_bit(reply: list[str], reference: list[str]) -> None:
+    expected = RougeScorer(["rougeL"]).score(" ".join(["b", *reference]), " ".join(reply))["rougeL"]
+    for measure, field in {"f": "fmeasure", "precision": "precision", "recall": "recall"}.items():
+        ours = score(f"rouge-l:measure={measure}", " ".join(reply), [" ".join(["b", *reference])])
+        assert ours == getattr(expected, field)
+
+
+def test_a_subsequence_needs_no_table_of_both_texts() -> None:
+    words = [f"w{number}" for number in range(3_000)]
+    swapped = [word for first, second in zip(words[::2], words[1::2], strict=True) for word in (second, first)]
+    assert common_subsequence(words, swapped) == 1_500
+    assert common_subsequence(["a"] * 1_000_000, ["b", "a", "a"]) == 2
+    assert common_subsequence([], words) == 0
 
 
 @settings(max_examples=40, deadline=None)
