@@ -19,7 +19,7 @@ import pytest
 from known_items import ITEMS
 from scripted import DROP, Asked, Said, ok, page, problem, scripted
 
-from refaug_client import Client, JobCancelled, JobFailed, Later, OldServer, Problem, RefaugError, ServerFault, Usage
+from refaug_client import Client, JobCancelled, JobFailed, Later, Problem, RefaugError, ServerFault, Usage
 from refaug_client._cli import exit_code, main, parser
 from refaug_client._cli.baseline import Figures, Verdict
 from refaug_client._cli.ci_reports import annotation_lines, junit_text
@@ -336,7 +336,6 @@ def test_every_error_has_a_code_that_says_what_to_do() -> None:
         (JobCancelled(""), 1),
         (Usage(""), 2),
         (BadFile(""), 3),
-        (OldServer(""), 3),
         (Problem("", **about), 3),
         (Later("", **about), 4),
         (ServerFault("", **about), 4),

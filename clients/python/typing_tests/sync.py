@@ -21,7 +21,6 @@ from refaug_client import (
     MetricInfo,
     MetricScores,
     NotStarted,
-    OldServer,
     Outcome,
     Pending,
     Problem,
@@ -177,8 +176,6 @@ def errors_are_one_tree_with_what_is_known(refaug: Client) -> None:
     except Problem as error:
         assert_type(error.code, str)
         assert_type(error.problem, dict[str, Any])
-    except OldServer as error:
-        assert_type((error.server, error.client), tuple[str, str])
     except NotStarted as error:
         assert_type((error.code, error.exit_code, error.log), tuple[str, Optional[int], str])
     except Usage as error:

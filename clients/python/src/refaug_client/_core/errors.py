@@ -23,7 +23,6 @@ RefaugError
 ├── WrongPurpose          a reward asked of a reference set that is there for testing
 ├── NoScore               a reply has no score, where one is needed
 ├── QueueFull             more replies wait for their scores than a scorer may hold
-├── OldServer             the server is older than this library and lacks a feature
 └── NotStarted            a local server did not get ready
 """
 
@@ -200,15 +199,6 @@ class NoScore(RefaugError):
 
 class QueueFull(RefaugError):
     """More replies wait for their scores than a scorer may hold; these were not taken."""
-
-
-class OldServer(RefaugError):
-    """The server is older than this library and lacks what was asked for; its error is the `__cause__`."""
-
-    def __init__(self, message: str, *, server: str = "", client: str = "", **facts: Any) -> None:
-        super().__init__(message, **facts)
-        self.server = server
-        self.client = client
 
 
 class NotStarted(RefaugError):

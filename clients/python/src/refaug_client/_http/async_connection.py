@@ -14,7 +14,6 @@ from refaug_client._core import errors
 from .call import Call, read_answer
 from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
 from .httpx_options import client_options, transport_options
-from .old_server import async_require_current
 from .settings import ConnectionSettings
 
 if TYPE_CHECKING:
@@ -41,15 +40,8 @@ class AsyncConnection:
             try:
                 return await self._try_once(sending)
             except errors.RefaugError as error:
-                if await self._is_closed_after(await self._pause_after(sending, error)):
+                if await self._is_closed_after(sending.pause(error)):
                     raise
-
-    async def _pause_after(self, sending: Exchange[Any], error: errors.RefaugError) -> float:
-        wait = sending.pause(error)
-        if wait is None:
-            await async_require_current(error, sending.call, self)
-            raise error
-        return wait
 
     async def _try_once(self, sending: Exchange[T]) -> T:
         request, response = await self._send_request(sending)
@@ -91,7 +83,7 @@ class AsyncConnection:
                 response = await self._open_stream(sending)
                 break
             except errors.RefaugError as error:
-                if await self._is_closed_after(await self._pause_after(sending, error)):
+                if await self._is_closed_after(sending.pause(error)):
                     raise
         try:
             yield response

@@ -22,7 +22,6 @@ from refaug_client._core import errors
 from .call import Call, read_answer
 from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
 from .httpx_options import client_options, transport_options
-from .old_server import require_current
 from .settings import ConnectionSettings
 
 T = TypeVar("T")
@@ -60,16 +59,8 @@ class Connection:
             try:
                 return self._try_once(sending)
             except errors.RefaugError as error:
-                if self.closing.wait(self._pause_after(sending, error)):
+                if self.closing.wait(sending.pause(error)):
                     raise
-
-    def _pause_after(self, sending: Exchange[Any], error: errors.RefaugError) -> float:
-        """Return the seconds until the next try; raise the error where there is none, or OldServer."""
-        wait = sending.pause(error)
-        if wait is None:
-            require_current(error, sending.call, self)
-            raise error
-        return wait
 
     def _try_once(self, sending: Exchange[T]) -> T:
         request, response = self._send_request(sending)
@@ -111,7 +102,7 @@ class Connection:
                 response = self._open_stream(sending)
                 break
             except errors.RefaugError as error:
-                if self.closing.wait(self._pause_after(sending, error)):
+                if self.closing.wait(sending.pause(error)):
                     raise
         try:
             yield response

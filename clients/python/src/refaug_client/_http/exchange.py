@@ -187,8 +187,8 @@ class Exchange(Generic[T]):
             return errors.Usage(f"{where}: {reason}", request_id=self.id)
         return errors.ConnectionLost(f"the connection to {where} ended before the answer: {reason}", request_id=self.id)
 
-    def pause(self, error: errors.RefaugError) -> Optional[float]:
-        """Return the seconds until the next try; None where there is none."""
+    def pause(self, error: errors.RefaugError) -> float:
+        """Return the seconds until the next try; raise the error where there is none."""
         retry, now = self.settings.retry, time.monotonic()
         error.tries, self.last_error = self.try_count, error
         if self.call.timed and not self.is_corrected and self.limits.learn_from(error):
@@ -196,9 +196,12 @@ class Exchange(Generic[T]):
             return 0.0
         if self.deadline is not None:
             retry = replace(retry, total_s=max(0.0, min(retry.total_s, self.deadline - self.started)))
-        return retry.pause(
+        wait = retry.pause(
             error, tried=self.try_count, spent_s=now - self.started, repeatable=self.call.may_be_repeated
         )
+        if wait is None:
+            raise error
+        return wait
 
 
 def finite_seconds(within_s: float) -> float:
