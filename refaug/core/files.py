@@ -101,7 +101,7 @@ def with_checksum(manifest: Mapping[str, object]) -> dict[str, object]:
 
 
 def require_checksum(path: Path, manifest: Mapping[str, object]) -> None:
-    """Refuse a manifest that is not as it was written; one without a checksum, of an older refaug, passes."""
+    """Refuse a manifest that is not as it was written; files that are written without a checksum pass."""
     if CHECKSUM in manifest and manifest[CHECKSUM] != (actual := _checksum_of(manifest)):
         recorded = str(manifest[CHECKSUM])[:12]
         raise Corrupt(

@@ -20,7 +20,7 @@ FORMAT_VERSION: Final = 1
 KIND: Final = "index"
 MANIFEST: Final = "manifest.json"
 MAIN: Final = "segments/0"
-COMMON_ORDER: Final = 2  # of sampling; versions of before that have none
+COMMON_ORDER: Final = 2  # of sampling
 SHARDS: Final = "shards"  # the folder that holds the main segments of a version with several
 
 
@@ -117,7 +117,7 @@ class IndexManifest:
     erasures: int = 0  # counts deletions: a version with a smaller count must not be published again
     shards: int = 1  # ranges of the utterances' keys that the main segments were cut into
     trained_utterances: int = 0  # at the last training, where some shards are younger than it; else 0
-    sampling: int = 1  # 2: what is drawn is numbered in the order of one segment; 1: segment by segment
+    sampling: int = 1  # 2: what is drawn from several segments is numbered in the order that they would have in one
     format_version: int = FORMAT_VERSION
     kind: str = KIND
 
@@ -137,11 +137,6 @@ class IndexManifest:
     def main_segments(self) -> tuple[SegmentInfo, ...]:
         """The segments that the build made, one for each shard that has utterances; updates add others."""
         return tuple(info for info in self.segments if info.folder == MAIN or info.folder.startswith(f"{SHARDS}/"))
-
-    @property
-    def samples_in_common_order(self) -> bool:
-        """Whether what is drawn from several segments is numbered in the order that they would have in one."""
-        return self.sampling >= COMMON_ORDER and len(self.segments) > 1
 
     @property
     def utterances(self) -> int:
@@ -167,7 +162,7 @@ class IndexManifest:
     def write(self, folder: Path) -> None:
         """Write the manifest as the last step, which makes the folder an index version."""
         content = {**asdict(self), "id": self.id}
-        if self.shards == 1:  # as every version was before there were shards
+        if self.shards == 1:
             del content["shards"]
         if self.sampling == 1:
             del content["sampling"]

@@ -177,7 +177,7 @@ def _write_occurrences(engine: QueryEngine, rows: LogRows, folder: Path, progres
             times.append(batch["time"].to_numpy())
             starts.append_owners(batch["number"].to_numpy())
             progress.advance(batch.num_rows)
-    if not speakers.text_bytes:  # as in indexes of before there was this file
+    if not speakers.text_bytes:  # no log names any
         (folder / SPEAKERS).unlink()
 
 

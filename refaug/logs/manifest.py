@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Self
 
+from refaug.core.artefacts.manifests import require_format
 from refaug.core.errors import Conflict, Corrupt
 from refaug.core.files import (
     read_json,
@@ -98,13 +99,7 @@ class LogManifest:
         """Read and check a manifest; Corrupt names the file and the field."""
         path = folder / MANIFEST
         content = read_json(path)
-        format_version = content.get("format_version")
-        if content.get("kind") != "log" or not isinstance(format_version, int):
-            raise Corrupt(f"{path} is not the manifest of a log")
-        if format_version > FORMAT_VERSION:
-            raise Corrupt(
-                f"{path} has format {format_version}; this refaug reads up to {FORMAT_VERSION}", remedy="upgrade refaug"
-            )
+        require_format(path, content, "log", FORMAT_VERSION)
         try:
             return cls(
                 **{

@@ -47,9 +47,9 @@ class Coverage:
         )
 
     @classmethod
-    def read(cls, saved: Mapping[str, Any] | None) -> Coverage:
-        """Read what `as_json` returned; without it, the coverage of no text."""
-        return cls(**{name: int(count) for name, count in dict(saved or {}).items()})
+    def read(cls, saved: Mapping[str, Any]) -> Coverage:
+        """Read what `as_json` returned."""
+        return cls(**{name: int(count) for name, count in saved.items()})
 
     def as_json(self) -> dict[str, int]:
         """Return the counts for a manifest."""

@@ -119,7 +119,7 @@ def read_network_manifest(
                 "id": str(manifest["id"]),
                 "tokenizer": str(manifest["tokenizer"]),
                 "languages": tuple(manifest["languages"]),
-                "coverage": Coverage.read(manifest.get("coverage")),
+                "coverage": Coverage.read(manifest["coverage"]),
                 "details": dict(manifest["details"]),
             },
         )

@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500
 _SUBJECT_CHARS: Final = 500
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)  # no row is older; texts of years below 1000 do not sort
-UNKNOWN_ACTOR: Final = "user ?"  # of jobs that an earlier release queued
 ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are asked for
 
 

@@ -196,9 +196,13 @@ def test_a_served_file_that_was_written_to_differs_and_is_not_read_by_scores(tmp
         ({}, 422, "scores: it has no scores"),
         ({"scores": [], "format_version": 7}, 422, "its format is 7; this refaug reads up to 2"),
         ({"stats": []}, 422, "this is sums for combining, not scores"),
-        ({"scores": [{"signature": "bleu", "systems": {"a": {}}}]}, 422, "'bleu' is not a signature"),
-        ({"scores": [{"signature": "bleu|n:2|refaug:1", "systems": {"a": 1}}]}, 422, "systems.a: an object was"),
-        ({"scores": [{"signature": "bleu|n:2|refaug:1", "systems": {"a": {"replies": 1}}}]}, 422, "a list of objects"),
+        ({"scores": [{"signature_full": "bleu", "systems": {"a": {}}}]}, 422, "'bleu' is not a signature"),
+        ({"scores": [{"signature_full": "bleu|n:2|refaug:1", "systems": {"a": 1}}]}, 422, "systems.a: an object was"),
+        (
+            {"scores": [{"signature_full": "bleu|n:2|refaug:1", "systems": {"a": {"replies": 1}}}]},
+            422,
+            "a list of objects",
+        ),
     ],
 )
 def test_what_is_no_score_file_is_refused(
@@ -210,7 +214,7 @@ def test_what_is_no_score_file_is_refused(
 
 
 def test_limits_of_requests_hold_for_verifications(client: TestClient, scores: dict[str, Any]) -> None:
-    drawn = sealed({**scores, "resampling": {"draws": 101}})
+    drawn = sealed({**scores, "resampling": {**scores["resampling"], "draws": 101}})
     answer = client.post("/v1/verifications", json={"scores": drawn, "items": ITEMS})
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
     many = {**scores, "scores": scores["scores"] * 100}
@@ -221,11 +225,12 @@ def test_limits_of_requests_hold_for_verifications(client: TestClient, scores: d
 
 def test_metrics_name_no_files_outside_of_the_inbox(client: TestClient, home: Settings) -> None:
     line = "embedding-average|vectors:../../etc/passwd#000000000000|weighting:none|refs:own|multi:best|refaug:0.1.0"
-    document = {"scores": [{"signature": line, "systems": {"a": {"corpus": 0.5}}}]}
+    resampling = {"draws": 0, "seed": 1, "confidence": 0.95}
+    document = {"scores": [{"signature_full": line, "systems": {"a": {"corpus": 0.5}}}], "resampling": resampling}
     found = states(verified(client, document, ITEMS), "missing")
     assert found["scores"].startswith("there is no file ../../etc/passwd")
     (home.home / "inbox").mkdir(exist_ok=True)
     (home.home / "inbox" / "linked.txt").symlink_to("/etc/passwd")
-    document["scores"][0]["signature"] = line.replace("../../etc/passwd", "linked")
+    document["scores"][0]["signature_full"] = line.replace("../../etc/passwd", "linked")
     answer = client.post("/v1/verifications", json={"scores": document, "items": ITEMS})
     assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")

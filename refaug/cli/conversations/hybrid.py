@@ -114,7 +114,7 @@ def _set_row(name: str, figures: dict[str, Any], intercept: str) -> tuple[str, .
         name,
         _digits(pearson),
         *(_range(figures[key]) if pearson is not None else _digits(None) for key in ("interval", "shuffled_ratings")),
-        _mean(figures.get("shuffled_in_folds") if pearson is not None else None),
+        _mean(figures["shuffled_in_folds"] if pearson is not None else None),
         _digits(figures["permuted_bots"]["p"] if pearson is not None else None),
         "yes" if figures["is_shown"] else "no",
         _digits(figures["agreement"][_FORM_BESIDE[intercept]]["pearson"]),
@@ -127,7 +127,7 @@ def _range(interval: dict[str, Any]) -> str:
 
 
 def _mean(control: dict[str, Any] | None) -> str:
-    """Return a mean with its standard error; hybrids of earlier releases have none."""
+    """Return a mean with its standard error."""
     if control is None or control["mean"] is None:
         return "–"
     return f"{control['mean']:.2f} ± {control['error']:.2f}"

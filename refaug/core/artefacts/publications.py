@@ -26,16 +26,17 @@ class Publications:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path) -> Self | None:
-        """Return what the folder of an artefact says, or None for one from before the file was written."""
+    def read(cls, folder: Path) -> Self:
+        """Return what the folder of an artefact says: nothing, where nothing was published or refused yet."""
         path = folder / PUBLICATIONS
         if not path.exists():
-            return None
+            return cls()
         document = read_json(path)
         published, refused = document.get("published"), document.get("refused")
         if not isinstance(published, list) or not isinstance(refused, dict) or not _are_texts(published, refused):
             raise Corrupt(
-                f"{path} does not list versions", remedy="delete it: every older version then counts as published"
+                f"{path} does not list versions",
+                remedy="delete it, or publish a version: no other counts as published then",
             )
         return cls(published=frozenset(published), refused=dict(refused))
 

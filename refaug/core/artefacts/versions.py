@@ -225,17 +225,9 @@ class Versions:
             writer.refuse(version, reason)
 
     def publications(self, name: str) -> Publications:
-        """Return which versions were published before, and which ones a check refused.
-
-        Of an artefact that is older than this record, all versions up to the published one count as published.
-        """
+        """Return which versions were published before, and which ones a check refused."""
         current, recorded = self.current(name), Publications.read(self.folder(name))
-        if current is None:
-            return recorded or Publications()
-        if recorded is None:
-            older = (v for v in self.versions(name) if _parse_version(v) < _parse_version(current))
-            recorded = Publications(published=frozenset(older))
-        return recorded.with_published(current)
+        return recorded if current is None else recorded.with_published(current)
 
     def rollback(
         self,

@@ -19,7 +19,7 @@ def save_judge(
     trained: TrainedJudge,
     metrics: Sequence[str],
     models: Mapping[str, str | None],
-    signatures: Sequence[str] = (),
+    signatures: Sequence[str],
 ) -> str:
     """Write a new version of a judge and publish it; return the version."""
     versions = judge_versions(settings)

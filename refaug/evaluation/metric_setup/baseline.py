@@ -204,8 +204,8 @@ def _measure_index(
 
 
 def sampling_of(manifest: IndexManifest) -> dict[str, object]:
-    """Return what identifies the way in which pairs are drawn from a version, where it is not that of all versions."""
-    return {"sampling": manifest.sampling} if manifest.samples_in_common_order else {}
+    """Return what identifies the way in which pairs are drawn from a version of several segments."""
+    return {"sampling": manifest.sampling} if len(manifest.segments) > 1 else {}
 
 
 def metric_identity(base: Metric) -> str:

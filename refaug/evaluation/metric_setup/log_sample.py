@@ -96,12 +96,10 @@ class LiveSegments(Sequence[LiveSegment]):
     """The segments of an index, with an order of their utterances in which occurrences are numbered and drawn.
 
     The order is that of one segment, so that the same pairs are drawn whatever shards and updates an index has.
-    Versions of before that are numbered segment by segment, so that what was measured on them comes out again.
     """
 
-    def __init__(self, segments: Sequence[LiveSegment], *, in_common_order: bool) -> None:
+    def __init__(self, segments: Sequence[LiveSegment]) -> None:
         self._segments = segments
-        self.in_common_order = in_common_order and len(segments) > 1
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -122,30 +120,24 @@ class LiveSegments(Sequence[LiveSegment]):
 
     def occurrences(self, numbers: Rows) -> _Occurrences:
         """Return the occurrences with these numbers, which count through all segments."""
-        if self.in_common_order:
-            places, rows, ends = self._numbered
-            positions = np.searchsorted(ends, numbers, side="right")
-            places, rows, lefts = places[positions], rows[positions], ends[positions] - numbers
-            occurrence = np.empty_like(numbers)
-            for place, segment in enumerate(self._segments):
-                here = places == place
-                occurrence[here] = segment.begins[rows[here] + 1] - lefts[here]
-            return _by_row(self, places, occurrence)
-        ends = np.cumsum([segment.total for segment in self._segments])
-        places = np.searchsorted(ends, numbers, side="right")
+        if len(self) == 1:  # its order is the common one
+            return _by_row(self, np.zeros_like(numbers), self[0].occurrences(numbers))
+        places, rows, ends = self._numbered
+        positions = np.searchsorted(ends, numbers, side="right")
+        places, rows, lefts = places[positions], rows[positions], ends[positions] - numbers
         occurrence = np.empty_like(numbers)
         for place, segment in enumerate(self._segments):
             here = places == place
-            occurrence[here] = segment.occurrences(numbers[here] - (ends[place] - segment.total))
+            occurrence[here] = segment.begins[rows[here] + 1] - lefts[here]
         return _by_row(self, places, occurrence)
 
     def utterances_with_responses(self) -> list[tuple[int, int]]:
         """Return place and row of the utterances with more than one response."""
         rows = [segment.utterances_with_responses() for segment in self._segments]
-        if self.in_common_order:
-            places, in_order = common_order([segment.segment for segment in self._segments], rows)
-            return list(zip(places.tolist(), in_order.tolist(), strict=True))
-        return [(place, row) for place, of_segment in enumerate(rows) for row in of_segment.tolist()]
+        if len(self) == 1:
+            return [(0, row) for row in rows[0].tolist()]
+        places, in_order = common_order([segment.segment for segment in self._segments], rows)
+        return list(zip(places.tolist(), in_order.tolist(), strict=True))
 
     @cached_property
     def _numbered(self) -> tuple[Rows, Rows, Rows]:
@@ -163,7 +155,7 @@ def live_segments(held: HeldVersion, manifest: IndexManifest, rules: Rules | Non
     segments = [
         LiveSegment.of(open_segment(held.folder, number, info), rules) for number, info in enumerate(manifest.segments)
     ]
-    return LiveSegments(segments, in_common_order=manifest.samples_in_common_order)
+    return LiveSegments(segments)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

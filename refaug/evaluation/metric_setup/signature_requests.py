@@ -12,9 +12,8 @@ from refaug.evaluation.scoring.provenance import MIXED, Provenance
 from refaug.metrics.catalogue import find
 from refaug.metrics.signature import Signature
 
-# Keys that say nothing of how a score was made beyond the others: the preset that the settings are those of; and in
-# earlier signatures the set that references were frozen in, and how a b was measured that the signature has anyway.
-_SILENT: Final = frozenset({"preset", "set", "parent", "b-index", "b-pairs", "b-seed"})
+# Keys that say nothing of how a score was made beyond the others: the preset that the settings are those of.
+_SILENT: Final = frozenset({"preset"})
 _NOTHING: Final = "—"
 
 

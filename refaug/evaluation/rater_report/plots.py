@@ -1,7 +1,6 @@
 """Plots of a rater's report: how it learned, whether its probabilities are right, and how it rates references.
 
-Equal reports give equal bytes. The report of a rater that was trained by an older release lacks some figures, and has
-fewer plots.
+Equal reports give equal bytes.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ def training_images(report: Mapping[str, Any]) -> dict[str, bytes]:
 def training_plots(report: Mapping[str, Any]) -> list[Plot]:
     """Return the plots of a training report with their captions."""
     with plot_style():
-        plots = [_curves(report), _reliability(report)]
-        if report.get("ratings") is not None:
-            plots.append(_ratings(report))
-    return plots
+        return [_curves(report), _reliability(report), _ratings(report)]
 
 
 def retrieved_plot(figures: RetrievedFigures) -> Plot:
@@ -97,7 +93,7 @@ def _curve(axes: Axes, numbers: Sequence[int], values: Sequence[float], colour: 
 
 def _values(epochs: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     """Return a figure of every epoch; JSON has null where it was not a number."""
-    return [_number(epoch.get(name)) for epoch in epochs]
+    return [_number(epoch[name]) for epoch in epochs]
 
 
 def _number(figure: float | None) -> float:

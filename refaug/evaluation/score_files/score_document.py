@@ -25,13 +25,13 @@ from refaug.evaluation.scoring.held.passing_list import PassingList, plain_json
 from refaug.logs.reading.sources import require_readable
 from refaug.metrics.signature import Signature
 
-FORMAT_VERSION: Final = 2  # the newest; 1: without details
+FORMAT_VERSION: Final = 2  # of scores with details; 1: without
 FORMAT: Final = "format_version"
 REMEDY: Final = "give the output of refaug score --json as it was written"
 SCORES: Final = "scores"
 STATS: Final = "stats"  # sums for combining, in answers of the service
 SEAL: Final = "checksum"
-_HASHES: Final = ("utterances", "replies")  # fields that came with the seal
+_HASHES: Final = ("utterances", "replies")  # of documents with a seal
 # A server adds the id of the request to the finished answer, and the files that were scored may move.
 _NOT_SEALED: Final = frozenset({SEAL, "request_id", "inputs"})
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -174,7 +174,7 @@ def _with_plain_numbers(content: bytearray) -> bytearray:
 
 
 def is_sealed(document: Mapping[str, Any]) -> bool | None:
-    """Whether the content fits its seal; None where there is no seal, in files of earlier versions."""
+    """Whether the content fits its seal; None where there is no seal, as in answers of scores against a set."""
     seal = document.get(SEAL)
     return None if seal is None else bool(seal == seal_of(document))
 
@@ -191,12 +191,11 @@ class SignedEntry:
     where: str
     content: Mapping[str, Any]
     signature: Signature
-    is_full: bool  # whether the signature has details
 
     @property
     def line(self) -> str:
-        """The signature as it is written, the full one where there is one."""
-        return str(self.content.get("signature_full") or self.content["signature"])
+        """The full signature as it is written."""
+        return str(self.content["signature_full"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,11 +264,11 @@ def _is_cut(content: bytes, error: orjson.JSONDecodeError) -> bool:
 def _signed_entry(entry: object, where: str) -> SignedEntry:
     if not isinstance(entry, dict):
         raise BadInput(f"{where}: an object was expected", remedy=REMEDY)
-    line = entry.get("signature_full") or entry.get("signature")
+    line = entry.get("signature_full")
     if not isinstance(line, str):
-        raise BadInput(f"{where}: it has no signature", remedy=REMEDY)
+        raise BadInput(f"{where}: it has no signature_full", remedy=REMEDY)
     try:
         signature = Signature.parse(line)
     except RefaugError as error:
         raise BadInput(f"{where}: {error.message}", remedy=error.remedy) from None
-    return SignedEntry(where=where, content=entry, signature=signature, is_full="signature_full" in entry)
+    return SignedEntry(where=where, content=entry, signature=signature)

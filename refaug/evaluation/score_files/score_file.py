@@ -33,10 +33,7 @@ _SCALES: Final = (1, 100)  # a score as it is, and in per cent
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return scores as JSON with the version of the format, and the seal as last field.
-
-    The version is the lowest that has these fields, so that earlier releases read what they can.
-    """
+    """Return scores as JSON with the version of the format, and the seal as last field."""
     content = {**document, FORMAT: FORMAT_VERSION if score_details.FIELD in document else 1}
     return {**content, SEAL: seal_of(content)}
 
@@ -47,7 +44,6 @@ class StoredScores:
 
     document: Mapping[str, Any]
     signature: Signature
-    is_full: bool  # whether the signature has details
 
     @property
     def name(self) -> str:
@@ -109,7 +105,7 @@ class ScoreFile:
 
     @cached_property
     def is_sealed(self) -> bool | None:
-        """Whether the content fits its seal; None where there is no seal, in files of earlier versions."""
+        """Whether the content fits its seal; None where there is no seal, as in answers of scores against a set."""
         return True if self.is_stored else is_sealed(self.document)
 
     @property
@@ -123,14 +119,8 @@ class ScoreFile:
         return self.text("level")
 
     @property
-    def names_draws(self) -> bool:
-        """Whether the file says how many draws its intervals are of."""
-        resampling = self.document.get("resampling")
-        return isinstance(resampling, dict) and "draws" in resampling
-
-    @property
     def baseline(self) -> str | None:
-        """The system that the others are compared with, where the file names it; files of earlier releases do not."""
+        """The system that the others are compared with, None where there are no comparisons."""
         resampling = self.document.get("resampling")
         baseline = resampling.get("baseline") if isinstance(resampling, dict) else None
         return baseline if isinstance(baseline, str) else None
@@ -158,24 +148,19 @@ class ScoreFile:
 
     def settings(self, stored: StoredScores) -> ScoreSettings:
         """Return how these scores were computed; BadInput where the file says nothing usable."""
-        resampling = self.document.get("resampling", {})
+        resampling = self.document.get("resampling")
         if not isinstance(resampling, dict):
             raise BadInput("resampling: an object was expected", remedy=REMEDY)
-        comparisons = stored.document.get("comparisons") or {}
-        draws, seed = resampling.get("draws", 0), resampling.get("seed", ScoreSettings.seed)
-        confidence = resampling.get("confidence", ScoreSettings.confidence)
+        draws, seed, confidence = (resampling.get(name) for name in ("draws", "seed", "confidence"))
         if type(draws) is not int or type(seed) is not int or not isinstance(confidence, int | float):
             raise BadInput("resampling: draws, seed and confidence are not numbers", remedy=REMEDY)
         if not 0 <= draws <= MAX_DRAWS or not 0 <= seed < 2**32:
             raise BadInput(f"resampling: {draws} draws with the seed {seed}", remedy=REMEDY)
-        baselines = [system for system in stored.systems if system not in comparisons] if comparisons else []
-        if (baseline := self.baseline) is not None and baseline in stored.systems:
-            baselines = [baseline]
         return ScoreSettings(
             draws=draws,
             confidence=confidence,
             seed=seed,
-            baseline=baselines[0] if len(baselines) == 1 and draws else None,
+            baseline=self.baseline if draws and self.baseline in stored.systems else None,
             explain=any(_is_explained(system.get("replies", [])) for system in stored.systems.values()),
         )
 
@@ -211,4 +196,4 @@ def _stored_scores(signed: SignedEntry) -> StoredScores:
             continue
         if not isinstance(replies, list) or not all(isinstance(reply, dict) for reply in replies):
             raise BadInput(f"{where}.systems.{name}.replies: a list of objects was expected", remedy=REMEDY)
-    return StoredScores(document=entry, signature=signed.signature, is_full=signed.is_full)
+    return StoredScores(document=entry, signature=signed.signature)

@@ -319,8 +319,8 @@ def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict
 def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
     """Return the settings that a provenance has; the inverse of `references_provenance`.
 
-    What some shards lacked cannot be had again, so a provenance that names them is refused. ValueError or
-    Usage where a setting has no meaning here. What a short signature lacks is as by default.
+    What some shards lacked cannot be had again, so a provenance that names them is refused. KeyError where one is
+    missing, ValueError or Usage where one has no meaning here. What a short signature lacks is as by default.
     """
     fields = {**provenance.details, **provenance.settings}
     if "missing" in fields:
@@ -345,9 +345,9 @@ def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
             combine=fields.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
             calibration=fields.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
         ),
-        gold=fields.get("gold", AugmentSettings.gold),  # type: ignore[arg-type]
-        parrot=_parse_parrot(fields.get("parrot", "rated")),  # type: ignore[arg-type]
-        weights=fields.get("weights", AugmentSettings.weights),  # type: ignore[arg-type]
+        gold=fields["gold"],  # type: ignore[arg-type]
+        parrot=_parse_parrot(fields["parrot"]),  # type: ignore[arg-type]
+        weights=fields["weights"],  # type: ignore[arg-type]
     )
 
 

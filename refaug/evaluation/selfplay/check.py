@@ -86,7 +86,7 @@ def check_self_play(
         SelfPlayCheck(
             bot=bot,
             with_log=_with_log(in_log.get(bot, LogOverlap())) if log is not None else [],
-            latency=(played.manifest.get("latency") or {}).get(bot),
+            latency=played.manifest["latency"][bot],
             **measured.get(bot, _NOTHING),
         )
         for bot in played.bots

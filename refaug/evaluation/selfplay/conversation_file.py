@@ -37,12 +37,7 @@ class ConversationFile:
     def copy_from(self, folder: Path) -> None:
         """Take the conversations of a stored version."""
         for path in self._paths:
-            source = folder / path.name
-            if source.exists():
-                shutil.copyfile(source, path)
-        if not self._paths[1].exists():  # of a release that measured no times
-            lines = sum(1 for _ in self._paths[0].open("rb"))
-            self._paths[1].write_bytes(b"[]\n" * lines)
+            shutil.copyfile(folder / path.name, path)
 
     def append(self, bot: str, partner: str, played: Sequence[SelfPlayed]) -> None:
         """Write a batch of conversations of a bot."""

@@ -104,7 +104,6 @@ def score_parts(
     now: Mapping[str, Any],
     share: float,
     *,
-    names_draws: bool,
     compares: bool = False,
     level: str | None = None,
 ) -> Iterator[VerifiedPart]:
@@ -114,10 +113,8 @@ def score_parts(
     `compares` says that the file has comparisons with a baseline, unless they were removed.
     """
     tolerance, expected = Tolerance(share=share, scale=now["scale"]), _LEVEL_FIELDS.get(level, _SCORED)
-    missing = list(_missing_fields(stored, now, expected, names_draws=names_draws))
-    by_part: dict[str, list[FieldDifference]] = {
-        name: [] for name in _parts_of(stored, expected, missing, names_draws=names_draws)
-    }
+    missing = list(_missing_fields(stored, now, expected))
+    by_part: dict[str, list[FieldDifference]] = {name: [] for name in _parts_of(stored, expected, missing)}
     by_part[next(iter(by_part))] += _scope_differences(stored, now)
     for absent in missing:
         by_part[_LEVELS.get(absent.place.rpartition(".")[2], _CORPUS)].append(absent)
@@ -139,9 +136,6 @@ def score_parts(
         ]
     for part, differences in by_part.items():
         yield _as_part(part, differences, stored, tolerance)
-    if not names_draws and _has_intervals(stored):
-        message = "the file does not say how many draws they are of"
-        yield VerifiedPart.unchecked("intervals", message, stored.name)
 
 
 def _scope_differences(stored: StoredScores, now: Mapping[str, Any]) -> Iterator[FieldDifference]:
@@ -155,11 +149,9 @@ def _scope_differences(stored: StoredScores, now: Mapping[str, Any]) -> Iterator
             yield FieldDifference(place=system, before="no scores", now="scores")
 
 
-def _missing_fields(
-    stored: StoredScores, now: Mapping[str, Any], expected: Sequence[str], *, names_draws: bool
-) -> Iterator[FieldDifference]:
+def _missing_fields(stored: StoredScores, now: Mapping[str, Any], expected: Sequence[str]) -> Iterator[FieldDifference]:
     """Yield the levels that were removed from systems of the file, and the intervals of the levels that it has."""
-    intervals = [_INTERVAL_OF[level] for level in expected if level in _INTERVAL_OF] if names_draws else []
+    intervals = [_INTERVAL_OF[level] for level in expected if level in _INTERVAL_OF]
     for name, fields in stored.systems.items():
         again = now["systems"].get(name)
         if again is None or not any(level in fields for level in _SCORED):
@@ -173,15 +165,13 @@ def _has_intervals(stored: StoredScores) -> bool:
     return any(system.get(field) is not None for system in stored.systems.values() for field in _INTERVALS)
 
 
-def _parts_of(
-    stored: StoredScores, expected: Sequence[str], missing: Sequence[FieldDifference], *, names_draws: bool
-) -> Iterator[str]:
+def _parts_of(stored: StoredScores, expected: Sequence[str], missing: Sequence[FieldDifference]) -> Iterator[str]:
     fields = {*expected, *(field for system in stored.systems.values() for field in system)}
     if "replies" in fields:
         yield "reply scores"
     if "corpus" in fields or "mean" in fields:
         yield _CORPUS
-    if names_draws and (_has_intervals(stored) or any("interval" in absent.place for absent in missing)):
+    if _has_intervals(stored) or any("interval" in absent.place for absent in missing):
         yield "intervals"
 
 
@@ -212,10 +202,8 @@ def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[
         elif difference.key not in _SILENT:
             grouped[_RETRIEVAL].append(difference)
     holding = {"metric parameters": str(now.specification())}
-    differing_hash = _differing_hash(stored, now)
-    if differing_hash is not None and (stored.is_full or not any(grouped.values())):
+    if (differing_hash := _differing_hash(stored)) is not None:
         yield VerifiedPart.differs("signature", differing_hash, stored.name)
-    has_details = stored.is_full or _fits_hash(stored, now)
     if libraries:
         holding["libraries"] = ", ".join(now.details[key] for key in libraries if key in now.details)
     if "mode" in now.settings:
@@ -223,32 +211,16 @@ def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[
     for part, differences in grouped.items():
         if differences:
             yield VerifiedPart.differs(part, "; ".join(map(str, differences)), stored.name)
-        elif part in holding and part != "metric parameters" and not has_details:
-            message = "the file has no full signature, and its hash does not tell: only settings were compared"
-            yield VerifiedPart.unchecked(part, message, stored.name)
         elif part in holding:
             yield VerifiedPart.holds(part, holding[part], stored.name)
 
 
-def _fits_hash(stored: StoredScores, now: Signature) -> bool:
-    """Whether the short signature of the file is that of these scores, with its hash of all details."""
-    return stored.short_signature is not None and stored.short_signature.strip() == now.short
-
-
-def _differing_hash(stored: StoredScores, now: Signature) -> str | None:
-    """Return how the short signature of the file contradicts its full one, or that of `now` where it has no full one.
-
-    Releases write other details, so that without a full signature only the same release can be compared.
-    """
-    line = stored.short_signature
-    if line is None:
+def _differing_hash(stored: StoredScores) -> str | None:
+    """Return how the short signature of the file contradicts its full one."""
+    line, derived = stored.short_signature, stored.signature.short
+    if line is None or line.strip() == derived:
         return None
-    if stored.is_full:
-        derived = stored.signature.short
-        return None if line.strip() == derived else f"{line} in the file; its full signature is that of {derived}"
-    if "|full:" not in line or stored.signature.refaug != now.refaug or _fits_hash(stored, now):
-        return None
-    return f"{line} in the file, {now.short} now: details that the file does not have are others"
+    return f"{line} in the file; its full signature is that of {derived}"
 
 
 def software_part(stored: Sequence[StoredScores], version: str) -> VerifiedPart:

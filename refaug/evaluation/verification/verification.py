@@ -184,8 +184,6 @@ class _Verifying:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
         if (part := encoder_part(self.home, index, is_needed=is_needed)) is not None:
             return part
-        if all(not stored.is_full for stored in self.file.scores if stored.signature.settings.get("index") == index):
-            return VerifiedPart.unchecked("vectors", "the file has no full signature, which names them")
         signatures = (stored.signature for stored in self.file.scores)
         of_index = (signature for signature in signatures if signature.settings.get("index") == index)
         parts = (
@@ -213,7 +211,7 @@ class _Verifying:
             ("replies", self.file.text("replies"), hashes.replies, "replies"),
         ):
             if before is None:
-                yield VerifiedPart.unchecked(part, f"the file has no hash of its {what}: an earlier refaug wrote it")
+                yield VerifiedPart.unchecked(part, f"the file has no hash of its {what}")
             elif before == now:
                 yield VerifiedPart.holds(part, f"{now}: {what}")
             else:
@@ -327,7 +325,6 @@ class _Verifying:
                 stored,
                 document,
                 tolerance,
-                names_draws=self.file.names_draws,
                 compares=self.file.compares,
                 level=self.file.level,
             )
@@ -366,7 +363,7 @@ def _file_part(file: ScoreFile) -> VerifiedPart:
         message = "its seal was removed: files with a format_version or hashes of their texts are written with one"
         return VerifiedPart.differs("file", message)
     if file.is_sealed is None:
-        return VerifiedPart.unchecked("file", "it has no seal: an earlier refaug wrote it, or it was left out")
+        return VerifiedPart.unchecked("file", "it has no seal, as answers of scores against a set have none")
     if not file.is_sealed:
         return VerifiedPart.differs("file", "its content is not what was written: the seal does not fit")
     return VerifiedPart.holds("file", "its content is what was written: the seal fits")

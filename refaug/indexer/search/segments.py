@@ -20,7 +20,7 @@ from refaug.indexer.search.search_tables import Rows, SegmentTables
 UTTERANCES: Final = "utterances.arrow"
 PAIRS: Final = "pairs.arrow"
 OCCURRENCES: Final = "occurrences.arrow"
-SPEAKERS: Final = "speakers.arrow"  # of occurrences; only where the log names any, and not in older indexes
+SPEAKERS: Final = "speakers.arrow"  # of occurrences; only where a log names any
 UTTERANCE_TOKENS: Final = "utterance_tokens.npy"
 UTTERANCE_TOKEN_START: Final = "utterance_token_start.npy"  # noqa: S105  no secret
 RESPONSE_TOKENS: Final = "response_tokens.npy"

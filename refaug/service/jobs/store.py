@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, se
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import Conflict, NotFound, Overloaded, RefaugError, Usage
-from refaug.service.audit import UNKNOWN_ACTOR, actor_of, add_row, user_of_machine
+from refaug.service.audit import actor_of, add_row, user_of_machine
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import JOB_EVENTS, JOB_RESOURCES, JOBS
 from refaug.service.database.row_ids import is_row_id, new_row_id
@@ -63,11 +63,11 @@ class Job:
     result: Mapping[str, Any] | None
     error: Mapping[str, Any] | None
     requested_by: str | None
+    actor: str  # of the audit log: who or what queued it
     schedule: str | None
     cancel_requested: bool
     worker: str | None  # the worker that runs it, or ran it last
     beat: str | None = None  # the last heartbeat of that worker
-    actor: str | None = None  # of the audit log: who or what queued it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,7 +359,7 @@ class JobStore:
     def _audit_acts(self, connection: Connection, job: Job) -> None:
         """Write what a job has done into the audit log, with its end, however it ends."""
         for act in self._acts.of_job(job.id) if self._acts is not None else ():
-            add_row(connection, job.actor or UNKNOWN_ACTOR, act.action, act.subject, **act.details, job=job.id)
+            add_row(connection, job.actor, act.action, act.subject, **act.details, job=job.id)
 
     def requeue(self, id: str, worker: str, why: str) -> None:  # noqa: A002
         """Put a job back whose worker stops; it ends where cancelling was requested."""

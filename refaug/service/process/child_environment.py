@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from refaug.core import kernel_cache
-from refaug.core.files import remove_tree
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.processes.passive_waiting import PASSIVE_WAITING
@@ -22,8 +21,6 @@ log = logging.getLogger(__name__)
 @contextmanager
 def child_environment(home: Settings, settings: ServeSettings) -> Iterator[None]:
     """Set the environment of the children, with memory for their figures; restore it afterwards."""
-    for old_figures in (home.home / "serving").glob("metrics-*"):  # of killed servers of an older version
-        remove_tree(old_figures)
     before = dict(os.environ)
     with ExitStack() as stack:
         os.environ.update(environment_of(home, settings, _figures_of(settings, stack), os.environ))

@@ -313,7 +313,7 @@ def test_fingerprint_covers_everything_an_index_takes_from_a_pair(tmp_path, engi
     prints += engine.rows("SELECT utterance_key, fingerprint FROM fingerprint")
     assert {found for found, _ in prints} == {key("hi")}
     assert len({found for _, found in prints}) == 8
-    # what an older index wrote down must still be what is found: this number may never change
+    # what an index wrote down must still be what is found: this number may never change
     assert prints[0][1] == first_half_of_md5("one\x1fd\x1f1\x1fho\x1fhi\x1f1577836800000000") == 3513077852046320976
 
 

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raters import tiny_model
 
-from refaug.core.artefacts.manifests import MANIFEST
-from refaug.core.files import read_json, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.language_coverage import Coverage, unfamiliar
@@ -116,9 +114,3 @@ def test_a_rater_keeps_how_the_texts_of_its_training_were_cut(
     found = rater.coverage(SCRAMBLED)
     assert rater.unfamiliar(found) == unfamiliar(found, usual, ["en"]) is not None
     assert rater.unfamiliar(rater.coverage(TEXTS[:50])) is None
-
-    manifest = read_json(tmp_path / MANIFEST)  # as written before there was such a thing
-    write_json(tmp_path / MANIFEST, {name: value for name, value in manifest.items() if name != "coverage"})
-    rater = open_rater(tmp_path)
-    assert rater.unfamiliar(found) is None
-    assert rater.unfamiliar(rater.coverage(JAPANESE)) is not None

@@ -83,13 +83,14 @@ class OpenJudge:
             threads=threads,
         )
         metrics = metrics_of(list(self.stored.metrics), None)
-        if len(metrics) != len(self.stored.judge.features):
+        features, signatures = len(self.stored.judge.features), self.stored.signatures
+        if not len(metrics) == len(signatures) == features:
             raise Corrupt(
-                f"{self.stored.name} adds {len(self.stored.judge.features)} metrics and names {len(metrics)}",
+                f"{self.stored.name} adds {features} metrics, names {len(metrics)}, has {len(signatures)} signatures",
                 remedy="fit the judge again",
             )
         bound = bind(metrics, named, self.models)
-        for before, metric in zip(self.stored.signatures, bound, strict=False):
+        for before, metric in zip(signatures, bound, strict=True):
             _require_same(self.stored.name, Signature.parse(before), Signature.of(metric))
         return bound
 

@@ -31,7 +31,7 @@ class StoredJudge:
     models: Mapping[str, str | None]  # the rater and others that the metrics ask
     seen: SeenTexts
     report: Mapping[str, Any]
-    signatures: tuple[str, ...] = ()  # of the metrics as they were bound; none in judges of earlier releases
+    signatures: tuple[str, ...]  # of the metrics as they were bound
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ def open_judge(settings: Settings, spec: str) -> StoredJudge:
                 models=dict(manifest["models"]),
                 seen=SeenTexts.read(held.folder / SEEN),
                 report=read_json(held.folder / REPORT),
-                signatures=tuple(map(str, manifest.get("signatures", ()))),
+                signatures=tuple(map(str, manifest["signatures"])),
             )
         except (KeyError, TypeError) as error:
             raise Corrupt(f"{path} lacks {error}", remedy="restore it, or fit the judge again") from error

@@ -211,7 +211,7 @@ def settings_of(manifest: SetManifest) -> AugmentSettings:
         )
     try:
         return settings_of_provenance(manifest.references_provenance)
-    except (ValueError, Usage) as error:
+    except (KeyError, ValueError, Usage) as error:
         raise Corrupt(
             f"the manifest of the set {manifest.id} says nothing usable of how its references were found: {error}"
         ) from error

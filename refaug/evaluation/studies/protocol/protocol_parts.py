@@ -112,7 +112,7 @@ def exclusion_part(fields: StudyFields, where: str) -> Part:
 def analysis_part(fields: StudyFields, where: str, bots: Sequence[str] = ()) -> Part:
     """Return how the answers will be analysed; factors are those of these bots, or of any system where there are none.
 
-    A protocol without factors has no such field, so that its hash is that of a protocol from before there were some.
+    A protocol without factors has no such field.
     """
     inner = StudyFields(fields.table("analysis"), f"{where}, analysis")
     inner.require_known(("level", "cluster", "holm", "draws", "seed", "ties", "main", "factors"))

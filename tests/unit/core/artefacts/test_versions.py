@@ -355,11 +355,12 @@ def test_the_published_version_is_not_refused_and_removed_ones_are_forgotten(thr
     assert document == {"published": ["2026-11-20.3"], "refused": {"2026-11-20.5": "worse"}}
 
 
-def test_without_a_record_every_older_version_counts_as_published(three, tmp_path):
+def test_without_a_record_only_the_published_version_counts_as_published(three):
     record = three.folder("chat") / ".publications.json"
     record.unlink()
-    three.add("chat", stage(tmp_path / "d"))
-    assert three.rollback("chat") == "2026-11-20.2"
+    assert three.publications("chat").published == {"2026-11-20.3"}
+    with pytest.raises(Conflict, match="no version older than its published one"):
+        three.rollback("chat")
     record.write_text('{"published": "all", "refused": {}}')
     with pytest.raises(Corrupt, match="does not list versions"):
         three.rollback("chat")

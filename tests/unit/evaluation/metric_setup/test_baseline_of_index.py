@@ -239,7 +239,7 @@ def test_it_does_not_depend_on_what_only_the_weighted_form_has(places: Places) -
 def test_it_is_measured_once_and_then_read(places: Places) -> None:
     measured(places)
     (file,) = kept(places)
-    written = read_json(file)  # without its checksum, as an older refaug wrote it
+    written = read_json(file)  # without its checksum, which would not fit
     file.write_bytes(orjson.dumps({**written, "b": 0.125}))
     assert measured(places).b == 0.125
     assert based(places).settings["b"] == "0.125"

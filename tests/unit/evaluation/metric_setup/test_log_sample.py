@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -197,7 +195,7 @@ def test_the_same_pairs_are_drawn_whatever_shards_and_updates_an_index_has(tmp_p
     for index in ("one", "shards", "updated", "shards-updated"):
         with places.indexes.open(index) as held:
             manifest = IndexManifest.read(held.folder)
-            assert manifest.samples_in_common_order == (index != "one")
+            assert (len(manifest.segments) > 1) == (index != "one")
             responses = unrelated_responses(live_segments(held, manifest), 200, 3)
             items = texts_of(sample_items(live_segments(held, manifest), 60, 3))
         expected.setdefault("responses", responses)
@@ -206,23 +204,3 @@ def test_the_same_pairs_are_drawn_whatever_shards_and_updates_an_index_has(tmp_p
         assert items == expected["items"], index
         baseline = baseline_in(Specification.parse("rouge-1"), places.indexes, index, pairs=200)
         assert baseline.b == expected.setdefault("b", baseline.b), index
-
-
-def test_a_version_of_before_draws_as_it_did(tmp_path: Path) -> None:
-    """Occurrences are numbered shard by shard, so that what was measured on it comes out again."""
-    places = home_of(tmp_path, a_log(300, 40, 20, 5), VECTORS)
-    build(places, shards=3)
-    with places.indexes.open("chat") as held:
-        manifest = replace(IndexManifest.read(held.folder), sampling=1)
-        segments = live_segments(held, manifest)
-        numbers = np.random.Generator(np.random.PCG64(3)).integers(0, segments.total, 5)
-        first = unrelated_responses(segments, 5, 3)[0][0]
-        ordered = [
-            segment.segment.responses.take(segment.pairs(np.array([row])))[0]
-            for segment in segments
-            for row in range(segment.total)
-        ]
-        assert first == ordered[int(numbers[0])]
-        assert unrelated_responses(live_segments(held, IndexManifest.read(held.folder)), 200, 3) != unrelated_responses(
-            segments, 200, 3
-        )

@@ -1,7 +1,6 @@
-"""Signatures that earlier refaugs wrote still parse, and ask for the settings that they were written for.
+"""Signatures that were recorded parse, and ask for the settings that they were written for.
 
-The recorded answers of version 0.1.0 hold hundreds of them; the others are forms that were written since. Defaults have
-changed meanwhile (smoothing, the parrot): a signature says its settings, and no default may take their place.
+The recorded answers hold hundreds of them. A signature says its settings, and no default may take their place.
 """
 
 from __future__ import annotations
@@ -61,8 +60,6 @@ def test_there_are_signatures_of_most_metrics_with_and_without_references() -> N
     assert len({signature.metric for signature in signatures}) >= 15
     assert {"index" in signature.settings for signature in signatures} == {True, False}
     assert {bool(signature.details) for signature in signatures} == {True, False}
-    assert any("set" in signature.settings for signature in signatures)
-    assert any("b-seed" in signature.details for signature in signatures)
 
 
 def test_what_was_recorded_reads_back_byte_by_byte() -> None:
@@ -115,16 +112,10 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
     ("line", "metric", "augmenting"),
     [
         (f"{BLEU}{FOUND}{VERSIONS}|full:4c221c2eedfc|refaug:0.1.0", {"smooth": "add-k[1]"}, AS_PUBLISHED),
-        # with the set that references were frozen in, and the one it was derived from
-        (
-            f"{BLEU}{FOUND}{VERSIONS}|parent:f4721aa2b866fe6c|set:a877b2dbde49f7c9|full:3f8b9d9faeb2|refaug:0.1.0",
-            {"n": "2"},
-            AS_PUBLISHED,
-        ),
-        # with how a b was measured
+        # with a b
         (
             f"upsilon-chrf|agg:weighted-best|keep-gold:no|lambda:0|b:0.1454421|char-order:6|word-order:0|beta:2|eps:no"
-            f"|space:no|case:mixed{FOUND}{VERSIONS}|b-index.:5ee77664f403|b-pairs.:10000|b-seed.:1{DETAILS}|refaug:0.1.0",
+            f"|space:no|case:mixed{FOUND}{VERSIONS}{DETAILS}|refaug:0.1.0",
             {"b": "0.1454421", "char-order": "6"},
             AS_PUBLISHED,
         ),
@@ -140,12 +131,6 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
                 parrot="rated",
             ),
         ),
-        # a rater of before the metric had turns; what it lacks is as it was then
-        (
-            "rater|target:reply|combine:mean|cal:cal|refs:golds|rater:base@2026-11-22.1#8e671731c65b|refaug:0.1.0",
-            {"combine": "mean", "cal": "cal", "turns": "1"},
-            AugmentSettings(),
-        ),
         # references of a log without a rater
         (
             f"{BLEU}|k:3|mode:bm25-dialog|gold:one|parrot:-0.25|weights:one|index:chat@2026-11-22.1#5ee77664f403"
@@ -160,7 +145,7 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
         ),
     ],
 )
-def test_earlier_forms_ask_for_what_they_say(line: str, metric: dict[str, str], augmenting: AugmentSettings) -> None:
+def test_signatures_ask_for_what_they_say(line: str, metric: dict[str, str], augmenting: AugmentSettings) -> None:
     request = SignatureRequest.parse(line)
     asked = settings_asked_for(request)
     assert {key: asked[key] for key in metric} == metric

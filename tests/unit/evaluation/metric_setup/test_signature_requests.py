@@ -83,9 +83,3 @@ def test_differences_name_each_key_with_both_values() -> None:
     short = [one.key for one in signature_differences(Signature.parse(MADE_SCORE.short), other)]
     assert short == ["n", "k"]
     assert signature_differences(MADE_SCORE, Signature.parse(MADE_SCORE.full)) == []
-
-
-def test_what_earlier_signatures_say_of_sets_and_baselines_is_no_difference() -> None:
-    earlier = Signature.of(METRIC, {**MADE, "parent": "0" * 16, "set": "1" * 16}, {**DETAILS, "b-seed": "1"})
-    assert signature_differences(earlier, MADE_SCORE) == []
-    assert SignatureRequest.parse(earlier.full).augmenting == SignatureRequest.parse(MADE_SCORE.full).augmenting

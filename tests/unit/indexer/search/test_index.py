@@ -63,7 +63,7 @@ def folder_of(places):
 
 def edit_manifest(folder, change):
     path = folder / "manifest.json"
-    manifest = read_json(path)  # without its checksum, as an older refaug wrote it
+    manifest = read_json(path)  # without its checksum, which would not fit
     change(manifest)
     path.write_text(json.dumps(manifest))
 

@@ -14,7 +14,7 @@ import torch
 from raters import tiny_model
 from safetensors.torch import save_file
 
-from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files, verify_files
+from refaug.core.artefacts.manifests import MANIFEST, describe_files, verify_files
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
@@ -161,22 +161,6 @@ def test_what_a_rater_judges_is_saved_with_it(
     found = open_rater(tmp_path / "other")
     assert found.model.config == other.config
     assert found.rate(ASKED, EVERY_WAY[0]) == NNRater(other, tokenizer, temperature=1.75).rate(ASKED, EVERY_WAY[0])
-
-
-def test_manifest_without_features_gives_a_rater_of_texts_alone(
-    folder: Path, model: BiGRURater, tokenizer: SentencePieceTokenizer
-) -> None:
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
-    del manifest["config"]["features"]  # as they were written before there was a choice
-    settings = {"config": manifest["config"], "temperature": manifest["temperature"]}
-    files = {name: manifest["files"][name] for name in (WEIGHTS, TOKENIZER)}
-    write_json(folder / MANIFEST, {**manifest, "id": content_id({"files": files}, settings)})
-    assert read_manifest(folder).config == model.config
-    before, after = NNRater(model, tokenizer, temperature=1.75), open_rater(folder)
-    assert after.model.config.features == "texts"
-    assert [after.rate(ASKED, settings) for settings in EVERY_WAY] == [
-        before.rate(ASKED, settings) for settings in EVERY_WAY
-    ]
 
 
 # Damage

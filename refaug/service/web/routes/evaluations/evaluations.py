@@ -228,7 +228,7 @@ def _jobs_of_kind(state: ServiceState, kind: str, after: str | None) -> Iterator
 
 
 def _is_listed(request: Request, kind: str | None, job: Job | None, stored: StoredEvaluation | None) -> bool:
-    """Whether a list has a row: a job that is done without a result was removed, or is of an earlier release."""
+    """Whether a list has a row: the result of a job that is done without one was removed."""
     if job is None and stored is None:
         return False
     owner = job.order.get("owner") if job is not None else stored.owner if stored is not None else None

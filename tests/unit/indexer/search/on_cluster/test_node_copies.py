@@ -186,7 +186,7 @@ def test_copies_are_open_to_their_user_alone(hold, home, cache, monkeypatch):
         hold(cache, "a-1", FILES, source)
         assert modes(cache) == [0o700] * 3
         for folder in (cache, cache / "files", cache / "held"):
-            folder.chmod(0o755)  # as an earlier version made them, or an operator the first one
+            folder.chmod(0o755)  # as an operator may have made the first one
         hold(cache, "b-1", FILES, source)
     assert modes(cache) == [0o755, 0o700, 0o700]
     monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_000)
