@@ -7,7 +7,7 @@ alone, so the size of a batch changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
@@ -98,14 +98,6 @@ def play_on(bot: Replier, partner: Replier, conversations: Sequence[SelfPlayed],
         replies = _replies(replier, going, turn, rules)
         for conversation, reply in zip(going, replies, strict=True):
             _add(conversation, side, reply)
-
-
-def play_batches(
-    bot: Replier, partner: Replier, starts: Sequence[SelfPlayStart], rules: SelfPlayRules, *, batch: int
-) -> Iterator[list[SelfPlayed]]:
-    """Yield the conversations of all starts, in their order, a batch at a time."""
-    for first in range(0, len(starts), batch):
-        yield play(bot, partner, starts[first : first + batch], rules)
 
 
 def _replies(replier: Replier, conversations: Sequence[SelfPlayed], turn: int, rules: SelfPlayRules) -> list[BotReply]:

@@ -22,7 +22,6 @@ _SHOWN: Final = 3  # bad items in a message
 
 Texts = Iterable[str | None]
 Predictions = Texts | Mapping[str, Texts]
-ReferenceLists = Iterable[Iterable[Any] | None]
 
 
 # ── columns and rows ──────────────────────────────────────────────────────────────────────────────────────────────

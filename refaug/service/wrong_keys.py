@@ -23,7 +23,6 @@ _MOST_ENTRIES: Final = 10_000
 _TIMES_AN_ADDRESS: Final = 10  # as many for all keys of an address as for one of them
 _MINUTE_S: Final = 60.0
 _NETWORK_BITS: Final = 64  # of IPv6: a subscriber has at least that many addresses
-NO_ID: Final = ""  # of what is no token
 
 
 @dataclass

@@ -9,7 +9,8 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from functools import partial
 from typing import Any, Optional
 
 import pytest
@@ -24,9 +25,9 @@ from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, read_json
 from refaug_client._http.connection import Connection
 from refaug_client._http.settings import ConnectionSettings
-from refaug_client._large.batches import Batch, Size, batched, cut
-from refaug_client._large.loops import async_send_in_order
-from refaug_client._large.threads import send_in_order
+from refaug_client._large.batches import Batch, Size, cut
+from refaug_client._large.loops import async_run_in_order
+from refaug_client._large.threads import run_in_order
 
 WAIT_S = 30.0
 FIND = {"settings": {"k": 4}}
@@ -47,9 +48,14 @@ def client(opened: Opened, url: str) -> Any:
     return opened(url)
 
 
-def numbered(count: int) -> Iterator[Call[dict[str, Any]]]:
-    for number in range(count):
-        yield Call("POST", "/v1/x", read_json, body={"number": number})
+def numbered(number: int) -> Call[dict[str, Any]]:
+    return Call("POST", "/v1/x", read_json, body={"number": number})
+
+
+def answers_of(connection: Connection, count: int, at_once: int) -> Generator[dict[str, Any], None, None]:
+    """The answers to numbered calls, as threads send them; typed as what `run_in_order` returns can do."""
+    tasks = (partial(Connection.send, call=numbered(number)) for number in range(count))
+    return run_in_order(connection, tasks, at_once)  # type: ignore[return-value]
 
 
 EARLIER: set[threading.Thread] = set()  # senders of earlier tests that a busy machine has not ended yet
@@ -93,11 +99,6 @@ class Gate:
 # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_batches_are_lists_of_so_many_and_a_rest() -> None:
-    assert list(batched(iter("abcdefg"), 3)) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
-    assert list(batched([], 3)) == []
-
-
 def test_a_batch_is_as_large_as_batches_are_when_it_is_asked_for() -> None:
     size = Size(4)
     batches = cut(range(11), size)
@@ -124,7 +125,7 @@ def test_answers_keep_their_order_when_later_ones_come_first() -> None:
 
     with scripted(answer) as server:
         connection = Connection(ConnectionSettings.of(server.url))
-        assert [one["number"] for one in send_in_order(connection, numbered(9), 4)] == list(range(9))
+        assert [one["number"] for one in answers_of(connection, 9, 4)] == list(range(9))
         connection.close()
     require_no_senders()
 
@@ -134,7 +135,7 @@ def test_no_more_are_under_way_than_may_be_at_once(at_once: int, connections: in
     gate = Gate(most)
     with scripted(gate) as server:
         connection = Connection(ConnectionSettings.of(server.url, connections=connections))
-        assert [one["number"] for one in send_in_order(connection, numbered(12), at_once)] == list(range(12))
+        assert [one["number"] for one in answers_of(connection, 12, at_once)] == list(range(12))
         connection.close()
     assert gate.most == most
 
@@ -144,7 +145,12 @@ def test_asyncio_keeps_order_and_bound_alike() -> None:
 
     async def collected(url: str) -> list[int]:
         connection = AsyncConnection(ConnectionSettings.of(url))
-        found = [one["number"] async for one in async_send_in_order(connection, numbered(12), 3)]
+
+        async def tasks() -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
+            for number in range(12):
+                yield partial(connection.send, numbered(number))
+
+        found = [one["number"] async for one in async_run_in_order(connection, tasks(), 3)]
         await connection.close()
         return found
 
@@ -229,7 +235,7 @@ def test_leaving_the_loop_ends_the_sending_of_what_is_under_way() -> None:
 
     with scripted(answer) as server:
         connection = Connection(ConnectionSettings.of(server.url))
-        answers = send_in_order(connection, numbered(100), 3)
+        answers = answers_of(connection, 100, 3)
         assert next(answers) == {"number": 0}
         server.until(4)  # 1, 2 and 3 are held by the server, for ever
         answers.close()
@@ -256,11 +262,11 @@ def test_a_client_that_is_closed_meanwhile_ends_the_waiting() -> None:
         closer = threading.Thread(target=close)
         closer.start()
         with pytest.raises(Usage, match="this client is closed"):
-            next(send_in_order(connection, numbered(5), 2))
+            next(answers_of(connection, 5, 2))
         closer.join()
         require_no_senders()
         with pytest.raises(Usage, match="this client is closed"):
-            next(send_in_order(connection, numbered(5), 2))
+            next(answers_of(connection, 5, 2))
 
 
 def test_closing_a_client_ends_the_threads_of_a_stream_left_open() -> None:

@@ -64,10 +64,6 @@ class StoredBot:
         inner = self.fields.get("bot")
         return StoredBot(name=str(inner.get("name", self.name)), fields=inner) if isinstance(inner, dict) else None
 
-    def with_fields(self, fields: Mapping[str, Any]) -> StoredBot:
-        """Return a bot of this name with another specification."""
-        return StoredBot.of(self.name, fields)
-
     @property
     def sources(self) -> tuple[tuple[str, str], ...]:
         """The artefacts that it replies from: kind and name, with or without a version."""

@@ -40,19 +40,6 @@ class RatedTable:
             contexts=self.contexts[rows],
         )
 
-    def with_features(self, features: tuple[str, ...]) -> RatedTable:
-        """Return the table with these columns alone."""
-        columns = [self.features.index(feature) for feature in features]
-        return RatedTable(
-            features=features,
-            values=self.values[:, columns],
-            ratings=self.ratings,
-            lengths=self.lengths,
-            sets=self.sets,
-            groups=self.groups,
-            contexts=self.contexts,
-        )
-
     def complete(self) -> RatedTable:
         """Return the rows that have every value and a rating."""
         return self.select(np.flatnonzero(np.isfinite(self.values).all(axis=1) & np.isfinite(self.ratings)))

@@ -48,10 +48,6 @@ class UtteranceTable:
         """The memory of the table."""
         return self.keys.nbytes + self.starts.nbytes + self.words.nbytes + self.counts.nbytes
 
-    def is_copy(self, reply: str, place: int) -> bool:
-        """Say whether a reply copies the utterance of the item in this place."""
-        return bool(self.copies([reply], [place]))
-
     def copies(self, replies: Sequence[str | None], places: Sequence[int]) -> list[int]:
         """Return which replies copy the utterances of the items in these places; −1 is the place of no item."""
         at = np.array(places, dtype=np.int64)

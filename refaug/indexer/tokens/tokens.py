@@ -53,13 +53,6 @@ class Tokens:
         """The number of texts."""
         return self.offsets.size - 1
 
-    def as_strings(self) -> list[list[str]]:
-        """Return the tokens as strings."""
-        content = self.content.tobytes()
-        bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
-        words = [content[start:end].decode() for start, end in bounds]
-        return [words[start:end] for start, end in itertools.pairwise(self.offsets.tolist())]
-
 
 class Splitter:
     """A tokenizer for many texts at a time: its exact tokens, as arrays.

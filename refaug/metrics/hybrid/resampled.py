@@ -28,11 +28,6 @@ class Interval:
     high: float
     draws: int
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether 0 lies outside."""
-        return self.draws > 0 and not self.low <= 0 <= self.high
-
 
 @dataclass(frozen=True, eq=False)
 class ResampledCorrelations:

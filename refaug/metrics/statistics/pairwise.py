@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import sqrt
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.statistics.ratings import ratings_matrix
 from refaug.metrics.statistics.resampling import check_level
 
 
@@ -81,20 +79,6 @@ def pair_outcome(wins: int, losses: int, ties: int, level: float = 0.95) -> Pair
         p_dropped=sign_test(wins, losses, ties),
         p_halved=sign_test(wins, losses, ties, halve=True),
     )
-
-
-def median_nominal_kappa(choices: ArrayLike) -> float | None:
-    """Return the median of Cohen's κ over pairs of annotators (columns), choices being equal or different.
-
-    A pair of annotators counts where they have two rows in common and did not both choose one thing throughout.
-    """
-    matrix = ratings_matrix(choices)
-    kappas = [
-        agreement
-        for first, second in combinations(range(matrix.shape[1]), 2)
-        if (agreement := nominal_kappa(matrix[:, first], matrix[:, second])) is not None
-    ]
-    return float(np.median(kappas)) if kappas else None
 
 
 def nominal_kappa(first: ArrayLike, second: ArrayLike) -> float | None:

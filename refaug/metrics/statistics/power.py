@@ -87,12 +87,6 @@ def power_of_votes(n: int, win_rate: float, *, alpha: float = 0.05, deff: float 
     return float(stats.norm.cdf((distance - z_alpha) / spread) + stats.norm.cdf((-distance - z_alpha) / spread))
 
 
-def difference_seen(n: int, *, sd: float = DEFAULT_SD, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest difference of means that n independent ratings of each of two bots show."""
-    _require_chances(power, alpha)
-    return sd * _z_sum(power, alpha) * sqrt(2 / n)
-
-
 def design_effect(per_participant: float, rho: float) -> float:
     """Return by how much several ratings of a bot by one person enlarge the variance of its mean: 1 + (m − 1)·ρ."""
     if per_participant < 1 or not 0 <= rho <= 1:

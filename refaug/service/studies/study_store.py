@@ -173,16 +173,6 @@ class StudyStore:
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query.order_by(columns.number)).mappings()]
 
-    def protocol_of(self, study: StoredStudy, sha256: str) -> StudyProtocol:
-        """Return a protocol that the study has had."""
-        columns = STUDY_PROTOCOLS.c
-        query = select(columns.protocol).where(columns.study == study.id, columns.sha256 == sha256)
-        with self._database.reading() as connection:
-            content = connection.execute(query).scalar()
-        if content is None:
-            raise NotFound(f"study {study.name} never had the protocol {sha256[:12]}", remedy="refaug studies show")
-        return StudyProtocol.stored(content)
-
     def _slots(self, protocol: StudyProtocol, *, actor: str) -> list[tuple[StoredBot, bool]]:
         """Return the bots of a protocol, the degraded one last; two of one hash are refused."""
         if not is_chat(protocol.kind):

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from refaug.bots.replier import BotReply, ReplyRequest
-from refaug.bots.selfplay import MAX_CHARACTERS, SelfPlayRules, SelfPlayStart, play, play_batches
+from refaug.bots.selfplay import MAX_CHARACTERS, SelfPlayed, SelfPlayRules, SelfPlayStart, play
 from refaug.core.errors import Usage
 
 
@@ -60,8 +60,10 @@ def test_without_a_start_the_first_utterance_is_empty_and_not_recorded() -> None
 def test_the_batch_changes_no_reply(batch: int) -> None:
     rules = SelfPlayRules(turns=4, seed=9)
     whole = play(CountingBot("a"), CountingBot("b"), starts(11), rules)
-    batches = play_batches(CountingBot("a"), CountingBot("b"), starts(11), rules, batch=batch)
-    assert [conversation for played in batches for conversation in played] == whole
+    played = list[SelfPlayed]()
+    for first in range(0, 11, batch):
+        played += play(CountingBot("a"), CountingBot("b"), starts(11)[first : first + batch], rules)
+    assert played == whole
 
 
 def test_seeds_numbers_and_turns_draw_differently() -> None:

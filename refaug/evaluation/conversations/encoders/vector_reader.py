@@ -37,7 +37,6 @@ class VectorReader:
     ) -> None:
         self._vectors = vectors
         self._meaning = lru_cache(_HELD)(meaning.encode) if meaning is not None else self._mean_of_words
-        self._sentiment = sentiment
         self._tokenize = WordTokenizer().tokenize
         self._words = lru_cache(_HELD)(self._read_words)
         self._sentiments = lru_cache(_HELD)(lambda text: sentiment.read(text) if sentiment is not None else None)

@@ -78,23 +78,6 @@ class _Block:
         return in_one
 
 
-def conversations_in_log(
-    log: StoredLog,
-    conversations: Sequence[Sequence[str]],
-    windows: Sequence[int],
-    scratch: Path,
-    progress: Progress | None = None,
-) -> dict[int, set[int]]:
-    """Return for each window length of 2 or more which conversations, by number, have a window that the log has.
-
-    All conversations are one block; `count_in_log` takes as many as there are. Files are made in `scratch`.
-    """
-    hashes = np.array([text_hash(text) for replies in conversations for text in replies], np.uint64)
-    lengths = np.fromiter(map(len, conversations), np.int64, len(conversations))
-    with LogHashes(log, scratch, progress or Silent()) as logged:
-        return _in_log(logged, _Block.of(hashes, lengths), windows)
-
-
 def _in_log(logged: LogHashes, block: _Block, windows: Sequence[int]) -> dict[int, set[int]]:
     present = {window: set[int]() for window in windows}
     if not len(block.keys):

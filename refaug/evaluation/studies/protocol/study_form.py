@@ -110,14 +110,6 @@ class StudyForm:
         return {"name": self.name, "questions": questions}
 
 
-def built_in_forms() -> dict[str, StudyForm]:
-    """Return our own forms by name."""
-    return {
-        path.stem: form_of(orjson.loads(path.read_bytes()), where=path.name)
-        for path in sorted(_BUILT_IN.glob("*.json"))
-    }
-
-
 def find_form(named: object, *, where: str) -> StudyForm:
     """Return the form of a name, or of an object that is one."""
     if isinstance(named, Mapping):

@@ -20,6 +20,7 @@ from refaug.evaluation.fitted_judge.training import table_of_sets
 from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.metric_setup.combined.stored_judge import StoredJudge
 from refaug.evaluation.scoring.items import item_of
+from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 from refaug.rater.adem.scorer.seen_texts import SeenTexts
 
@@ -88,6 +89,7 @@ def test_lengths_are_counted_as_when_the_judge_was_fitted() -> None:
         models={},
         seen=SeenTexts(hashes=frozenset()),
         report={},
+        signatures=(Signature.of(CHRF.metric).full,),
     )
     item = item_of({"id": "1", "references": ["of course"], "replies": {"a": "of course not"}}, fallback_id="")
     rows = unrated_rows("new", [item])

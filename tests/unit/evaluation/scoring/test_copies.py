@@ -53,7 +53,7 @@ def item(utterance: str | None, *golds: str, name: str = "one", **replies: str) 
 )
 def test_a_copy_is_the_utterance_or_nearly_so(utterance: str | None, reply: str, expected: bool) -> None:
     table = UtteranceTable.of([item("Another one, before it."), item(utterance, "Down the road.")])
-    assert table.is_copy(reply, 1) is expected
+    assert table.copies([reply], [1]) == [0] * expected
 
 
 WORDS = st.lists(st.sampled_from([*"abcdefgh", "I'm", "C.", "駅は", "É"]), max_size=24).map(" ".join)
@@ -68,18 +68,18 @@ def test_a_copy_is_what_the_plain_rule_says(utterance: str, other: str, kept_wor
     both, any_of = set(words[0]) & set(words[1]), set(words[0]) | set(words[1])
     near = min(len(words[0]), len(words[1])) >= 5 and 10 * len(both) >= 9 * len(any_of)
     expected = bool(texts[0]) and bool(texts[1]) and (texts[0] == texts[1] or near)
-    assert UtteranceTable.of([item(utterance, "zzz")]).is_copy(reply, 0) is expected
+    assert UtteranceTable.of([item(utterance, "zzz")]).copies([reply], [0]) == [0] * expected
 
 
 @pytest.mark.parametrize("gold", [UTTERANCE, UTTERANCE.upper() + "!", UTTERANCE + " Yes."])
 def test_where_a_gold_repeats_the_utterance_no_reply_is_a_copy(gold: str) -> None:
-    assert not UtteranceTable.of([item(UTTERANCE, "Down the road.", gold)]).is_copy(UTTERANCE, 0)
+    assert UtteranceTable.of([item(UTTERANCE, "Down the road.", gold)]).copies([UTTERANCE], [0]) == []
 
 
 def test_only_golds_excuse_a_copy() -> None:
     parrot = Reference(text=UTTERANCE, source=Origin.PARROT, weight=0.9)
     with_parrot = Item(pair=TestPair(id="a", turns=(UTTERANCE,), references=(Reference(text="No."), parrot)))
-    assert UtteranceTable.of([with_parrot]).is_copy(UTTERANCE, 0)
+    assert UtteranceTable.of([with_parrot]).copies([UTTERANCE], [0]) == [0]
 
 
 def test_copies_are_listed_by_row_and_item_of_each_system_that_has_any() -> None:

@@ -14,7 +14,7 @@ from refaug.evaluation.selfplay.distinct_counts import DistinctCount
 from refaug.evaluation.selfplay.windows import shared_windows
 from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.metrics.conversations.variety import distinct
-from refaug.metrics.conversations.windows import overlap_among, utterance_hashes
+from refaug.metrics.conversations.windows import Overlap, utterance_hashes
 
 CONVERSATIONS = st.lists(st.lists(st.sampled_from("abcd"), max_size=7), max_size=25)
 TEXTS = st.lists(st.lists(st.sampled_from(["tea", "te", "a", "お茶"]), max_size=6), max_size=40)
@@ -39,8 +39,8 @@ def test_pairs_that_share_a_window_equal_brute_force(
         for conversation in conversations:
             shared.add(utterance_hashes(conversation))
         overlap = shared.overlap()
-    assert overlap.overlapping == brute_force(conversations, window)
-    assert overlap == overlap_among(conversations, window)
+    pairs = len(conversations) * (len(conversations) - 1) // 2
+    assert overlap == Overlap(window, brute_force(conversations, window), pairs)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from indexes import add_to_log
 from plain_search import RawPair
 
 from refaug.evaluation.selfplay.windows import log_windows
-from refaug.evaluation.selfplay.windows.log_windows import conversations_in_log, count_in_log
+from refaug.evaluation.selfplay.windows.log_windows import count_in_log
 from refaug.indexer.index_folders import Places
 from refaug.logs.store import StoredLog
 
@@ -32,6 +32,14 @@ def stored(folder: Path, dialogues: list[list[str]]) -> StoredLog:
     add_to_log(home, "chat", [pair for of_dialogue in pairs[::2] for pair in of_dialogue])
     add_to_log(home, "chat", [pair for of_dialogue in pairs[1::2] for pair in reversed(of_dialogue)])
     return StoredLog.open(home.logs, "chat")
+
+
+def conversations_in_log(
+    log: StoredLog, conversations: list[list[str]], windows: tuple[int, ...], scratch: Path
+) -> dict[int, set[int]]:
+    """The conversations, by number, that have a window of the log: each counts as those of a bot."""
+    counted = count_in_log(log, ((str(number), turns) for number, turns in enumerate(conversations)), windows, scratch)
+    return {window: {int(bot) for bot, of_bot in counted.items() if of_bot.overlapping[window]} for window in windows}
 
 
 def windows_of(turns: list[str], window: int) -> set[tuple[str, ...]]:

@@ -10,7 +10,7 @@ import pytest
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.figures.factors import protocol_factors
 from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
-from refaug.evaluation.studies.protocol.study_form import StudyQuestion, built_in_forms, find_form, form_of
+from refaug.evaluation.studies.protocol.study_form import StudyQuestion, find_form, form_of
 from refaug.evaluation.studies.protocol.study_items import items_sha256, units_of
 from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
 from refaug.evaluation.studies.records import StudyKind
@@ -24,8 +24,7 @@ def form(*questions: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_built_in_forms_ask_what_their_names_say() -> None:
-    asked = {name: [question.id for question in found.questions] for name, found in built_in_forms().items()}
-    assert asked == {
+    asked = {
         "chat-quality-5": ["quality", "diversity", "fluency", "relatedness", "empathy", "comment"],
         "prefer-dialogue-4": ["longer_talk", "interesting", "humanlike", "knowledgeable", "reason"],
         "prefer-reply-4": ["quality", "fluency", "relatedness", "empathy"],
@@ -33,9 +32,10 @@ def test_built_in_forms_ask_what_their_names_say() -> None:
         "reply-overall": ["overall"],
         "sliders-7": ["interesting", "enjoyable", "consistent", "repetitive", "fluent", "on_topic", "robotic"],
     }
-    sliders = find_form("sliders-7", where="x")
-    assert [question.id for question in sliders.questions if question.reverse] == ["repetitive", "robotic"]
-    for found in built_in_forms().values():
+    forms = {name: find_form(name, where="x") for name in asked}
+    assert {name: [question.id for question in form.questions] for name, form in forms.items()} == asked
+    assert [question.id for question in forms["sliders-7"].questions if question.reverse] == ["repetitive", "robotic"]
+    for found in forms.values():
         assert set(found.texts["de"]) == set(found.by_id)
         assert found.shown_in("de-AT")["questions"][0]["text"] == found.texts["de"][found.questions[0].id]["text"]
         assert found.shown_in("fr")["questions"][0]["text"] == found.questions[0].text

@@ -1,45 +1,11 @@
-"""Windows that conversations share, beside brute force; distinct words and repetition by hand."""
+"""Shares of pairs that overlap; distinct words and repetition by hand."""
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refaug.metrics.conversations.variety import distinct, variety
-from refaug.metrics.conversations.windows import Overlap, WindowSet, overlap_among
-
-conversations = st.lists(st.lists(st.sampled_from(["a", "b", "a b", "", "A"]), max_size=7), max_size=8)
-
-
-def windows_of(utterances: list[str], window: int) -> set[tuple[str, ...]]:
-    return {tuple(utterances[start : start + window]) for start in range(len(utterances) - window + 1)}
-
-
-@given(conversations, st.integers(1, 5))
-def test_overlap_among_equals_brute_force(talks: list[list[str]], window: int) -> None:
-    sharing = sum(bool(windows_of(one, window) & windows_of(two, window)) for one, two in combinations(talks, 2))
-    assert overlap_among(talks, window) == Overlap(window, sharing, len(talks) * (len(talks) - 1) // 2)
-
-
-@given(conversations, conversations, st.integers(1, 4))
-def test_overlap_with_a_log_equals_brute_force(talks: list[list[str]], log: list[list[str]], window: int) -> None:
-    windows = WindowSet(talks, window)
-    for dialogue in log:
-        windows.read(dialogue)
-    in_log = set().union(*(windows_of(dialogue, window) for dialogue in log))
-    expected = [number for number, talk in enumerate(talks) if windows_of(talk, window) & in_log]
-    assert windows.overlapping() == expected
-    assert windows.overlap() == Overlap(window, len(expected), len(talks))
-
-
-def test_a_planted_leak_is_found_across_offsets() -> None:
-    talks = [["x", "How are you?", "Fine.", "y"], ["p", "q", "r"]]
-    windows = WindowSet(talks, 2)
-    windows.read(["Hello.", "Hi.", "How are you?", "Fine."])
-    assert windows.overlapping() == [0]
+from refaug.metrics.conversations.windows import Overlap
 
 
 def test_percentages_of_the_published_table_are_counts_of_pairs() -> None:

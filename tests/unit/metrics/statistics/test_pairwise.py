@@ -8,7 +8,6 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from refaug.core.errors import Usage
 from refaug.metrics.statistics.pairwise import (
     ambiguous_share,
-    median_nominal_kappa,
     nominal_kappa,
     pair_outcome,
     sign_test,
@@ -52,11 +51,7 @@ def test_nominal_kappa_equals_statsmodels():
     assert nominal_kappa(first, second) == pytest.approx(cohens_kappa(table).kappa)
 
 
-def test_the_median_is_over_pairs_that_have_a_kappa():
-    nan = float("nan")
-    columns = np.array([[1, 1, nan, 1], [0, 0, nan, 1], [-1, 0, 1, 1], [1, 1, nan, 1]])
-    assert median_nominal_kappa(columns[:, :2]) == nominal_kappa(columns[:, 0], columns[:, 1])
-    assert median_nominal_kappa(columns[:, 2:3]) is None
+def test_choices_of_one_thing_throughout_have_no_kappa():
     assert nominal_kappa([1, 1, 1], [1, 1, 1]) is None
 
 

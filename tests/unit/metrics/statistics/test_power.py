@@ -6,7 +6,6 @@ from statsmodels.stats.power import NormalIndPower
 from refaug.core.errors import Usage
 from refaug.metrics.statistics.power import (
     design_effect,
-    difference_seen,
     power_of_ratings,
     power_of_votes,
     ratings_needed,
@@ -23,7 +22,6 @@ def test_ratings_that_a_difference_needs(difference, n):
     independent = NormalIndPower().solve_power(difference / 1.3, alpha=0.05, power=0.8)
     assert n - 1 < independent <= n
     assert power_of_ratings(n - 1, difference) < 0.8 <= power_of_ratings(n, difference)
-    assert difference_seen(n) <= difference < difference_seen(n - 1)
 
 
 @pytest.mark.parametrize(("win_rate", "n"), [(0.65, 85), (0.60, 194), (0.55, 783)])

@@ -35,13 +35,6 @@ _PLACE = re.compile(r"\b(items|pairs|dialogues)\[(\d+)\]|(\breplies\.[^\n:]*?)\[
 # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of so many items, the last one shorter; the input is read as they are consumed."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch
-
-
 def require_count(count: Any, name: str, *, least: int = 1) -> int:
     """Return a whole number; Usage where it is none."""
     if isinstance(count, bool) or not isinstance(count, int) or count < least:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     Awaitable,
 )
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from refaug_client._core import errors
 from refaug_client._http.async_connection import AsyncConnection
-from refaug_client._http.call import Call
 
 from .batches import (
     AT_ONCE,
@@ -78,34 +76,6 @@ async def _async_send_batch(
         except errors.RefaugError as error:
             attempt.handle_error(error)
     return attempt.outcome
-
-
-async def async_send_in_order(
-    connection: AsyncConnection,
-    calls: AsyncInput[Call[T]],
-    at_once: int = AT_ONCE,
-    *,
-    timeout_s: Optional[float] = None,
-) -> AsyncGenerator[T, None]:
-    """Yield the answers as `send_in_order` does; closed before its end, it cancels what is on its way."""
-
-    def task(call: Call[T]) -> Callable[[], Awaitable[T]]:
-        return lambda: connection.send(call, timeout_s=timeout_s)
-
-    async def tasks() -> AsyncGenerator[Callable[[], Awaitable[T]], None]:
-        if isinstance(calls, AsyncIterable):
-            async for call in calls:
-                yield task(call)
-        else:
-            for call in calls:
-                yield task(call)
-
-    answers: AsyncGenerator[T, None] = async_run_in_order(connection, tasks(), at_once)
-    try:
-        async for answer in answers:
-            yield answer
-    finally:
-        await answers.aclose()
 
 
 async def async_run_in_order(

@@ -8,13 +8,11 @@ from collections import deque
 from collections.abc import (
     Generator,
     Iterable,
-    Iterator,
 )
 from functools import partial
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 from refaug_client._core import errors
-from refaug_client._http.call import Call
 from refaug_client._http.connection import Connection
 
 from .batches import AT_ONCE, BATCH, Batch, BatchAttempt, BatchOutcome, BatchRequests, Part, Size, cut, require_count
@@ -59,17 +57,6 @@ def _send_batch(
         except errors.RefaugError as error:
             attempt.handle_error(error)
     return attempt.outcome
-
-
-def send_in_order(
-    connection: Connection, calls: Iterable[Call[T]], at_once: int = AT_ONCE, *, timeout_s: Optional[float] = None
-) -> Iterator[T]:
-    """Return the answers to calls, in their order; closed before its end, it sends no more."""
-
-    def task(call: Call[T]) -> Callable[[Connection], T]:
-        return lambda to: to.send(call, timeout_s=timeout_s)
-
-    return run_in_order(connection, (task(call) for call in calls), at_once)
 
 
 def run_in_order(
