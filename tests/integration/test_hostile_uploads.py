@@ -99,6 +99,20 @@ def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestCli
     assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.parametrize("cell", ["[{[]:1}]", "['\\ud800']", f"[{'9' * 5_000},]", "[" * 900 + "]" * 900])
+def test_a_cell_that_no_item_can_hold_costs_a_job_its_row_alone(client: TestClient, home: Settings, cell: str) -> None:
+    rows = [f"{number};hi;hey;hello;3" for number in range(20)]
+    table = "\n".join(
+        ["id;utterance;reference;reply:a;ratings:a", *rows, f"bad;hi;{cell};hello;3", f"x;hi;hey;you;{cell}"]
+    )
+    source = sent(client, "rows.csv", table.encode())
+    shown = client.post("/v1/uploads/preview", json={"items": source}).json()
+    assert (shown["counts"]["items"], [row["line"] for row in shown["bad_rows"]]) == (20, [22, 23])
+    asked = client.post("/v1/evaluations", json={"kind": "score", "items": source, "metrics": ["chrf"]})
+    assert run_worker(home, ServeSettings(), once=True) == 0
+    assert client.get(asked.headers["location"]).json()["counts"] == {"items": 20, "replies": 20, "bad": 2}
+
+
 def test_a_packed_bomb_is_read_no_further_than_a_preview_needs(client: TestClient) -> None:
     row = b'{"id": "%d", "utterance": "hi", "references": ["hey"], "replies": {"a": "hello"}}\n'
     rows = b"".join(row % n for n in range(1_000))

@@ -9,6 +9,7 @@ The main names:
 
 __all__ = [
     "characters",
+    "content_shapes",
     "messages",
     "name_suggestions",
     "normalisation",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.text.content_shapes import short_repr
 from refaug.evaluation.conversations.records import BadConversation, Conversation
 from refaug.logs.reading.chat_roles import chat_turns
 from refaug.logs.reading.containers import json_rows
@@ -197,5 +198,4 @@ def _is_number(number: Any) -> bool:
 
 
 def _shown(content: Any) -> str:
-    shown = repr(content)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+    return short_repr(content, 58)

@@ -19,6 +19,7 @@ from refaug.evaluation.conversations.records import BadConversation, Conversatio
 from refaug.evaluation.tables.cells import is_empty, listed, number, plain_text
 from refaug.evaluation.tables.columns import folded, listed_names
 from refaug.evaluation.tables.files.open_table import OpenTable
+from refaug.evaluation.tables.python_lists import BadCell
 from refaug.evaluation.tables.table_items import is_items_file, open_table
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest, parse_scale
@@ -132,7 +133,12 @@ def _whole_rows(
         line, cells = row
         values = _cells(cells, used, table)
         turns = values.pop("turns", None)
-        yield line, {**_about(values, table), "turns": turns if listed(turns) is None else listed(turns)}
+        try:
+            messages = listed(turns)
+        except BadCell as bad:
+            yield BadRow(line=line, reason="cell", message=f"column {used['turns']!r}: {bad}")
+            continue
+        yield line, {**_about(values, table), "turns": turns if messages is None else messages}
 
 
 def _turn_rows(
@@ -191,8 +197,12 @@ def _about(values: Mapping[str, Any], table: OpenTable) -> dict[str, Any]:
 
 def _numeric(cell: Any, table: OpenTable) -> Any:
     """Return the number of a cell; the cell itself, if it is none, for the message about it."""
-    read = number(cell, has_decimal_commas=table.has_decimal_commas) if _is_numeric(cell) else None
-    return cell if read is None else read
+    if not _is_numeric(cell):
+        return cell
+    try:
+        return number(cell, has_decimal_commas=table.has_decimal_commas)
+    except BadCell:
+        return cell
 
 
 def _is_numeric(cell: object) -> bool:

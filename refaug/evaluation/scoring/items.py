@@ -16,6 +16,7 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.memory.seen_lines import SeenLines
 from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_too_deep, short_repr
 from refaug.evaluation.tables.aligned_lines import aligned_lines
 from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
 from refaug.evaluation.tables.table_notes import TableNotes
@@ -26,8 +27,11 @@ from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, req
 _SEARCH_NOTES: Final = ("excluded", "note", "excluded_references", "reply_ms")
 _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "similarity": (-math.inf, math.inf)}
 _LONGEST_NAME: Final = 200
+_LONGEST_SHOWN: Final = 58
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
 _TRUNCATED_REMEDY: Final = "copy it again; refaug score --allow-truncated uses the items before"
+_LISTED: Final = 8  # keys of an object in a message
+_LONGEST_ID: Final = 64  # bits of an id that is a number
 _LIKERT: Final = (1.0, 5.0)
 
 
@@ -144,7 +148,7 @@ def parse_item(values: Mapping[str, Any], *, where: str, line: int, fallback_id:
 def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     """Check every field; raise for the first wrong field."""
     name = values.get("id", fallback_id)
-    if isinstance(name, int) and not isinstance(name, bool):
+    if isinstance(name, int) and not isinstance(name, bool) and name.bit_length() <= _LONGEST_ID:
         name = str(name)
     pair = TestPair(
         id=_text(name, "id", empty=False),
@@ -168,7 +172,7 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
         scale=None if values.get("scale") is None else scale,
         provenance=_provenance(values.get("provenance"), "provenance"),
         reply_provenance=_reply_provenance(values, replies),
-        search_notes={name: values[name] for name in _SEARCH_NOTES if values.get(name) is not None},
+        search_notes={name: _written(values[name], name) for name in _SEARCH_NOTES if values.get(name) is not None},
     )
 
 
@@ -205,8 +209,7 @@ def _describe(content: object) -> str:
     kind = kinds.get(type(content), "a number")
     if content is None:
         return "null"
-    shown = repr(content)
-    return f"{kind}, {shown if len(shown) <= 60 else shown[:57] + '…'}"
+    return f"{kind}, {short_repr(content, _LONGEST_SHOWN)}"
 
 
 def _text(content: object, at: str, *, empty: bool = True) -> str:
@@ -214,6 +217,15 @@ def _text(content: object, at: str, *, empty: bool = True) -> str:
         raise _InvalidField(at, f"a text was expected, {_describe(content)} was found")
     if not empty and not content.strip():
         raise _InvalidField(at, "it is empty")
+    if has_surrogate(content):
+        raise _InvalidField(at, "it holds half a character, a surrogate without its other half")
+    return content
+
+
+def _written(content: Any, at: str) -> Any:
+    """Return a note that is written out as it was read; lists in lists without end cannot be."""
+    if is_nested_too_deep(content):
+        raise _InvalidField(at, f"lists and objects are nested deeper than {MAX_DEPTH}")
     return content
 
 
@@ -276,7 +288,9 @@ def _time(content: object) -> datetime | None:
     try:
         return datetime.fromisoformat(_text(content, "time"))
     except ValueError:
-        raise _InvalidField("time", f"{content!r} is no ISO 8601 time such as 2027-06-01T09:00:00+00:00") from None
+        raise _InvalidField(
+            "time", f"{short_repr(content, _LONGEST_SHOWN)} is no ISO 8601 time such as 2027-06-01T09:00:00+00:00"
+        ) from None
 
 
 def _number(content: object, at: str, least: float = -math.inf, most: float = math.inf) -> float:
@@ -307,7 +321,7 @@ def _references(content: object) -> Iterator[Reference]:
     for number, reference in enumerate(content):
         at = f"references[{number}]"
         if isinstance(reference, str):
-            yield Reference(text=reference)
+            yield Reference(text=_text(reference, at))
         elif isinstance(reference, Mapping):
             yield _reference(reference, at)
         else:
@@ -316,7 +330,7 @@ def _references(content: object) -> Iterator[Reference]:
 
 def _reference(values: Mapping[str, Any], at: str) -> Reference:
     if "text" not in values:
-        raise _InvalidField(at, f"it has no text, only {', '.join(map(str, values)) or 'nothing'}")
+        raise _InvalidField(at, f"it has no text, only {', '.join(map(str, list(values)[:_LISTED])) or 'nothing'}")
     numbers = {
         name: _number(values[name], f"{at}.{name}", *bounds)
         for name, bounds in _REFERENCE_NUMBERS.items()
@@ -330,7 +344,7 @@ def _reference(values: Mapping[str, Any], at: str) -> Reference:
         text=_text(values["text"], f"{at}.text"),
         source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
         is_unused=_is_unused(values.get("unused"), f"{at}.unused"),
-        more={name: extra for name, extra in values.items() if name not in REFERENCE_FIELDS},
+        more={name: _written(extra, f"{at}.{name}") for name, extra in values.items() if name not in REFERENCE_FIELDS},
         **{"weight": numbers.get("rating"), **numbers},
     )
 
@@ -346,7 +360,7 @@ def _origin(values: Mapping[str, Any], at: str, *, rated: bool) -> Origin:
     if source is None:
         return Origin.SUPPLIED if rated else Origin.GOLD
     if source not in list(Origin):
-        raise _InvalidField(f"{at}.source", f"{source!r} is none of {', '.join(Origin)}")
+        raise _InvalidField(f"{at}.source", f"{short_repr(source, _LONGEST_SHOWN)} is none of {', '.join(Origin)}")
     return Origin(source)
 
 
@@ -476,7 +490,7 @@ def _weights(lines: Iterable[str], references: Sequence[str]) -> Iterator[float 
         try:
             weight = float(line)
         except ValueError:
-            raise _InvalidField(str(number), f"{line!r} is no number from -1 to 1") from None
+            raise _InvalidField(str(number), f"{short_repr(line, _LONGEST_SHOWN)} is no number from -1 to 1") from None
         if not -1 <= weight <= 1:  # refuses NaN too
             raise _InvalidField(str(number), f"{line.strip()} is not from -1 to 1")
         yield weight

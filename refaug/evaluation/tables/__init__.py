@@ -8,4 +8,14 @@ The main names:
 - `item_fields.unused_fields`: the fields that no item and no reference has.
 """
 
-__all__ = ["aligned_lines", "cells", "columns", "files", "item_fields", "table_items", "table_notes", "table_request"]
+__all__ = [
+    "aligned_lines",
+    "cells",
+    "columns",
+    "files",
+    "item_fields",
+    "python_lists",
+    "table_items",
+    "table_notes",
+    "table_request",
+]

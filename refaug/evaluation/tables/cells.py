@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Sequence
@@ -11,6 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from refaug.core.text.content_shapes import MAX_DEPTH, is_nested_too_deep, short_repr
+from refaug.evaluation.tables.python_lists import BadCell, read_printed_list
 from refaug.logs.reading.chat_roles import chat_turns
 from refaug.logs.reading.shapes import KNOWN_NAMES
 
@@ -18,10 +19,6 @@ _LISTS: Final = (("[", "]"), ("(", ")"))
 _COMMA_NUMBER: Final = re.compile(r"[-+]?\d+,(\d+)")
 _THOUSANDS: Final = 3  # digits behind a comma that may as well set thousands apart
 _LONGEST_SHOWN: Final = 40
-
-
-class BadCell(Exception):
-    """A cell that does not hold what its column should."""
 
 
 def is_empty(cell: object) -> bool:
@@ -33,8 +30,7 @@ def is_empty(cell: object) -> bool:
 
 def shown(cell: object) -> str:
     """Return the beginning of a cell for messages."""
-    text = repr(cell)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    return short_repr(cell, _LONGEST_SHOWN)
 
 
 def plain_text(cell: object) -> object:
@@ -45,7 +41,10 @@ def plain_text(cell: object) -> object:
 
 
 def listed(cell: object) -> list[Any] | None:
-    """Return the list that a cell is or spells, as JSON or as Python prints it; None for anything else."""
+    """Return the list that a cell is or spells, as JSON or as Python prints it; None for anything else.
+
+    BadCell where it spells one that no item can hold.
+    """
     if isinstance(cell, list | tuple):
         return list(cell)
     if not isinstance(cell, str):
@@ -56,10 +55,9 @@ def listed(cell: object) -> list[Any] | None:
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError:
-        try:
-            content = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
+        content = read_printed_list(text)
+    if is_nested_too_deep(content):
+        raise BadCell(f"lists nested deeper than {MAX_DEPTH}")
     return list(content) if isinstance(content, list | tuple) else None
 
 
@@ -103,15 +101,13 @@ def number(cell: object, *, has_decimal_commas: bool) -> float | None:
         return None
     if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         raise BadCell(f"{shown(cell)} is not a number")
-    if not isinstance(cell, str):
-        return float(cell)
-    text = cell.strip()
-    if match := _COMMA_NUMBER.fullmatch(text):
+    text = cell.strip() if isinstance(cell, str) else cell
+    if isinstance(text, str) and (match := _COMMA_NUMBER.fullmatch(text)):
         if len(match[1]) == _THOUSANDS and not has_decimal_commas:
             raise BadCell(f"{shown(cell)} may be a decimal or a thousand: write it with a point")
         text = text.replace(",", ".")
     try:
-        return float("" if "_" in text else text)  # Python reads 1_000 as a number
+        return float("" if isinstance(text, str) and "_" in text else text)  # Python reads 1_000 as a number
     except (ValueError, OverflowError):
         raise BadCell(f"{shown(cell)} is not a number") from None
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from refaug.evaluation.tables import cells
-from refaug.evaluation.tables.cells import BadCell
 from refaug.evaluation.tables.columns import Column, Columns
+from refaug.evaluation.tables.python_lists import BadCell
 from refaug.evaluation.tables.table_request import parse_scale
 from refaug.logs.reading.sources import BadRow
 
@@ -91,7 +91,7 @@ class RowReader:
         return None if column is None or cells.is_empty(cell) else _checked(column, lambda: read(cell))
 
     def _weighted(self, reference: Column, weight: Column | None, row: Any) -> list[Any]:
-        texts = cells.reference_texts(reference.cell(row))
+        texts = _checked(reference, lambda: cells.reference_texts(reference.cell(row)))
         if weight is None or not texts:
             return texts
         weighted = self._number(weight, row)

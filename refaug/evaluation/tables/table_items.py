@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.errors import BadInput, DamagedSource, UnknownFormat
+from refaug.core.text.content_shapes import MAX_DEPTH, is_nested_too_deep
 from refaug.evaluation.tables.columns import Column, columns_of
 from refaug.evaluation.tables.files.arrow_tables import (
     PARQUET,
@@ -94,6 +95,11 @@ def _read_rows(
         notes.rows += 1
         if isinstance(row, BadRow):
             yield row
+            continue
+        if table.has_keys and is_nested_too_deep(row[1]):
+            yield BadRow(
+                line=row[0], reason="cell", message=f"lists and objects in it are nested deeper than {MAX_DEPTH}"
+            )
             continue
         values = reader.read(row[0], row[1])
         if isinstance(values, RowValues) and values.scale is not None:

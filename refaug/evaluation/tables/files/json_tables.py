@@ -64,31 +64,49 @@ def _table(kind: str, rows: _Rows, where: str, notes: TableNotes) -> OpenTable:
         raise BadInput(f"{where}: no row can be read" + (f": line {bad.line}: {bad.message}" if bad else ""))
     export = export_of(sample)
     if export is not None:
-        return _exported(export, rows, sample, notes)
+        return _exported(export, rows, sample, where, notes)
     columns = list(dict.fromkeys(key for row in sample for key in row))
     has_items = any(isinstance(row.get("replies"), dict) for row in sample)
     return OpenTable(kind=kind, columns=columns, rows=lambda _: rows(), has_keys=True, has_items=has_items)
 
 
-def _exported(export: Export, rows: _Rows, sample: list[dict[str, Any]], notes: TableNotes) -> OpenTable:
+def _exported(export: Export, rows: _Rows, sample: list[dict[str, Any]], where: str, notes: TableNotes) -> OpenTable:
     ignored = TableNotes()  # the sample is read again, and counts then
-    columns = dict.fromkeys(key for row in sample for expanded in export.expand(row, ignored) for key in expanded)
+    columns, good_rows, problem = dict[str, None](), list[dict[str, Any]](), ""
+    for row in sample:
+        expanded = _expanded(export, row, ignored)
+        if isinstance(expanded, str):
+            problem = problem or expanded
+        else:
+            good_rows.append(row)
+            columns.update(dict.fromkeys(key for answers in expanded for key in answers))
+    if not good_rows:
+        raise BadInput(f"{where}: no row can be read: {problem}", remedy=f"export it from {export.name} again, as JSON")
 
     def expanded_rows() -> Iterator[NumberedRow]:
         for row in rows():
             if isinstance(row, BadRow):
                 yield row
                 continue
-            try:
-                yield from [(row[0], expanded) for expanded in export.expand(row[1], notes)]
-            except (AttributeError, KeyError, TypeError) as error:
-                message = f"not as {export.name} exports it: {error}"
-                yield BadRow(line=row[0], reason="export", message=message)
+            expanded = _expanded(export, row[1], notes)
+            if isinstance(expanded, str):
+                yield BadRow(line=row[0], reason="export", message=expanded)
+            else:
+                yield from ((row[0], answers) for answers in expanded)
 
     return OpenTable(
         kind=f"an export of {export.name}",
         columns=list(columns),
         rows=lambda _: expanded_rows(),
         has_keys=True,
-        of_annotators=export.only_question(sample),
+        of_annotators=export.only_question(good_rows),
     )
+
+
+def _expanded(export: Export, row: dict[str, Any], notes: TableNotes) -> list[dict[str, Any]] | str:
+    """Return the rows that a row of an export stands for, or what is wrong with it."""
+    try:
+        export.questions(row)
+        return list(export.expand(row, notes))
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        return f"not as {export.name} exports it: {error}"
