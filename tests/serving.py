@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import TEXTS, home_with_versions
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive
 
@@ -96,6 +97,16 @@ class Answered:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+def request_of(hung_up: asyncio.Event) -> Request:
+    """A request whose body has been read; its client hangs up at the event."""
+
+    async def receive() -> dict[str, Any]:
+        await hung_up.wait()
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "headers": []}, receive)
 
 
 async def played(

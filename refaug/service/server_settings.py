@@ -142,6 +142,7 @@ class ServeSettings:
     preview_rows: int = _setting(
         10_000, "items of uploaded files that a preview reads; the counts are of these", least=5, most=100_000_000
     )
+    preview_mib: int = _setting(16, "size of uploaded files, unpacked, that a preview reads", least=1, most=100_000)
     key_evaluations: int = _setting(20, "evaluations of one key that wait or run", least=1, most=1_000_000)
     evaluation_replies: int = _setting(
         500_000,

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from servers import Served, served
-from serving import client_of, migrated
+from serving import client_of, migrated, played
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
@@ -111,6 +112,31 @@ def test_a_cell_that_no_item_can_hold_costs_a_job_its_row_alone(client: TestClie
     asked = client.post("/v1/evaluations", json={"kind": "score", "items": source, "metrics": ["chrf"]})
     assert run_worker(home, ServeSettings(), once=True) == 0
     assert client.get(asked.headers["location"]).json()["counts"] == {"items": 20, "replies": 20, "bad": 2}
+
+
+def test_a_preview_ends_with_its_client_and_at_its_deadline(client: TestClient) -> None:
+    cells = "\n".join(f'{number},hi,hey,"[{"1+1j," * 50_000}1]"' for number in range(5))
+    source = sent(client, "cells.csv.gz", gzip.compress(f"id,utterance,reference,reply:a\n{cells}\n".encode()))
+    body = [{"type": "http.request", "body": orjson.dumps({"items": source}), "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        return body.pop() if body else {"type": "http.disconnect"}
+
+    assert client.portal is not None
+    assert client.portal.call(played, client.app, "/v1/uploads/preview", receive).status == 499
+    late = client.post("/v1/uploads/preview", json={"items": source}, headers={"X-Timeout-S": "1e-9"})
+    assert (late.status_code, late.json()["code"]) == (503, "expired")
+    assert int(late.headers["retry-after"]) >= 1
+    shown = client.post("/v1/uploads/preview", json={"items": source}).json()
+    assert (shown["counts"]["items"], shown["counts"]["is_partial"]) == (5, False)
+
+
+def test_a_preview_reads_no_more_than_the_setting_says(home: Settings) -> None:
+    row = b'{"id": "%d", "utterance": "hi", "references": ["hey"], "replies": {"a": "' + b"x" * 1_000 + b'"}}\n'
+    with client_of(home, ready=False, preview_mib=2) as client:
+        source = sent(client, "many.jsonl.gz", gzip.compress(b"".join(row % number for number in range(4_000))))
+        shown = client.post("/v1/uploads/preview", json={"items": source}).json()
+    assert (shown["counts"]["is_partial"], shown["counts"]["items"] < 2_000, shown["counts"]["bad"]) == (True, True, 0)
 
 
 def test_a_packed_bomb_is_read_no_further_than_a_preview_needs(client: TestClient) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from refaug.core.errors import BadInput, TooLarge
 from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.tables.table_notes import TableNotes
+from refaug.logs.reading.watched_reading import ReadingEnded, watched_reading
 
 SHOWN_ITEMS: Final = 5
 SHOWN_BAD_ROWS: Final = 100
@@ -68,16 +70,56 @@ class FilePreview:
         }
 
 
-def preview(files: ItemFiles, most_rows: int) -> FilePreview:
-    """Read files as a score would, up to a number of rows, and return what came of them."""
+def preview(
+    files: ItemFiles, most_rows: int, *, most_bytes: int = 1 << 30, check: Callable[[], None] = lambda: None
+) -> FilePreview:
+    """Read files as a score would, up to a number of rows and of unpacked bytes, and return what came of them.
+
+    `check` is called with every row and every piece of a file; what it raises ends the preview.
+    """
     seen = FilePreview()
     seen.notes = TableNotes(on_warning=seen.warnings.append)
-    for number, row in enumerate(files.read(seen.warnings.append, seen.notes)):
-        if number >= most_rows:
-            seen.is_partial = True
-            break
-        seen.add(row)
+    limit = _ByteLimit(most_bytes, check)
+    try:
+        with watched_reading(limit.add):
+            for number, row in enumerate(files.read(seen.warnings.append, seen.notes)):
+                check()
+                if number >= most_rows:
+                    seen.is_partial = True
+                    break
+                seen.add(row)
+    except (ReadingEnded, BadInput):
+        if not limit.is_reached:
+            raise
+    if limit.is_reached:
+        seen.is_partial = True
+        seen.warnings.append(f"only the first {most_bytes >> 20} MiB were read")
+        if not seen.item_count and not seen.bad_count:
+            raise TooLarge(
+                f"{', '.join(files.names)}: no item in the first {most_bytes >> 20} MiB, and a preview reads no more",
+                remedy="write one item or row a line, or raise preview_mib; an evaluation reads whole files",
+            )
     return seen
+
+
+@dataclass
+class _ByteLimit:
+    """Counts what is read of all files, and ends the reading when it is too much."""
+
+    most_bytes: int
+    check: Callable[[], None]
+    read_bytes: int = 0
+    is_reached: bool = False
+
+    def add(self, size: int) -> None:
+        """Count a piece of a file; a row is nothing more to read."""
+        self.check()
+        if not size:
+            return
+        self.read_bytes += size
+        if self.read_bytes > self.most_bytes:
+            self.is_reached = True
+            raise ReadingEnded
 
 
 def bad_row_json(bad: BadItem) -> dict[str, Any]:

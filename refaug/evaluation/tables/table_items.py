@@ -29,6 +29,7 @@ from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import MappedColumn, RowShape, TableRequest
 from refaug.logs.reading.arrow_files import is_arrow
 from refaug.logs.reading.sources import BadRow, head_of, require_readable
+from refaug.logs.reading.watched_reading import note_reading
 
 _JSON_ARRAY: Final = re.compile(rb"\s*\[\s*[\[{\"\]]")
 _WORKBOOKS: Final = frozenset({".xlsx", ".xlsm", ".xls", ".ods", ".numbers"})
@@ -93,6 +94,7 @@ def _read_rows(
     stated: tuple[tuple[float, float], int] | None = None
     for row in table.rows(names):
         notes.rows += 1
+        note_reading()
         if isinstance(row, BadRow):
             yield row
             continue

@@ -7,4 +7,13 @@ The main names:
 - `shapes.Fields`: which column holds which field.
 """
 
-__all__ = ["arrow_files", "chat_roles", "containers", "formats", "saved_datasets", "shapes", "sources"]
+__all__ = [
+    "arrow_files",
+    "chat_roles",
+    "containers",
+    "formats",
+    "saved_datasets",
+    "shapes",
+    "sources",
+    "watched_reading",
+]

@@ -22,6 +22,7 @@ from isal import igzip_lib
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.core.files import sha256_of
 from refaug.logs.reading.saved_datasets import without_descriptions
+from refaug.logs.reading.watched_reading import ReadingEnded, note_reading
 
 DAMAGED: Final = "damaged"  # the reason of the bad row where a file breaks off
 BLOCK_BYTES: Final = 4 << 20
@@ -179,7 +180,9 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         """Yield piece by piece, to the end or to a DamagedSource where the file breaks off."""
         try:
-            yield from self._pieces
+            for piece in self._pieces:
+                note_reading(len(piece))
+                yield piece
         except _DAMAGE as error:
             raise DamagedSource(f"the file breaks off or is damaged here ({error or type(error).__name__})") from error
 
@@ -368,6 +371,8 @@ class LineReader:
                     yield from cutter.add(piece)
             except DamagedSource as error:
                 yield from cutter.break_off(error.message)
+            except ReadingEnded:
+                yield from cutter.whole_lines()
             else:
                 yield from cutter.end()
 
@@ -426,6 +431,10 @@ class _LineCutter:
         """Yield the whole lines that remain, then a bad row in place of the broken one."""
         yield from self._cut()
         yield self._bad(DAMAGED, message)
+
+    def whole_lines(self) -> Iterator[LineBlock]:
+        """Yield the whole lines that remain, and drop the beginning of another one."""
+        yield from self._cut()
 
     def _cut(self) -> Iterator[LineBlock]:
         end = self._pending.rfind(b"\n") + 1

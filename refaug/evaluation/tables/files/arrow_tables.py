@@ -14,12 +14,13 @@ from refaug.logs.reading.arrow_files import arrow_batches, arrow_schema
 from refaug.logs.reading.containers import open_parquet, table_rows
 from refaug.logs.reading.saved_datasets import SPLITS_FILE, STATE_FILE
 from refaug.logs.reading.sources import BadRow, Source
+from refaug.logs.reading.watched_reading import note_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET: Final = b"PAR1"
-_BATCH_ROWS: Final = 1_000
+_BATCH_ROWS: Final = 64  # a file of some KiB may hold megabytes in each row
 _MAX_STATE_BYTES: Final = 1 << 20
 
 _Batches = Callable[[Sequence[str]], Iterator["pa.RecordBatch"]]
@@ -98,6 +99,7 @@ def _rows(batches: Iterator[pa.RecordBatch], labels: dict[str, list[str]], where
     first = 1
     try:
         for batch in batches:
+            note_reading(batch.nbytes)
             for row in table_rows(pa.Table.from_batches([batch]), first):
                 yield row if isinstance(row, BadRow) or not labels else (row[0], _with_labels(row[1], labels))
             first += batch.num_rows

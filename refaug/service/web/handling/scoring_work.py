@@ -53,9 +53,9 @@ class DeadlineProgress:
         """Check the deadline."""
         del amount
         if self.is_given_up:
-            raise Interrupted("nobody waits for the scores any more")
+            raise Interrupted("the client disconnected before the answer was ready")
         if time.monotonic() > self._deadline:
-            raise Expired("the time was over before everything was scored", remedy="ask for more time, or fewer items")
+            raise Expired("the time was over before the answer was ready", remedy="ask for more time, or for less")
 
     def warn(self, message: str) -> None:
         """Drop the warning: stored answers do not concern the client."""

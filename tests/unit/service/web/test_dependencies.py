@@ -5,19 +5,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from fastapi import Request
+from serving import request_of
 
 from refaug.service.web.dependencies import ClientGone, while_connected
-
-
-def request_of(hung_up: asyncio.Event) -> Request:
-    """A request whose body has been read; its client hangs up at the event."""
-
-    async def receive() -> dict[str, Any]:
-        await hung_up.wait()
-        return {"type": "http.disconnect"}
-
-    return Request({"type": "http", "headers": []}, receive)
 
 
 def played(scene: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

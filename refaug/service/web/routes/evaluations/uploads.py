@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -15,13 +17,15 @@ from refaug.evaluation.item_files.preview import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
 from refaug.service.keys import Scope
+from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
-from refaug.service.web.dependencies import ClientGone, key_of, requires
+from refaug.service.web.dependencies import ClientGone, Deadline, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.evaluations.access import is_visible, require_allowed_sources, visible_upload
+from refaug.service.web.routes.evaluations.preview_turns import run_in_turn
 from refaug.service.web.schemas.evaluations.uploads import PreviewIn, PreviewOut, UploadOut, UploadsOut
 from refaug.service.web.state import state_of
 
@@ -167,17 +171,24 @@ def remove_upload(request: Request, id: UploadId) -> Response:  # noqa: A002
     "/uploads/preview",
     dependencies=_SCORE,
     openapi_extra=request_body(PreviewIn, examples=_EXAMPLES),
-    responses={200: {"model": PreviewOut}, **errors(403, 404)},
+    responses={200: {"model": PreviewOut}, **errors(403, 404, 413, 503)},
 )
-async def preview_files(request: Request, body: Annotated[PreviewIn, Depends(body_of(PreviewIn))]) -> Response:
+async def preview_files(
+    request: Request, body: Annotated[PreviewIn, Depends(body_of(PreviewIn))], deadline: Deadline
+) -> Response:
     """Files as a score would read them: the first five items, the columns, and the rows that cannot be used.
 
     The files are named as an order of kind `score` names them. Nothing is kept, and a bad row spoils no other one.
+    At most `preview_rows` items and `preview_mib` of the unpacked files are read, of two previews at a time.
     """
-    return await run_in_threadpool(_preview, request, body)
+    work = partial(_preview, request, body)
+    return await while_connected(request, run_in_turn(work, deadline))
 
 
-def _preview(request: Request, body: PreviewIn) -> Response:
+def _preview(request: Request, body: PreviewIn, check: Callable[[], None]) -> Response:
     state = state_of(request)
+    check()  # it may have waited in line
     require_allowed_sources(request, body)
-    return json_response(preview(item_files(body, state.home, state.serve), state.serve.preview_rows).as_json())
+    files, limits = item_files(body, state.home, state.serve), state.serve
+    shown = preview(files, limits.preview_rows, most_bytes=limits.preview_mib * MIB, check=check)
+    return json_response(shown.as_json())
