@@ -28,7 +28,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import Mode, SearchSettings
 from refaug.metrics.base import Floats, Level, Metric, References
 from refaug.metrics.models.ruber import Ranges, Ruber
-from refaug.metrics.ranges import Range
+from refaug.metrics.parameters import Range
 from refaug.metrics.specification import build
 from refaug.rater.cross.rate import CrossRater
 from refaug.rater.rating import Candidate, Rater, RatingRequest

@@ -29,3 +29,15 @@ class Silent:
 
     def warn(self, message: str) -> None:
         """Do nothing."""
+
+
+class Watched(Silent):
+    """Counts nothing in another progress, but lets it stop the work."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def advance(self, amount: int) -> None:
+        """Report no more than that the work goes on."""
+        del amount
+        self._progress.advance(0)

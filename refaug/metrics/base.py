@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import MetricInfo
 
 Floats = NDArray[np.float64]
@@ -112,7 +113,24 @@ class Metric(ABC):
 
         Such a metric gets all items at once; a row of any other is the same to the last bit in any batch.
         """
+        return self.computes_in_batches
+
+    @property
+    def computes_in_batches(self) -> bool:
+        """Whether the last bits of a row depend on the rows beside it, as where a model reads many texts at once."""
         return self.info.asks_model or self.info.parameter("encoder") is not None
+
+    def lengths(self, rows: Sequence[Sequence[str]]) -> Lengths:
+        """Measure texts for `cost`, an entry for the texts of each row."""
+        return Lengths.of(rows, counts_words=self.info.cost.counts_shifts)
+
+    def reading_cost(self, references: Lengths) -> Floats:
+        """Return an upper bound of the units of work of preparing each item's references (refaug.metrics.costs)."""
+        return self.info.cost.reading(references)
+
+    def cost(self, replies: Lengths, references: Lengths) -> Floats:
+        """Return an upper bound of the units of work of each reply beside prepared references, from lengths alone."""
+        return self.info.cost.units(replies, references)
 
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from refaug.core.errors import Usage
+from refaug.metrics.costs import ENCODED, Cost
 from refaug.metrics.metric_info import (
     CorpusScore,
     ForcedParameters,
@@ -54,6 +55,7 @@ def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Paramete
         corpus=CorpusScore.SUMS,
         paper=paper,
         module="refaug.metrics.words.bleu",
+        cost=Cost(pair=1.0, again=0.3),
         forced=(_TSUTA20,) if VARIANT in parameters else (),
     )
 
@@ -74,6 +76,7 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
         corpus=CorpusScore.MEAN,
         paper=paper,
         module="refaug.metrics.embeddings.word_vector_metrics",
+        cost=Cost(product=0.02 if name == "greedy" else 0.0),  # a cosine of 300 dimensions for each pair of words
         needs=("word vectors",),
         upsilon=True,
     )
@@ -115,6 +118,7 @@ def _rouge(name: str, summary: str) -> MetricInfo:
         corpus=CorpusScore.MEAN,
         paper="Lin 2004, ROUGE; computed by the package rouge-score",
         module="refaug.metrics.words.rouge",
+        cost=Cost(pair=10.0, character=4.0, product=3e-4 if name == "rouge-l" else 0.0),  # stems; rows of bits
         upsilon=True,
     )
 
@@ -138,6 +142,7 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
         corpus=CorpusScore.SUMS,
         paper="Popović 2015 (chrF), 2017 (chrF++); as sacrebleu defines it",
         module="refaug.metrics.words.chrf",
+        cost=Cost(character=5.0, again=0.2),  # up to ten orders, each counted
         upsilon=True,
     )
 
@@ -175,6 +180,7 @@ _PLAIN = (
         corpus=CorpusScore.SUMS,
         paper="Snover et al. 2006; computed by sacrebleu",
         module="refaug.metrics.words.ter",
+        cost=Cost(character=6.0, again=0.1, counts_shifts=True),
         higher_is_better=False,
         upsilon=True,
     ),
@@ -202,6 +208,7 @@ _PLAIN = (
         corpus=CorpusScore.MEAN,
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
         module="refaug.metrics.words.meteor",
+        cost=Cost(pair=50.0, again=2.0),
         needs=("WordNet",),
         upsilon=True,
     ),
@@ -228,6 +235,7 @@ _PLAIN = (
         corpus=CorpusScore.MEAN,
         paper="Vedantam, Zitnick and Parikh 2015",
         module="refaug.metrics.words.cider",
+        cost=Cost(pair=10.0, character=3.0),
     ),
     _cosine(
         "embedding-average", "cosine of the mean word vectors", "Mitchell and Lapata 2008; Liu et al. 2016", WEIGHTING
@@ -260,6 +268,7 @@ _PLAIN = (
         corpus=CorpusScore.MEAN,
         paper="Zhang et al. 2020",
         module="refaug.metrics.embeddings.encoder_metrics",
+        cost=ENCODED,
         needs=("an ONNX encoder",),
         upsilon=True,
     ),
@@ -273,6 +282,7 @@ _PLAIN = (
         corpus=CorpusScore.MEAN,
         paper="Reimers and Gurevych 2019, for example",
         module="refaug.metrics.embeddings.encoder_metrics",
+        cost=ENCODED,
         needs=("an ONNX encoder",),
         upsilon=True,
     ),
@@ -310,6 +320,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         paper=f"ours; {base.name}: {base.paper}",
         module="refaug.metrics.upsilon",
         needs=base.needs,
+        cost=base.cost,
     )
 
 

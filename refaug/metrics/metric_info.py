@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from refaug.metrics.costs import LINEAR, Cost
 from refaug.metrics.parameters import Parameter
 
 
@@ -65,6 +66,7 @@ class MetricInfo:
     upsilon: bool = False  # whether upsilon-<name> exists
     forced: tuple[ForcedParameters, ...] = ()
     beside: Uses | None = None  # what the second part of a metric of two parts looks at
+    cost: Cost = LINEAR  # of scoring a reply, from the lengths of texts
     leading: str | None = None  # the parameter that a first value without a name sets: judge-fit:NAME
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from refaug.metrics.costs import JUDGED
 from refaug.metrics.metric_info import (
     A_FITTED_JUDGE,
     A_JUDGE,
@@ -15,8 +16,7 @@ from refaug.metrics.metric_info import (
     MetricInfo,
     Uses,
 )
-from refaug.metrics.parameters import Choice, Number, Text
-from refaug.metrics.ranges import RangeParameter
+from refaug.metrics.parameters import Choice, Number, RangeParameter, Text
 from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, TURNS, VECTORS
 
 MODEL_METRICS: Final = (
@@ -42,6 +42,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
         module="refaug.metrics.models.model_scores",
+        cost=JUDGED,
         needs=(A_RATER, "the utterance"),
     ),
     MetricInfo(
@@ -96,6 +97,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
         module="refaug.metrics.models.ruber",
+        cost=JUDGED,
         needs=(A_RUBER, "the utterance", "word vectors", "an index"),
         beside=Uses.UTTERANCE,
     ),
@@ -124,6 +126,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
         module="refaug.metrics.models.likelihood",
+        cost=JUDGED,
         needs=(A_VHRED, "the utterance"),
     ),
     MetricInfo(
@@ -164,6 +167,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="Lowe et al. 2017, Towards an Automatic Turing Test (ADEM); several references are ours",
         module="refaug.metrics.models.adem",
+        cost=JUDGED,
         needs=(AN_ADEM, "the utterance"),
         beside=Uses.UTTERANCE,
     ),
@@ -190,6 +194,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="Hoerl and Kennard 1970, Ridge Regression; the combination of metrics on normal scores is ours",
         module="refaug.metrics.models.combined_replies",
+        cost=JUDGED,
         needs=(A_FITTED_JUDGE,),
         beside=Uses.DIALOGUE,
         leading="model",
@@ -245,6 +250,7 @@ MODEL_METRICS: Final = (
         corpus=CorpusScore.MEAN,
         paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
         module="refaug.metrics.models.judged_replies",
+        cost=JUDGED,
         needs=(A_JUDGE, "the utterance"),
     ),
 )

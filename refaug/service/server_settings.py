@@ -96,6 +96,13 @@ class ServeSettings:
     references: int = _setting(1_000, "references of one item", least=1, most=100_000)
     text_chars: int = _setting(20_000, "characters of one text", least=100, most=10_000_000)
     metrics: int = _setting(20, "metrics in one request", least=1, most=1_000)
+    scoring_s: float = _setting(
+        300.0,
+        "seconds of work that the scores of one request may take by the lengths of its texts; most take a third of "
+        "that or less",
+        least=1,
+        most=86_400,
+    )
     judge_replies: int = _setting(200, "replies that a judge is asked about in one request", least=1, most=100_000)
     judge_tokens: int = _setting(
         1_000_000, "tokens that judges may cost for requests in a day (UTC)", least=1, most=1_000_000_000_000

@@ -28,13 +28,13 @@ from refaug.evaluation.scoring.cases import (
     Case,
     ScoredCases,
     bind_metric,
-    data_hash,
     references_for,
     require_references,
     score_cases,
     systems_of,
 )
 from refaug.evaluation.scoring.evaluate import signature_of
+from refaug.evaluation.scoring.held.item_digests import data_hash
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References

@@ -28,7 +28,7 @@ from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.judged_replies import BUILT_IN_RUBRICS
-from refaug.metrics.ranges import AUTO
+from refaug.metrics.parameters import AUTO
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 from refaug.metrics.upsilon import Upsilon, open_without_b

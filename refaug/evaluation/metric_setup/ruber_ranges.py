@@ -39,7 +39,7 @@ from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
-from refaug.metrics.ranges import Range
+from refaug.metrics.parameters import Range
 from refaug.rater.rating import Rater
 
 PAIRS: Final = 5_000

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import orjson
 
 from refaug.core.errors import BadInput, NoGold, TrainedOn
-from refaug.core.progress import Progress
+from refaug.core.progress import Progress, Watched
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
+from refaug.metrics.costs import Lengths, piece_numbers
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON
 
-_BATCH: Final = 2_000  # replies between two reports of progress, at each of which the work can be cancelled
+_BATCH: Final = 2_000  # replies at most between two reports of progress, at each of which the work can be cancelled
 ENOUGH: Final = 3  # references of positive weight beside the golds; fewer are thin evidence
 NO_REPLY: Final = Problem("no_reply", "the system has no reply to this item")
 NO_GOLD_IN_ITEM: Final = "it has no gold, and no other reference that could be scored against"
@@ -258,95 +257,6 @@ def _count_positive(test_item: Item) -> int:
     return count
 
 
-class _Digest:
-    """A hash of many rows that are added one after the other."""
-
-    def __init__(self) -> None:
-        self._sha256 = hashlib.sha256()
-
-    @property
-    def name(self) -> str:
-        """The first digits of the hash of all rows so far."""
-        return self._sha256.hexdigest()[:12]
-
-    def _add(self, row: list[Any]) -> None:
-        self._sha256.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-
-
-class ReferencesDigest(_Digest):
-    """A hash of the references that a metric looked at, with their weights; `data_hash` covers the golds alone.
-
-    The utterance is included where the metric looked at it.
-    """
-
-    def add(self, name: str, chosen: References | Problem) -> None:
-        """Add the next item's id and what the metric looks at."""
-        self._add([name, *_references_row(chosen)])
-
-
-class DataDigest(_Digest):
-    """`data_hash` for items that are not all in memory at once."""
-
-    def add(self, test_item: Item) -> None:
-        """Add the next item."""
-        references = test_item.pair.references
-        golds = [reference.text for reference in references if reference.source is Origin.GOLD]
-        self._add([test_item.id, golds or [reference.text for reference in references if reference.is_own]])
-
-
-class UtterancesDigest(_Digest):
-    """The hash of what references are found by, beside the golds: utterances, dialogues, times, exclusions."""
-
-    def add(self, test_item: Item) -> None:
-        """Add the next item."""
-        pair = test_item.pair
-        time = pair.time.isoformat() if pair.time is not None else None
-        self._add([pair.id, pair.turns, pair.dialogue, time, pair.exclude])
-
-
-class RepliesDigest(_Digest):
-    """The hash of the replies of all systems."""
-
-    def add(self, test_item: Item) -> None:
-        """Add the replies to the next item."""
-        self._add([test_item.id, sorted(test_item.replies.items())])
-
-
-def _references_row(references: References | Problem) -> list[Any]:
-    if isinstance(references, Problem):
-        return [references.code]
-    utterance = [] if references.utterance is None else [references.utterance]
-    beside = [] if references.beside is None else [_references_row(references.beside)]
-    components = [[_references_row(component) for component in references.components]] if references.components else []
-    return [references.texts, references.weights, references.gold, *utterance, *beside, *components]
-
-
-def data_hash(items: Iterable[Item]) -> str:
-    """Return a hash of ids and golds in order: it tells what was scored, as the signature tells how."""
-    digest = DataDigest()
-    for test_item in items:
-        digest.add(test_item)
-    return digest.name
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextHashes:
-    """Hashes of everything that was scored beside retrieved references, for score files."""
-
-    data: str
-    utterances: str
-    replies: str
-
-    @classmethod
-    def of(cls, items: Iterable[Item]) -> TextHashes:
-        """Return the hashes of items, in order."""
-        whole, utterances, replies = DataDigest(), UtterancesDigest(), RepliesDigest()
-        for test_item in items:
-            for digest in (whole, utterances, replies):
-                digest.add(test_item)
-        return cls(data=whole.name, utterances=utterances.name, replies=replies.name)
-
-
 # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -392,7 +302,7 @@ class ScoredCases:
 class _ScorableCases:
     """The cases that can be scored, in the columns that metrics take; shared references occur only once."""
 
-    rows: Sequence[int]  # the place of each among all cases
+    rows: Indexes  # the place of each among all cases
     replies: Sequence[str]
     references: Sequence[References]
     items: Indexes  # the place of each reply's references in `references`
@@ -411,7 +321,38 @@ class _ScorableCases:
             rows.append(row)
             replies.append(case.reply)
             items.append(number_of[id(case.references)])
-        return cls(rows=rows, replies=replies, references=references, items=np.array(items, dtype=np.int64))
+        places, numbers = np.array(rows, dtype=np.int64), np.array(items, dtype=np.int64)
+        return cls(rows=places, replies=replies, references=references, items=numbers)
+
+    def pieces(self, metric: Metric) -> Iterator[tuple[_ScorableCases, Lengths]]:
+        """Yield pieces of limited cost for the metric, with the lengths of their references.
+
+        Replies to the same references stay together. A metric that looks at all of them gets one piece.
+        """
+        lengths = metric.lengths([of_item.texts for of_item in self.references])
+        if metric.looks_at_set:
+            yield self, lengths
+            return
+        units = metric.cost(metric.lengths([[reply] for reply in self.replies]), lengths.at(self.items))
+        of_replies = np.bincount(self.items, units, minlength=len(self.references))
+        piece_of = piece_numbers(metric.reading_cost(lengths) + of_replies)
+        if not len(piece_of) or piece_of[0] == piece_of[-1]:
+            yield self, lengths
+            return
+        rows = np.argsort(piece_of[self.items], kind="stable")
+        numbers = np.unique(piece_of)
+        row_ends = np.searchsorted(piece_of[self.items][rows], numbers, side="right")
+        first_row, first = 0, 0
+        for end, last in zip(row_ends.tolist(), np.searchsorted(piece_of, numbers, side="right").tolist(), strict=True):
+            places = rows[first_row:end]
+            piece = _ScorableCases(
+                rows=self.rows[places],
+                replies=[self.replies[place] for place in places.tolist()],
+                references=self.references[first:last],
+                items=self.items[places] - first,
+            )
+            yield piece, lengths.at(np.arange(first, last))
+            first_row, first = end, last
 
 
 def bind_metric(metric: Metric, chosen: Sequence[References | Problem], cases: Sequence[Case | Problem]) -> Metric:
@@ -425,22 +366,28 @@ def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progr
     """Score each case and keep each problem as it is; references that cases share are prepared once."""
     scorable = _ScorableCases.of(cases)
     problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
-    scored = score_prepared(metric, metric.prepare(scorable.references), scorable.replies, scorable.items, progress)
     statistics = np.full((len(cases), len(metric.columns)), np.nan)
-    statistics[scorable.rows] = scored.statistics
-    problems |= {scorable.rows[place]: why for place, why in scored.problems.items()}
+    for piece, lengths in scorable.pieces(metric):
+        prepared = metric.prepare(piece.references)
+        scored = score_prepared(metric, prepared, lengths, piece.replies, piece.items, progress)
+        statistics[piece.rows] = scored.statistics
+        problems |= {int(piece.rows[place]): why for place, why in scored.problems.items()}
     return ScoredCases(statistics, dict(sorted(problems.items())))
 
 
 def score_prepared(
-    metric: Metric, prepared: Prepared, replies: Sequence[str], items: Indexes, progress: Progress | None = None
+    metric: Metric,
+    prepared: Prepared,
+    lengths: Lengths,
+    replies: Sequence[str],
+    items: Indexes,
+    progress: Progress | None = None,
 ) -> ScoredCases:
-    """Score replies against prepared references, the i-th reply against the item `items[i]`."""
+    """Score replies against prepared references of these lengths, the i-th reply against the item `items[i]`."""
     statistics = np.empty((len(replies), len(metric.columns)))
-    for first in range(0, len(replies), _BATCH):
-        texts = replies[first : first + _BATCH]
-        batch = slice(first, first + len(texts))
-        statistics[batch] = metric.statistics(texts, prepared, np.arange(len(texts)), items[batch])
+    for first, last in _batches(metric, lengths, replies, items):
+        texts = replies[first:last]
+        statistics[first:last] = metric.statistics(texts, prepared, np.arange(len(texts)), items[first:last])
         if progress is not None:
             progress.advance(len(texts))
     without = np.flatnonzero(np.isnan(statistics).any(axis=1)).tolist()
@@ -450,7 +397,24 @@ def score_prepared(
     )
 
 
-def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, list[float | None]]:
+def _batches(metric: Metric, lengths: Lengths, replies: Sequence[str], items: Indexes) -> Iterator[tuple[int, int]]:
+    """Yield the first row and the end of each batch, of limited number and cost.
+
+    Where a model reads many texts at once, the number alone decides: with others beside it a row has other last bits.
+    """
+    if not len(replies):
+        return
+    batch_of = np.arange(len(replies)) // _BATCH
+    if not metric.computes_in_batches:
+        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths.at(items))
+        batch_of = np.cumsum(np.diff(batch_of, prepend=0) | (np.diff(piece_numbers(units), prepend=0) > 0))
+    ends = np.flatnonzero(np.diff(batch_of, append=-1)) + 1
+    yield from zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+
+
+def leave_one_out(
+    metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None
+) -> dict[int, list[float | None]]:
     """Return the scores of every case with each reference left out in turn; None where no reference remains."""
     fewer, owners = list[Case | Problem](), list[int]()
     for row, case in enumerate(cases):
@@ -460,7 +424,8 @@ def leave_one_out(metric: Metric, cases: Sequence[Case | Problem]) -> dict[int, 
                 remaining = [other for other in places if other != place]
                 fewer.append(Case(case.reply, case.references.select(remaining)))
             owners += [row] * len(places)
-    values = score_cases(metric, fewer).values(metric)
+    watch = None if progress is None else Watched(progress)
+    values = score_cases(metric, fewer, watch).values(metric)
     by_row: dict[int, list[float | None]] = {row: [] for row, case in enumerate(cases) if isinstance(case, Case)}
     for row, score in zip(owners, values, strict=True):
         by_row[row].append(None if np.isnan(score) else float(score))

@@ -19,7 +19,6 @@ from refaug.evaluation.scoring.cases import (
     ENOUGH,
     NO_REPLY,
     Case,
-    ReferencesDigest,
     ScoredCases,
     bind_metric,
     case_of,
@@ -33,6 +32,7 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.copies import copy_warning, reference_copy_warning
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
+from refaug.evaluation.scoring.held.item_digests import ReferencesDigest
 from refaug.evaluation.scoring.held.item_evidence import evidence_by_id
 from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.held.scored_blocks import RowsOfBlocks, blocks_of
@@ -91,7 +91,7 @@ def evaluate(
             if isinstance(error, TrainedOn) and not is_part:
                 raise error
             unscored.append(error)
-        scores.append(scored.scores(settings, signature_of(scored.metric, provenance)))
+        scores.append(scored.scores(settings, signature_of(scored.metric, provenance), progress))
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
@@ -253,9 +253,9 @@ class _ScoredSystems:
         table = ScoredTable.of(metric, systems, collection.facts.ids, scored)
         return cls(metric=metric, table=table, references=digest.name, cases=joined)
 
-    def scores(self, settings: ScoreSettings, signature: Signature) -> MetricScores:
+    def scores(self, settings: ScoreSettings, signature: Signature, progress: Progress) -> MetricScores:
         """Return the scores, with explanations if the settings say so."""
-        explained = explanations(self.metric, self.cases, self.table) if settings.explain else {}
+        explained = explanations(self.metric, self.cases, self.table, progress) if settings.explain else {}
         return self.table.scores(settings, signature, self.references, explained)
 
 
@@ -447,9 +447,11 @@ def _mean_of_sums(sums: Floats) -> Floats:
 # ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def explanations(metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable) -> dict[int, dict[str, Any]]:
+def explanations(
+    metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable, progress: Progress | None = None
+) -> dict[int, dict[str, Any]]:
     """Explain each row: the worth of each reference to the reply, and the n-grams or words that match in it."""
-    fewer, values = leave_one_out(metric, cases), table.values.reshape(-1)
+    fewer, values = leave_one_out(metric, cases, progress), table.values.reshape(-1)
     explained = {}
     for row, case in enumerate(cases):
         if isinstance(case, Case):

@@ -23,7 +23,8 @@ from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
-from refaug.evaluation.scoring.cases import TextHashes, split
+from refaug.evaluation.scoring.cases import split
+from refaug.evaluation.scoring.held.item_digests import TextHashes
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet

@@ -19,6 +19,7 @@ import numpy as np
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
+from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import MetricInfo, Uses
 
 FITTED_TO: Final = Problem("trained_on", "the judge was fitted to its context, or to this reply in it")
@@ -127,6 +128,13 @@ class CombinedReplies(MeanMetric):
             of_rows = [replies[row] for row in rows.tolist()]
             bound.append(component.for_replies(of_rows, [own for _, own in chosen], places[rows]))
         return self._with_components(bound)
+
+    def cost(self, replies: Lengths, references: Lengths) -> Floats:
+        """Return what all components cost together."""
+        units = super().cost(replies, references)
+        for component in self.components:
+            units = units + component.cost(replies, references)
+        return units
 
     def prepare(self, references: Sequence[References]) -> PreparedComponents:
         """Prepare every component; an item has the problem of its first component that has one."""

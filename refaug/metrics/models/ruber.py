@@ -29,7 +29,7 @@ from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prep
 from refaug.metrics.catalogue import find
 from refaug.metrics.metric_info import A_RATER, A_RUBER, MetricInfo
 from refaug.metrics.models.model_scores import Judge, RatedReplies, RelevanceJudge, RelevantReplies
-from refaug.metrics.ranges import AUTO, Range
+from refaug.metrics.parameters import AUTO, Range
 from refaug.metrics.specification import Specification
 from refaug.metrics.specification import build as metric_of
 from refaug.metrics.upsilon import open_without_b, similarities

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Prepared, Problem, References
+from refaug.metrics.costs import LARGEST_TER_TABLE
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.single_reference import (
     TOO_LONG,
@@ -28,8 +28,6 @@ from refaug.metrics.single_reference import (
     package_version,
     prepare_texts,
 )
-
-_LARGEST_TABLE: Final = 250_000  # 500 words with 500 take ten seconds, because of all the shifts
 
 
 class Ter(Metric):
@@ -78,7 +76,7 @@ class Ter(Metric):
         pairs = TextPairs.of(prepared.offsets, prepared.numbers, distinct.numbers[reply_places], item_places)
         edits = [
             self._edits(words[h], prepared.read[t])[0]
-            if len(words[h]) * len(prepared.read[t]) <= _LARGEST_TABLE
+            if len(words[h]) * len(prepared.read[t]) <= LARGEST_TER_TABLE
             else np.nan
             for h, t in zip(pairs.reply.tolist(), pairs.reference.tolist(), strict=True)
         ]

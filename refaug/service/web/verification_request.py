@@ -57,21 +57,17 @@ class VerificationRequest:
         items = await parse_items(self.body.items, state.serve, on_error="report", some=True)
         count_items(self.request, len(self.body.items))
         progress = DeadlineProgress(self.deadline)
-        try:
-            with items.faults_named():
-                # The versions stay the same, and open, until the work is done.
-                async with self._leased(state, file, items) as versions:
-                    cost = await run_in_threadpool(self._cost, state, file, items)
-                    verified = await state.batcher.run(
-                        partial(self._verify, versions, file, items, progress),
-                        items=cost,
-                        deadline=self.deadline,
-                        lease=versions.lease,
-                        is_long=True,
-                    )
-        except BaseException:
-            progress.is_given_up = True
-            raise
+        with progress.given_up_on_error(), items.faults_named():
+            # The versions stay the same, and open, until the work is done.
+            async with self._leased(state, file, items) as versions:
+                cost = await run_in_threadpool(self._cost, state, file, items)
+                verified = await state.batcher.run(
+                    partial(self._verify, versions, file, items, progress),
+                    items=cost,
+                    deadline=self.deadline,
+                    lease=versions.lease,
+                    is_long=True,
+                )
         return json_response(verified)
 
     @asynccontextmanager

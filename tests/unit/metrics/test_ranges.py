@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.ranges import Range, RangeParameter
+from refaug.metrics.parameters import Range, RangeParameter
 
 NUMBER = st.floats(-10, 10).map(lambda number: round(number, 7))
 PARAMETER = RangeParameter(name="range-ref", default="auto", help="")

@@ -15,8 +15,17 @@ from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
-from refaug.metrics.parameters import Choice, Number, Parameter, Smoothing, Text, decimal, shortest, smoothing_of
-from refaug.metrics.ranges import RangeParameter
+from refaug.metrics.parameters import (
+    Choice,
+    Number,
+    Parameter,
+    RangeParameter,
+    Smoothing,
+    Text,
+    decimal,
+    shortest,
+    smoothing_of,
+)
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
 

@@ -9,6 +9,7 @@ The main names:
 
 __all__ = [
     "item_collection",
+    "item_digests",
     "item_evidence",
     "item_facts",
     "item_spool",

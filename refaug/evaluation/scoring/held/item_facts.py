@@ -10,15 +10,9 @@ from typing import Self
 
 from refaug.core.memory.compact_texts import CompactTexts
 from refaug.core.records import Item, Origin
-from refaug.evaluation.scoring.cases import (
-    DataDigest,
-    RepliesDigest,
-    TextHashes,
-    UtterancesDigest,
-    is_thin,
-    other_golds,
-)
+from refaug.evaluation.scoring.cases import is_thin, other_golds
 from refaug.evaluation.scoring.copies import CopiedReplies, copied_by
+from refaug.evaluation.scoring.held.item_digests import DataDigest, RepliesDigest, TextHashes, UtterancesDigest
 from refaug.evaluation.scoring.provenance import Provenance, ReplyLines
 
 

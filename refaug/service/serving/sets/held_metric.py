@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases, references_for, score_prepared
-from refaug.metrics.base import Metric, Prepared, Problem, References
+from refaug.metrics.base import Indexes, Metric, Prepared, Problem, References
+from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
 
 UNKNOWN_ITEM: Final = Problem("unknown_item", "the set has no item of this id")
@@ -32,13 +34,16 @@ class HeldMetric:
     signature: Signature
     references: str  # a hash of the references and weights that the metric looks at
     blocks: Sequence[Block]
+    lengths: Lengths  # of the references of each item of the set
 
-    def score_replies(self, replies: Sequence[str | None], places: Sequence[int]) -> ScoredCases:
+    def score_replies(
+        self, replies: Sequence[str | None], places: Sequence[int], progress: Progress | None = None
+    ) -> ScoredCases:
         """Score the i-th reply against the references of the item at the i-th place; −1 is an unknown item."""
         if len(self.blocks) == 1 and not self.blocks[0].problems and min(places, default=0) >= 0:
             texts = [reply for reply in replies if reply is not None]
             if len(texts) == len(replies):
-                return score_prepared(self.metric, self.blocks[0].prepared, texts, np.array(places, dtype=np.int64))
+                return self._score_block(0, texts, np.array(places, dtype=np.int64), progress)
         statistics = np.full((len(replies), len(self.metric.columns)), np.nan)
         problems, rows_of = dict[int, Problem](), dict[int, list[int]]()
         for row, (reply, place) in enumerate(zip(replies, places, strict=True)):
@@ -48,11 +53,17 @@ class HeldMetric:
                 rows_of.setdefault(place // BLOCK, []).append(row)
         for number, rows in rows_of.items():
             texts = [text for row in rows if (text := replies[row]) is not None]
-            items = np.array([places[row] % BLOCK for row in rows], dtype=np.int64)
-            scored = score_prepared(self.metric, self.blocks[number].prepared, texts, items)
+            scored = self._score_block(number, texts, np.array([places[row] for row in rows], np.int64), progress)
             statistics[rows] = scored.statistics
             problems |= {rows[at]: problem for at, problem in scored.problems.items()}
         return ScoredCases(statistics, dict(sorted(problems.items())))
+
+    def _score_block(
+        self, number: int, replies: Sequence[str], places: Indexes, progress: Progress | None
+    ) -> ScoredCases:
+        prepared, first = self.blocks[number].prepared, number * BLOCK
+        lengths = self.lengths.at(np.arange(first, first + prepared.items))
+        return score_prepared(self.metric, prepared, lengths, replies, places - first, progress)
 
     def _problem(self, reply: str | None, place: int) -> Problem | None:
         if place < 0:

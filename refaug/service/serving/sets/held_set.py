@@ -18,28 +18,22 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.memory.object_sizes import MemoryCounter
 from refaug.core.records import Item, Origin
 from refaug.evaluation.metric_setup.metric_requests import metrics_of
-from refaug.evaluation.scoring.cases import (
-    DataDigest,
-    ReferencesDigest,
-    evidence_of,
-    is_thin,
-    other_golds,
-    problem_of,
-    require_sources,
-)
+from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import signature_of
+from refaug.evaluation.scoring.held.item_digests import DataDigest, ReferencesDigest
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.reference_sets.set_scores import require_answerable
 from refaug.metrics.base import Metric, Problem, References
+from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
 from refaug.service.server_settings import MIB
 from refaug.service.serving.sets.held_metric import BLOCK, Block, HeldMetric, references_of
 
 _PIECE: Final = 64  # items whose lines are compressed together: reading one item unpacks few others
 _LEVEL: Final = 3  # of compression: items are packed seldom and unpacked rarely
-_ENTRY: Final = 200  # bytes of an id, its place, and their part of a list and a table, roughly
+_ENTRY: Final = 224  # bytes of an id, its place, lengths, and their part of a list and a table, roughly
 _MOST_SPECIFICATIONS: Final = 1_000  # specifications, and refused metrics, that a set remembers
 _NO_REFERENCES: Final = References((), (), -1)  # in place of an item with a problem
 
@@ -54,6 +48,7 @@ class SetFacts:
     other_golds: int  # the number of golds with another weight than 1
     thin: NDArray[np.bool_]  # (items,): whether few references have a positive weight
     utterances: UtteranceTable  # tells which replies copy them
+    lengths: Lengths  # of the references of each item
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +64,8 @@ class SetContent:
         """Read a set to its end, which also verifies it; TooLarge as soon as it does not fit."""
         ids, pieces, lines = list[str](), list[bytes](), list[bytes]()
         digest, sources, thin, blank, other_gold_count = DataDigest(), Counter[Origin](), list[bool](), 0, 0
-        size, utterances = 0, UtteranceTableBuilder()
+        texts = list[list[str]]()  # of the references of the next piece
+        size, utterances, lengths = 0, UtteranceTableBuilder(), list[Lengths]()
         for number, line in enumerate(frozen_set.lines(), start=1):
             set_item = frozen_set.item_of(line, number)
             digest.add(set_item)
@@ -78,11 +74,14 @@ class SetContent:
             other_gold_count += other_golds(set_item)
             thin.append(is_thin(set_item))
             utterances.add(set_item)
+            texts.append([reference.text for reference in set_item.pair.references])
             ids.append(set_item.id)
             lines.append(line)
             if len(lines) == _PIECE or number == frozen_set.manifest.items:
                 pieces.append(_pack(lines))
                 size, lines = size + len(pieces[-1]) + _ENTRY * len(lines), []
+                lengths.append(Lengths.of(texts, counts_words=True))
+                texts = []
             if size + utterances.bytes > most_bytes:
                 raise does_not_fit(f"the set {frozen_set.id}", most_bytes)
         facts = SetFacts(
@@ -92,6 +91,7 @@ class SetContent:
             other_golds=other_gold_count,
             thin=np.array(thin, dtype=np.bool_),
             utterances=UtteranceTable(**utterances.columns()),
+            lengths=Lengths.joined(lengths),
         )
         return cls(ids=ids, pieces=pieces, facts=facts)
 
@@ -238,6 +238,7 @@ class HeldSet:
             signature=signature_of(metric, self.manifest.references_provenance),
             references=digest.name,
             blocks=blocks,
+            lengths=self.facts.lengths,
         )
         return held_metric, size.bytes
 

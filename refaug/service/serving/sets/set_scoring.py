@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
 from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
@@ -74,6 +75,7 @@ def score_set(
     language: str | None = None,
     percent: bool = False,
     on_error: OnError = "fail",
+    progress: Progress | None = None,
     form: ReplyForm = ReplyForm.REPLIES,
 ) -> dict[str, Any]:
     """Return the scores as JSON, in the shape of an evaluation, with the set that they are against.
@@ -81,7 +83,16 @@ def score_set(
     Without metrics, the default metric of the set's references is used. An unknown id is an error; with
     `on_error="report"` it is listed, and the rest is scored.
     """
-    evaluation = evaluate_set(held, request, metrics, settings, language=language, percent=percent, on_error=on_error)
+    evaluation = evaluate_set(
+        held,
+        request,
+        metrics,
+        settings,
+        language=language,
+        percent=percent,
+        on_error=on_error,
+        progress=progress,
+    )
     answer = evaluation.as_json(form)
     return {**answer, "problems": [*answer["problems"], *_metric_problems(evaluation, metrics)], "set": held.as_json()}
 
@@ -103,6 +114,7 @@ def statistics_of(
     *,
     language: str | None = None,
     on_error: OnError = "fail",
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Return the sums that the scores are computed from, for `refaug.evaluation.scoring.combine`.
 
@@ -112,7 +124,9 @@ def statistics_of(
     settings = settings or ScoreSettings(draws=0, parts=False)
     if settings.draws or settings.explain:
         raise Usage("sums have neither intervals nor explanations", remedy="no draws, and explain left out")
-    evaluation = evaluate_set(held, request, metrics, settings, language=language, on_error=on_error, is_part=True)
+    evaluation = evaluate_set(
+        held, request, metrics, settings, language=language, on_error=on_error, is_part=True, progress=progress
+    )
     places = [place if place >= 0 else None for place in _ResolvedRequest.of(held, request).places.tolist()]
     sums = evaluation.as_statistics()
     problems = [*sums["problems"], *_metric_problems(evaluation, metrics)]
@@ -129,6 +143,7 @@ def evaluate_set(
     percent: bool = False,
     on_error: OnError = "fail",
     is_part: bool = False,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Score replies to items of a set, in the order sent; intervals draw those items, not the whole set.
 
@@ -141,12 +156,12 @@ def evaluate_set(
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
     require_baseline(settings.baseline, resolved.systems)
-    tables = [_score_table(held_metric, resolved) for held_metric in held_metrics]
+    tables = [_score_table(held_metric, resolved, progress) for held_metric in held_metrics]
     unscored = [error for table in tables if (error := table.unscored_error())]
     if len(unscored) == len(tables) and on_error == "fail" and not is_part:
         raise unscored[0]
     scores = tuple(
-        _metric_scores(held, held_metric, resolved, table, settings)
+        _metric_scores(held, held_metric, resolved, table, settings, progress)
         for held_metric, table in zip(held_metrics, tables, strict=True)
     )
     is_weighted = any(held_metric.metric.info.uses is Uses.WEIGHTED for held_metric in held_metrics)
@@ -270,18 +285,23 @@ def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:
 # ── scores of one metric ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _score_table(held_metric: HeldMetric, resolved: _ResolvedRequest) -> ScoredTable:
+def _score_table(held_metric: HeldMetric, resolved: _ResolvedRequest, progress: Progress | None) -> ScoredTable:
     """Score the replies of a request."""
-    scored = held_metric.score_replies(*resolved.rows())
+    scored = held_metric.score_replies(*resolved.rows(), progress)
     return ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
 
 
 def _metric_scores(
-    held: HeldSet, held_metric: HeldMetric, resolved: _ResolvedRequest, table: ScoredTable, settings: ScoreSettings
+    held: HeldSet,
+    held_metric: HeldMetric,
+    resolved: _ResolvedRequest,
+    table: ScoredTable,
+    settings: ScoreSettings,
+    progress: Progress | None,
 ) -> MetricScores:
     """Return the scores of the table; explanations need the texts of the references."""
     metric = held_metric.metric
-    explained = explanations(metric, _cases(held, metric, resolved), table) if settings.explain else {}
+    explained = explanations(metric, _cases(held, metric, resolved), table, progress) if settings.explain else {}
     return table.scores(settings, held_metric.signature, held_metric.references, explained)
 
 

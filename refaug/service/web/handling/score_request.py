@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -23,7 +23,10 @@ from refaug.service.web.handling.request_items import ParsedItems, parse_items, 
 from refaug.service.web.handling.scoring_plan import ScoringPlan
 from refaug.service.web.handling.scoring_work import ScoringWork, unscored_counts
 from refaug.service.web.schemas.scoring import ScoresIn
+from refaug.service.web.scoring_units import counts_words, require_units
 from refaug.service.web.state import ServiceState, state_of
+
+_MAX_ITEMS_INLINE: Final = 50  # items: measuring the texts of fewer takes less time than handing them to a thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,8 @@ class ScoreRequest:
             if plan.finds:
                 require_leased_preset(lease, plan.augmenting)
             scoring = ScoringWork.of(state, plan, parsed_items, lease, self.deadline)
-            with scoring.given_up_on_error():
+            await self._require_units(state, scoring)
+            with scoring.progress.given_up_on_error():
                 if plan.finds and scoring.is_small:
                     # 3. and 4. Find references and score, both in one turn of the queue.
                     evaluation = await state.batcher.augment_and_score(
@@ -90,6 +94,11 @@ class ScoreRequest:
                         is_long=scoring.is_uncertain,
                     )
             return evaluation, {**lease.versions(), **scoring.versions}, scoring.missing
+
+    async def _require_units(self, state: ServiceState, scoring: ScoringWork) -> None:
+        """Refuse scores that would take too long; many texts, or words, are counted in a thread."""
+        is_quick = len(scoring.items) <= _MAX_ITEMS_INLINE and not counts_words(scoring.plan.specifications)
+        require_units(scoring.units if is_quick else await run_in_threadpool(lambda: scoring.units), state.serve)
 
     async def _plan(self, state: ServiceState) -> ScoringPlan:
         """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""

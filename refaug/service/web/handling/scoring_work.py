@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
+
+import numpy as np
 
 from refaug.core.errors import Expired, Interrupted
 from refaug.core.records import Item
@@ -20,21 +23,21 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.metrics.costs import Lengths
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.reference_lookup import AugmentedItems
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling.reference_retrieval import leased_provenance, leased_without_shards
 from refaug.service.web.handling.request_items import ParsedItems
 from refaug.service.web.handling.scoring_plan import ScoringPlan
+from refaug.service.web.scoring_units import UNITS_PER_ITEM, counts_words, reading_units, scoring_units
 from refaug.service.web.state import ServiceState
 
-# A queue item is one item searched and rated, which takes milliseconds; a score takes about a fiftieth of that, and a
-# score from a neural network about a tenth.
-_SCORES_PER_ITEM: Final = 50
-_SCORES_PER_JUDGED_REPLY: Final = 5
-_ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in that time
+_ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in the time of an item, some milliseconds
 _DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap can add up in that time
-_SCORES_PER_EXPLAINED: Final = 16  # scores per explained reply: one without each of about so many references
+_FOUND_CHARACTERS: Final = 60  # of a reference that an index finds, about; longer ones run in more pieces
+_BOUND_OVER_TIME: Final = 6  # bounds of cost are up to so many times what ordinary texts take
+_DEFAULT_METRIC: Final = "multi-bleu"  # of items that come with their references; all of BLEU cost the same
 
 
 class DeadlineProgress:
@@ -60,6 +63,15 @@ class DeadlineProgress:
     def warn(self, message: str) -> None:
         """Drop the warning: stored answers do not concern the client."""
         del message
+
+    @contextmanager
+    def given_up_on_error(self) -> Iterator[None]:
+        """Stop the thread that works when the block is left by an error, such as the end of the connection."""
+        try:
+            yield
+        except BaseException:
+            self.is_given_up = True
+            raise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +103,24 @@ class ScoringWork:
             progress=DeadlineProgress(deadline),
         )
 
-    @contextmanager
-    def given_up_on_error(self) -> Iterator[None]:
-        """Stop the thread that scores when the block is left by an error, such as the end of the connection."""
-        try:
-            yield
-        except BaseException:
-            self.progress.is_given_up = True
-            raise
+    @cached_property
+    def units(self) -> Mapping[str, float]:
+        """The units of work of each metric, by the lengths of the texts."""
+        specifications = self.plan.specifications or (_DEFAULT_METRIC,)
+        counts = counts_words(specifications)
+        references = [[reference.text for reference in scored_item.pair.references] for scored_item in self.items]
+        lengths = Lengths.of(references, counts_words=counts)
+        if self.plan.finds:
+            lengths = lengths.with_further(self.plan.augmenting.search.k, characters=_FOUND_CHARACTERS)
+        replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
+        places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
+        units = scoring_units(
+            specifications,
+            Lengths.of(replies, counts_words=counts),
+            lengths.at(places),
+            explains=self.plan.scoring.explain,
+        )
+        return {text: units[text] + reading_units([text], lengths) for text in units}
 
     @property
     def cost(self) -> int:
@@ -108,7 +130,8 @@ class ScoringWork:
     @property
     def is_small(self) -> bool:
         """Whether scoring takes no longer than searching and rating, nor than a batch."""
-        return not self.is_uncertain and self._worth <= min(len(self.items), self.state.serve.batch_items)
+        likely = self._scored / _BOUND_OVER_TIME + self._drawn
+        return not self.is_uncertain and likely <= len(self.items) and self._worth <= self.state.serve.batch_items
 
     @property
     def is_uncertain(self) -> bool:
@@ -121,12 +144,16 @@ class ScoringWork:
     @property
     def _worth(self) -> float:
         """The number of items that could be searched and rated in the same time."""
-        metrics = len(self.plan.specifications) or 1
-        scores = (metrics + (_SCORES_PER_JUDGED_REPLY - 1) * self.plan.judged) * sum(
-            len(scored_item.replies) for scored_item in self.items
-        )
-        each = _SCORES_PER_EXPLAINED if self.plan.scoring.explain else 1
-        return scores * each / _SCORES_PER_ITEM + scores * self.plan.scoring.draws / _DRAWN_ROWS_PER_ITEM
+        return self._scored + self._drawn
+
+    @property
+    def _scored(self) -> float:
+        return sum(self.units.values()) / UNITS_PER_ITEM
+
+    @property
+    def _drawn(self) -> float:
+        rows = len(self.units) * sum(len(scored_item.replies) for scored_item in self.items)
+        return rows * self.plan.scoring.draws / _DRAWN_ROWS_PER_ITEM
 
     def score(self, augmented: AugmentedItems | None) -> Evaluation:
         """Score the items with the references found for them, or with those that they came with."""

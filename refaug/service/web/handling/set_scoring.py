@@ -8,25 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
+from refaug.core.progress import Progress
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import ReplyForm
+from refaug.metrics.costs import Lengths
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.sets.held_set import HeldSet
+from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.service.web.handling.scoring_plan import score_settings
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.sets import SetScoresIn
+from refaug.service.web.scoring_units import UNITS_PER_ITEM, counts_words, require_units, scoring_units
 
-# The queue counts items to search and rate, which take milliseconds each; a reply under one metric takes some fifty
-# microseconds against prepared references. So a batch of 64 is one or two places in the queue, and a training loop
-# does not crowd out searches.
-_SCORES_PER_ITEM: Final = 50
-_SCORES_PER_EXPLAINED: Final = 16  # further scores per reply: one without each of about so many references
+_MAX_REPLIES_INLINE: Final = 500
 _PLACE: Final = re.compile(r"items\[(\d+)\]")
-_DRAWS_PER_SCORE: Final = 1_000  # draws that cost each reply as much as one more score
+_DRAWN_ROWS_PER_ITEM: Final = 50_000  # rows that a bootstrap over the items of a set can add up in an item's time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,24 +101,47 @@ class SetScoringWork:
         return sum(map(len, self.request.replies.values()))
 
     @property
-    def cost(self) -> int:
-        """The number of queue items that the work is worth."""
-        scores = self.replies * (len(self.metrics) or 1) * (1 + self.settings.draws / _DRAWS_PER_SCORE)
-        return max(1, math.ceil(scores * (_SCORES_PER_EXPLAINED if self.settings.explain else 1) / _SCORES_PER_ITEM))
+    def is_quick_to_measure(self) -> bool:
+        """Whether measuring the texts takes less time than handing them to a thread."""
+        return self.replies <= _MAX_REPLIES_INLINE and not counts_words(self.metrics)
 
-    def run(self, held: HeldSet) -> Mapping[str, Any]:
+    def cost(self, held: HeldSet, serve: ServeSettings) -> int:
+        """Return the number of queue items that the work is worth; TooLarge for more than one request may be."""
+        units = self._units(held)
+        require_units(units, serve)
+        drawn = self.replies * len(units) * self.settings.draws / _DRAWN_ROWS_PER_ITEM
+        return max(1, min(math.ceil(sum(units.values()) / UNITS_PER_ITEM + drawn), serve.queue_items))
+
+    def _units(self, held: HeldSet) -> Mapping[str, float]:
+        """Return the units of work of each metric, by the lengths of the replies and of the set's references."""
+        metrics = self.metrics or (default_metric_of(held.facts.sources),)
+        ids = held.ids if self.request.items is None else self.request.items
+        places = np.array([held.places.get(name, -1) for name in ids], dtype=np.int64)
+        systems = self.request.replies.values()
+        replies = [[] if text is None else [text] for texts in systems for text in texts]
+        rows = [places[: len(texts)] for texts in systems]  # lists of other lengths are refused later
+        return scoring_units(
+            metrics,
+            Lengths.of(replies[: sum(map(len, rows))], counts_words=counts_words(metrics)),
+            held.facts.lengths.at(np.concatenate([places[:0], *rows])),
+            explains=self.settings.explain,
+        )
+
+    def run(self, held: HeldSet, progress: Progress) -> Mapping[str, Any]:
         """Return the response without its request id."""
         try:
-            answer = self._statistics(held) if self.response_form == "stats" else self._scores(held)
+            answer = self._statistics(held, progress) if self.response_form == "stats" else self._scores(held, progress)
         except UnknownItems as error:
             places = [_problem({"id": one.item, "field": one.field, "message": one.message}) for one in error.bad]
             raise BadRequest(error.message, errors=places, remedy=error.remedy) from None
         return {**answer, "problems": [_problem(one) for one in answer["problems"]]}
 
-    def _statistics(self, held: HeldSet) -> dict[str, Any]:
-        return statistics_of(held, self.request, self.metrics, language=self.language, on_error=self.on_error)
+    def _statistics(self, held: HeldSet, progress: Progress) -> dict[str, Any]:
+        return statistics_of(
+            held, self.request, self.metrics, language=self.language, on_error=self.on_error, progress=progress
+        )
 
-    def _scores(self, held: HeldSet) -> dict[str, Any]:
+    def _scores(self, held: HeldSet, progress: Progress) -> dict[str, Any]:
         return score_set(
             held,
             self.request,
@@ -126,6 +150,7 @@ class SetScoringWork:
             language=self.language,
             percent=self.percent,
             on_error=self.on_error,
+            progress=progress,
             form=ReplyForm.VALUES if self.response_form == "values" else ReplyForm.REPLIES,
         )
 

@@ -30,6 +30,7 @@ from refaug.service.web.connection.body import body_of, parse_body, read_body, r
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
+from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
 from refaug.service.web.handling.set_scoring import SetScoringWork
 from refaug.service.web.openapi import CREATED_HEADERS, ETAG_HEADER, errors
@@ -356,9 +357,12 @@ async def score_against_set(
             held = await run_in_threadpool(state.sets.get, id)
     except Withdrawn as error:
         raise await run_in_threadpool(_gone_error, state, id, error) from None
-    cost = min(work.cost, state.serve.queue_items)
-    scoring = state.batcher.run(partial(work.run, held), items=cost, deadline=deadline)
-    scores = await while_connected(request, scoring)
+    progress = DeadlineProgress(deadline)
+    measure = partial(work.cost, held, state.serve)
+    cost = measure() if work.is_quick_to_measure else await run_in_threadpool(measure)
+    with progress.given_up_on_error():
+        scoring = state.batcher.run(partial(work.run, held, progress), items=cost, deadline=deadline)
+        scores = await while_connected(request, scoring)
     for metric_scores in scores["scores"] if work.response_form != "stats" else ():
         for system in metric_scores["systems"].values():
             prometheus_figures.unscored(system["unscored_by_reason"])

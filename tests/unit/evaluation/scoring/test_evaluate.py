@@ -6,23 +6,17 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput, Interrupted, Usage
+from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.cases import (
-    NO_REPLY,
-    NO_WEIGHT,
-    Case,
-    data_hash,
-    leave_one_out,
-    references_of,
-    score_cases,
-)
+from refaug.evaluation.scoring.cases import NO_REPLY, NO_WEIGHT, Case, leave_one_out, references_of, score_cases
 from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.held.item_digests import data_hash
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
-from refaug.metrics.base import NO_GOLD, Level, References
+from refaug.metrics.base import NO_GOLD, Level, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import resample_counts
@@ -399,3 +393,60 @@ def test_a_reference_of_which_nothing_can_be_seen_is_none() -> None:
         evaluate(items, [build("multi-bleu")], QUICK).scores[0].systems["a"].replies[0].score
         for items in (seen, unseen)
     ] == [pytest.approx(evaluate(seen, [build("bleu")], QUICK).scores[0].systems["a"].replies[0].score)] * 2
+
+
+# ── pieces of limited cost ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PieceCounter(Silent):
+    """Counts replies piece by piece, and ends the work after so many of them."""
+
+    def __init__(self, most: int) -> None:
+        self.pieces = list[int]()
+        self._most = most
+
+    def advance(self, amount: int) -> None:
+        self.pieces.append(amount)
+        if len(self.pieces) == self._most:
+            raise Interrupted("the client disconnected")
+
+
+def long_cases() -> list[Case | Problem]:
+    """Replies of three systems to four items, each item with a reference of 20,000 characters."""
+    references = [References.unweighted([f"{word} go " * 2_500, "we open at ten"]) for word in ("a b", "c d")]
+    texts = ["we go " * 3_000, "a b", "we open"]
+    return [NO_REPLY, *(Case(text, of_item) for text in texts for of_item in references)]
+
+
+@pytest.mark.parametrize("name", ["multi-bleu", "rouge-l", "chrf", "ter", "upsilon-rouge-l", "upsilon-chrf"])
+def test_long_texts_are_scored_in_pieces_with_the_same_values(name: str) -> None:
+    metric, cases, counter = build(name), long_cases(), PieceCounter(most=100)
+    found = score_cases(metric, cases, counter)
+    apart = [score_cases(metric, [case]).statistics[0] for case in cases]
+    assert np.array_equal(found.statistics, np.array(apart), equal_nan=True)
+    assert list(found.problems) == [row for row, case in enumerate(cases) if np.isnan(apart[row]).any()]
+    assert sum(counter.pieces) == 6
+    assert 2 <= len(counter.pieces) <= 6
+
+
+def test_the_work_ends_after_the_piece_in_which_the_client_left() -> None:
+    counter = PieceCounter(most=1)
+    with pytest.raises(Interrupted):
+        score_cases(build("chrf"), long_cases(), counter)
+    assert counter.pieces == [1]  # the reply of 18,000 characters to the first item
+
+
+def test_explanations_can_be_ended_and_count_no_replies() -> None:
+    counter = PieceCounter(most=2)
+    with pytest.raises(Interrupted):
+        leave_one_out(build("chrf"), long_cases(), counter)
+    assert counter.pieces == [0, 0]
+
+
+def test_short_texts_are_one_piece_up_to_2000_replies() -> None:
+    references, counter = References.unweighted(["a"]), PieceCounter(most=100)
+    score_cases(build("multi-bleu"), [Case("b", references)] * 600, counter)
+    assert counter.pieces == [600]
+    encoded = build("cider").for_set([references, references])
+    score_cases(encoded, [Case("b", references)] * 4_100, counter)
+    assert counter.pieces[1:] == [782, 781, 437, 344, 781, 782, 93, 100]  # 64 units each

@@ -19,7 +19,7 @@ from refaug.metrics.embeddings.word_vector_metrics import NO_KNOWN_REFERENCE, NO
 from refaug.metrics.metric_info import CorpusScore, Uses
 from refaug.metrics.models.model_scores import ReplyToRate
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
-from refaug.metrics.ranges import Range
+from refaug.metrics.parameters import Range
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.metrics.upsilon import Upsilon

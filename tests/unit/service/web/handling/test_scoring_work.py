@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from refaug.core.errors import Expired, TooLarge
 from refaug.core.home import Settings
-from refaug.core.records import Item, TestPair
+from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache
+from refaug.evaluation.scoring.cases import Case, score_cases
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.metrics.base import References
+from refaug.metrics.specification import build
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling.scoring_plan import ScoringPlan
 from refaug.service.web.handling.scoring_work import DeadlineProgress, ScoringWork, combining_cost
 from refaug.service.web.schemas.scoring import ScoresIn
+from refaug.service.web.scoring_units import require_units
 from refaug.service.web.state import ServiceState
 
 
@@ -25,13 +35,12 @@ from refaug.service.web.state import ServiceState
     ("items", "systems", "metrics", "more", "cost", "is_small"),
     [
         (1, 1, 1, {}, 1, True),
-        (100, 1, 1, {}, 2, True),
-        (1_000, 1, 1, {}, 20, True),
-        (1, 10, 10, {"draws": 10_000}, 4, False),  # more than the item is worth
-        (200, 10, 1, {"draws": 500}, 42, True),
-        (1_000, 10, 1, {}, 200, False),  # more than a batch
-        (1_000, 10, 1, {"explain": True}, 1_000, False),  # more than it may cost
-        (1_000, 10, 11, {"draws": 10_000}, 1_000, False),
+        (100, 1, 1, {}, 3, True),
+        (1_000, 1, 1, {}, 22, True),
+        (1, 10, 10, {"draws": 10_000}, 5, False),  # more than the item is worth
+        (200, 10, 1, {"draws": 500}, 45, True),
+        (1_000, 10, 1, {}, 212, False),  # more than a batch
+        (1_000, 10, 11, {"draws": 10_000}, 1_000, False),  # more than it may cost
     ],
 )
 def test_work_longer_than_a_batch_is_not_small_for_any_number_of_items(
@@ -110,8 +119,97 @@ def test_only_what_the_server_does_not_hold_may_take_long(
 def test_a_reply_that_a_network_is_asked_about_costs_more(tmp_path: Path) -> None:
     asked = {"items": 64, "replies": 50}
     plain, judged = (work_of(tmp_path, **asked, metrics=[name]) for name in ("multi-bleu", "rater"))
-    assert (plain.cost, plain.is_small) == (64, True)
-    assert (judged.cost, judged.is_small) == (320, False)
+    assert (plain.cost, plain.is_small) == (68, False)
+    assert (judged.cost, judged.is_small) == (324, False)
+
+
+def long_work(folder: Path, characters: int, pairs: int, **asked: Any) -> ScoringWork:
+    """Pairs of a reply and a reference of so many characters, two to a word."""
+    work, text = work_of(folder, **asked), "a " * (characters // 2)
+    references = (Reference(text=text, source=Origin.GOLD),)
+    items = [Item(pair=TestPair(id=str(number), references=references), replies={"s": text}) for number in range(pairs)]
+    return replace(work, items=items)
+
+
+def test_the_lengths_of_texts_decide_what_scores_cost(tmp_path: Path) -> None:
+    short, long = (long_work(tmp_path, size, 8, metrics=["rouge-l"]) for size in (20, 20_000))
+    assert short.units == {"rouge-l": 8 * (50 + 10 + 4 * 40 + 0.5 * 40 + 3e-4 * 400)}
+    assert long.units == {"rouge-l": 8 * (50 + 10 + 4 * 40_000 + 0.5 * 40_000 + 3e-4 * 4e8)}
+    assert (short.cost, short.is_small) == (1, True)
+    assert (long.cost, long.is_small) == (961, False)
+
+
+def test_an_explanation_costs_the_scores_without_each_reference(tmp_path: Path) -> None:
+    plain, explained = (long_work(tmp_path, 10, 1, metrics=["bleu"], explain=explain) for explain in (False, True))
+    assert plain.units == {"bleu": 10 + (50 + 1 + 10 + 0.3 * 20)}
+    assert explained.units == {"bleu": 10 + 2 * (50 + 1 + 10 + 0.3 * 20) + 10}
+
+
+def test_found_references_are_counted_before_they_are_found(tmp_path: Path) -> None:
+    work = work_of(tmp_path, metrics=["upsilon-bleu"])
+    assert work.units == {"upsilon-bleu": pytest.approx(900 + (50 + 15 + 3 + 0.3 * (45 + 900)))}
+
+
+def test_scores_that_may_take_too_long_are_refused_with_the_limit_and_the_costliest_metric(tmp_path: Path) -> None:
+    work = long_work(tmp_path, 1_000, 40, metrics=["bleu", "ter"])
+    assert work.units["ter"] == 40 * (50 + 5 + 6 * 2_000 + 0.1 * 2_000 + 500 * 51 * 1_000)
+    with pytest.raises(TooLarge) as refused:
+        require_units(work.units, ServeSettings(scoring_s=300))
+    assert refused.value.message == (
+        "by the lengths of the texts, these scores may take 1,021 s of work (1,020 s of it for ter), "
+        "and one request may take 300 s"
+    )
+    assert refused.value.remedy == "send shorter texts, or the items in several requests"
+    require_units(work.units, ServeSettings(scoring_s=1_100))
+
+
+def test_a_short_request_is_answered_while_a_long_one_runs_which_ends_when_its_client_leaves() -> None:
+    started, answered, pieces = threading.Event(), threading.Event(), list[int]()
+
+    class Pieces(DeadlineProgress):
+        def advance(self, amount: int) -> None:
+            pieces.append(amount)
+            started.set()
+            assert answered.wait(30)  # until the short request has its answer and this one's client has left
+            super().advance(amount)
+
+    progress = Pieces(time.monotonic() + 60)
+    references = References.unweighted(["a b " * 5_000])
+    cases = [Case("a c " * 5_000, references)] * 20
+
+    def score_all() -> None:
+        score_cases(build("chrf"), cases, progress)
+
+    async def ask(batcher: Batcher) -> None:
+        with progress.given_up_on_error():
+            await batcher.run(score_all, items=1_000, deadline=time.monotonic() + 60)
+
+    async def ask_both() -> str:
+        batcher = Batcher(ServeSettings())
+        long = asyncio.create_task(ask(batcher))
+        await asyncio.to_thread(started.wait, 30)
+        short = await batcher.run(lambda: "short", items=1, deadline=time.monotonic() + 60)
+        long.cancel()
+        await asyncio.wait({long})
+        answered.set()
+        await batcher.close(30)
+        return short
+
+    assert (asyncio.run(ask_both()), pieces, progress.is_given_up) == ("short", [1], True)
+
+
+def test_work_ends_after_the_piece_in_which_its_time_is_over() -> None:
+    pieces = list[int]()
+
+    class Pieces(DeadlineProgress):
+        def advance(self, amount: int) -> None:
+            pieces.append(amount)
+            super().advance(amount)
+
+    cases = [Case("a c " * 5_000, References.unweighted(["a b " * 5_000]))] * 20
+    with pytest.raises(Expired):
+        score_cases(build("chrf"), cases, Pieces(0.0))
+    assert pieces == [1]
 
 
 def test_putting_batches_together_costs_what_is_read_and_drawn() -> None:

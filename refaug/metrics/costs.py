@@ -1,0 +1,129 @@
+"""What scoring costs at most, told from the lengths of texts before anything runs.
+
+A unit is what takes about a microsecond on one core. Each entry of the catalogue has its `Cost`: what one row costs, by
+the lengths of a reply and of its references. Costs are upper bounds over all texts of these lengths (one word repeated,
+one long word, many short words, combining characters, punctuation); most texts take a third of them or less.
+`bench/bench_costs.py` measures every metric against its bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:  # the catalogue has costs, and loads at once
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# The loops that the costs below were measured with run at 1 to 3 million units a second on one core of a Xeon of 2.7
+# GHz: bench/bench_costs.py, `units_per_s`.
+UNITS_PER_S: Final = 1_000_000
+PIECE: Final = 50_000  # units of work between two looks at deadline and client: about 50 ms
+
+# A run of ASCII letters and digits, or any other character: no tokenizer of TER makes more words of a text.
+_WORD: Final = re.compile(r"[0-9A-Za-z]+|[^\s0-9A-Za-z]")
+
+# TER of sacrebleu looks at so many shifted replies at most, and compares each within a beam of 25 words on both sides.
+_SHIFTS: Final = 1_000
+_BEAM: Final = 51
+LARGEST_TER_TABLE: Final = 250_000  # words times words: 500 with 500 take ten to twenty seconds; longer has no score
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The lengths of texts, an entry a row: of one reply, or of all references that it is compared with."""
+
+    texts: Floats  # how many
+    characters: Floats  # of all of them together
+    words: Floats  # of the longest, at most
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[str]], *, counts_words: bool) -> Self:
+        """Measure the texts of each row; where words are not counted, every character may be one."""
+        import numpy as np  # noqa: PLC0415
+
+        measure = _word_count if counts_words else len
+        return cls(
+            texts=np.array([len(texts) for texts in rows], np.float64),
+            characters=np.array([sum(map(len, texts)) for texts in rows], np.float64),
+            words=np.array([max(map(measure, texts), default=0) for texts in rows], np.float64),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Lengths]) -> Lengths:
+        """Join the rows of several lengths, in order."""
+        import numpy as np  # noqa: PLC0415
+
+        columns = zip(*((part.texts, part.characters, part.words) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    def with_further(self, texts: int, *, characters: int) -> Lengths:
+        """Return the lengths with so many further texts of so many characters in each row."""
+        import numpy as np  # noqa: PLC0415
+
+        further = float(texts * characters)
+        return Lengths(self.texts + texts, self.characters + further, np.maximum(self.words, characters / 2))
+
+    def at(self, rows: NDArray[np.int64]) -> Lengths:
+        """Return the lengths of these rows; a row of −1 has no texts."""
+        import numpy as np  # noqa: PLC0415
+
+        return Lengths(*(np.append(column, 0.0)[rows] for column in (self.texts, self.characters, self.words)))
+
+
+def _word_count(text: str) -> int:
+    return len(_WORD.findall(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The units of a reply of h characters beside r references of s characters together.
+
+    Reading the references takes `character · s`, once for all replies to them. Each reply then takes
+    `row + pair · r + character · h + again · (h · r + s) + product · h · s`, and the shifts of TER. n-grams are linear
+    in the lengths of a pair, alignments are not: they have a `product`.
+    """
+
+    row: float = 50.0
+    pair: float = 5.0
+    character: float = 1.0  # tokenising and counting, once for each text
+    again: float = 0.5  # what is done for each pair with the texts as they were read
+    product: float = 0.0
+    counts_shifts: bool = False
+
+    def reading(self, references: Lengths) -> Floats:
+        """Return the units of preparing the references of each row."""
+        return self.character * references.characters
+
+    def units(self, replies: Lengths, references: Lengths) -> Floats:
+        """Return the units of each reply beside prepared references."""
+        units = self.row + self.pair * references.texts + self.character * replies.characters
+        units += self.again * (replies.characters * references.texts + references.characters)
+        units += self.product * replies.characters * references.characters
+        if self.counts_shifts:
+            units += references.texts * _shift_units(replies.words, references.words)
+        return units
+
+
+LINEAR: Final = Cost()
+
+# Encoders and networks cut texts to a number of tokens, so that their part does not grow with the characters.
+ENCODED: Final = Cost(row=1_000.0, pair=1_000.0, again=0.0)
+JUDGED: Final = Cost(row=250.0, again=0.0)
+
+
+def _shift_units(reply: Floats, reference: Floats) -> Floats:
+    """Return the units of TER for texts of so many words: each shifted reply is compared with the reference."""
+    import numpy as np  # noqa: PLC0415
+
+    compared = np.minimum(reference, LARGEST_TER_TABLE / np.maximum(reply, 1))
+    return reply * np.minimum(compared, _BEAM) * np.minimum(_SHIFTS, reply * compared / 2)
+
+
+def piece_numbers(units: Floats) -> NDArray[np.int64]:
+    """Return the piece of each row, in order: a piece begins where it has about PIECE units of rows before it."""
+    return ((units.cumsum() - units) // PIECE).astype("int64")

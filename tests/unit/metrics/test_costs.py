@@ -1,0 +1,73 @@
+"""Costs: the units of each metric by lengths, worked out by hand, and pieces of limited cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from refaug.metrics.catalogue import METRICS
+from refaug.metrics.costs import PIECE, Cost, Lengths, piece_numbers
+from refaug.metrics.specification import build
+
+REPLY = "a " * 50  # 100 characters
+REFERENCES = ["b " * 100, "c " * 50]  # 300 characters
+
+
+def lengths_of(*rows: list[str]) -> Lengths:
+    return Lengths.of(rows, counts_words=True)
+
+
+def test_lengths_are_those_of_all_texts_of_a_row_and_the_words_of_the_longest() -> None:
+    lengths = lengths_of(["It's 3.5!", "犬 犬"], [])
+    assert lengths.texts.tolist() == [2, 0]
+    assert lengths.characters.tolist() == [12, 0]
+    assert lengths.words.tolist() == [7, 0]  # It ' s 3 . 5 !
+    assert Lengths.of([["two words"]], counts_words=False).words.tolist() == [9]
+    assert lengths.at(np.array([0, -1, 1])).characters.tolist() == [12, 0, 0]
+    assert lengths.with_further(3, characters=10).characters.tolist() == [42, 30]
+    assert Lengths.joined([lengths, lengths]).texts.tolist() == [2, 0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "units"),
+    [
+        ("multi-bleu", 300, 50 + 2 * 1 + 100 + 0.3 * 500),
+        ("upsilon-bleu", 300, 50 + 2 * 1 + 100 + 0.3 * 500),
+        ("rouge-1", 1_200, 50 + 2 * 10 + 400 + 0.5 * 500),
+        ("rouge-l", 1_200, 50 + 2 * 10 + 400 + 0.5 * 500 + 3e-4 * 100 * 300),
+        ("chrf++", 1_500, 50 + 2 * 5 + 500 + 0.2 * 500),
+        ("ter", 1_800, 50 + 2 * 5 + 600 + 0.1 * 500 + 2 * (50 * 51 * 1_000)),
+        ("meteor", 300, 50 + 2 * 50 + 100 + 2 * 500),
+        ("cider", 900, 50 + 2 * 10 + 300 + 0.5 * 500),
+        ("pooled", 300, 50 + 2 * 5 + 100 + 0.5 * 500),
+        ("greedy", 300, 50 + 2 * 5 + 100 + 0.5 * 500 + 0.02 * 100 * 300),
+        ("bertscore", 300, 1_000 + 2 * 1_000 + 100),
+        ("sentence-cosine", 300, 1_000 + 2 * 1_000 + 100),
+        ("rater", 300, 250 + 2 * 5 + 100),
+        ("judge", 300, 250 + 2 * 5 + 100),
+    ],
+)
+def test_units_of_a_reply_of_100_characters_beside_two_references(name: str, reading: float, units: float) -> None:
+    cost, references = METRICS[name].cost, lengths_of(REFERENCES)
+    assert cost.reading(references)[0] == pytest.approx(reading)
+    assert cost.units(lengths_of([REPLY]), references)[0] == pytest.approx(units)
+
+
+def test_shifts_are_bounded_by_their_number_the_beam_and_the_largest_table() -> None:
+    cost = Cost(row=0, pair=0, character=0, again=0, counts_shifts=True)
+    short, long = lengths_of(["a " * 10]), lengths_of(["a " * 10_000])
+    assert cost.units(short, short)[0] == 10 * 10 * 50  # 10 · 10 / 2 shifted replies
+    assert cost.units(long, long)[0] == 10_000 * 25 * 1_000  # longer pairs have no score
+    assert cost.units(lengths_of([""]), long)[0] == 0
+
+
+def test_only_ter_counts_words() -> None:
+    assert [name for name, info in METRICS.items() if info.cost.counts_shifts] == ["ter", "upsilon-ter"]
+    assert build("ter").lengths([["a b"]]).words.tolist() == [2]
+    assert build("chrf").lengths([["a b"]]).words.tolist() == [3]
+
+
+def test_a_piece_begins_where_enough_work_stands_before_it() -> None:
+    units = np.array([PIECE / 2, PIECE / 2, 1, 4 * PIECE, 1, 1], dtype=np.float64)
+    assert piece_numbers(units).tolist() == [0, 0, 1, 1, 5, 5]
+    assert piece_numbers(np.zeros(0)).tolist() == []
