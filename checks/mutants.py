@@ -26,6 +26,7 @@ PACKAGES = (
     "refaug/metrics",
     "refaug/bots",
     "refaug/evaluation",
+    "refaug/operations",
     "refaug/service",
     "refaug/library",
     "refaug/cli",

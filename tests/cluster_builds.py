@@ -118,7 +118,7 @@ def command_of(places, name, address, **environment):
             *(sys.executable, "-m", "refaug", "index", "build", "chat", "more"),
             *("--name", name, "--on", address),
             *("--vectors", "glove", "--tokenizer", "word", "--shards", str(MANY), "--check-queries", "50"),
-            *("--least-coverage", "0", "--index", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),
+            *("--least-coverage", "0", "--factory", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),
         ],
         "env": {**os.environ, "REFAUG_HOME": str(home), **environment},
         "stdout": subprocess.PIPE,

@@ -400,6 +400,10 @@ def main(arguments: list[str] | None = None) -> int:
             return _run(words)
     except (RefaugError, OSError) as error:
         own_error = error if isinstance(error, RefaugError) else _no_access(error)
+        if isinstance(error, Usage) and error.field:
+            from refaug.cli.shared.field_options import spelled_as_flags  # noqa: PLC0415  help needs none of it
+
+            own_error = spelled_as_flags(error)
         report_error(own_error, as_json="--json" in words)
         return own_error.exit_code
     except ReaderGone:

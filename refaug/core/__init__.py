@@ -20,6 +20,7 @@ __all__ = [
     "kernel_cache",
     "kernels",
     "memory",
+    "options",
     "processes",
     "progress",
     "query_engine",

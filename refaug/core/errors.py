@@ -62,6 +62,11 @@ class Usage(RefaugError):
 
     code, exit_code, status = "usage", 2, 400
 
+    def __init__(self, message: str = "", *, remedy: str = "", field: str = "") -> None:
+        super().__init__(f"{field}: {message}" if field else message, remedy=remedy)
+        self.field = field  # the option that it is about, as bodies spell it; each face spells it in its own way
+        self.without_field = message
+
 
 class BadInput(RefaugError):
     """What was handed in cannot be used as it is."""

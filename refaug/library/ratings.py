@@ -35,7 +35,7 @@ def rate(
     A candidate is a text, or `{"text": …, "utterance": …}` with the utterance that it answered. Against several golds
     its rating is the mean.
     """
-    settings = RatingSettings(combine=combine, calibration="cal" if calibrated else "raw")
+    settings = RatingSettings(combine=combine, calibrated=calibrated)
     rows = to_rows(pairs, "pairs")
     opened = engine_of(home).rater(rater)
     requests = [_request(row, place) for place, row in enumerate(rows)]

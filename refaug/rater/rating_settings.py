@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
-from refaug.core.errors import Usage
+from refaug.core.options.declaring import Doc
+from refaug.core.options.decoding import Options
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
 Calibration = Literal["raw", "cal"]
@@ -13,17 +14,16 @@ COMBINES: Final[tuple[str, ...]] = get_args(Combine)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingSettings:
+class RatingSettings(Options):
     """How the probabilities of the two triplets become a rating."""
 
-    combine: Combine = "first"
-    calibration: Calibration = "raw"
+    combine: Annotated[Combine, Doc("How the rater's two answers become a rating: docs/raters.md.")] = "first"
+    calibrated: Annotated[bool, Doc("Rate with the rater's temperature.")] = False
 
-    def __post_init__(self) -> None:
-        if self.combine not in COMBINES:
-            raise Usage(f"combine={self.combine!r} is not known", remedy=f"one of: {', '.join(COMBINES)}")
-        if self.calibration not in ("raw", "cal"):
-            raise Usage(f"cal={self.calibration!r} is not known", remedy="one of: raw, cal")
+    @property
+    def calibration(self) -> Calibration:
+        """The setting as signatures have it."""
+        return "cal" if self.calibrated else "raw"
 
     @property
     def needs_second(self) -> bool:

@@ -26,7 +26,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import read_items
 
-RATED = AugmentSettings(gold="rated", shown_excluded=2)
+RATED = AugmentSettings(gold="rated", show_excluded=2)
 QUICK = ("--draws", "100", "--json")
 NAMES = ("--index", "chat", "--rater", "tiny", "--threads", "1")
 

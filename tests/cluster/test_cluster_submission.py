@@ -25,7 +25,7 @@ RAY = (sys.executable, "-m", "ray.scripts.scripts")
 BUILD = (
     *(sys.executable, "-m", "refaug", "index", "build", "chat", "more", "--name", "submitted"),
     *("--shards", "3", "--on", "auto", "--vectors", "glove", "--tokenizer", "word", "--check-queries", "50"),
-    *("--least-coverage", "0", "--index", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),
+    *("--least-coverage", "0", "--factory", "PCAR8,IVF8,PQ4x4fs", "--recall", "0.5"),
 )
 
 

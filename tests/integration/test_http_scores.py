@@ -40,7 +40,6 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.rater.rating import Candidate, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
@@ -100,29 +99,27 @@ def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
         ({}, AugmentSettings()),
         (
             {"k": 3, "gold": "rated", "parrot": 0.25},
-            AugmentSettings(search=SearchSettings(k=3), gold="rated", parrot=0.25),
+            AugmentSettings(k=3, gold="rated", parrot=0.25),
         ),
         ({"weights": "one", "parrot": "off"}, AugmentSettings(weights="one", parrot="off")),
         (
             {"k": 4, "mode": "bm25-utterance", "combine": "mean", "calibrated": True},
             AugmentSettings(
-                search=SearchSettings(k=4, mode="bm25-utterance"),
-                rating=RatingSettings(combine="mean", calibration="cal"),
+                k=4,
+                mode="bm25-utterance",
+                combine="mean",
+                calibrated=True,
             ),
         ),
         (
             {"mode": "embedding-dialog", "alpha": 0.9, "epsilon": 0, "depth": 30, "near": 0.5, "near_tokens": 2},
-            AugmentSettings(
-                search=SearchSettings(mode="embedding-dialog", alpha=0.9, epsilon=0, depth=30, near=0.5, near_tokens=2)
-            ),
+            AugmentSettings(mode="embedding-dialog", alpha=0.9, epsilon=0, depth=30, near=0.5, near_tokens=2),
         ),
         (
             {"before": "2030-01-01T00:00:00Z", "after": "2020-01-01T00:00:00+01:00"},
             AugmentSettings(
-                search=SearchSettings(
-                    before=datetime(2030, 1, 1, tzinfo=UTC),
-                    after=datetime.fromisoformat("2020-01-01T00:00:00+01:00"),
-                )
+                before=datetime(2030, 1, 1, tzinfo=UTC),
+                after=datetime.fromisoformat("2020-01-01T00:00:00+01:00"),
             ),
         ),
     ],
@@ -223,11 +220,12 @@ def test_fields_that_nobody_reads_and_wrong_types_are_named(client: TestClient) 
     problem(client.post("/v1/references", json={"items": []}), 422, "bad_input")
     problem(client.post("/v1/references", json=[ITEMS]), 422, "bad_input")
     told = problem(
-        client.post("/v1/references", json={"items": ITEMS, "settings": {"after": "2020-01-01"}}), 422, "bad_input"
+        client.post("/v1/references", json={"items": ITEMS, "settings": {"after": "first"}}), 422, "bad_input"
     )
     assert told["errors"][0]["field"] == "settings.after"
-    told = problem(client.post("/v1/references", json={"items": ITEMS, "settings": {"k": 9, "depth": 3}}), 400, "usage")
-    assert told["detail"] == "a depth of 3 does not go with k=9"
+    settings = {"k": 9, "depth": 3}
+    told = problem(client.post("/v1/references", json={"items": ITEMS, "settings": settings}), 422, "bad_input")
+    assert told["errors"][0]["field"] == "settings.depth"
 
 
 def test_what_is_not_there_is_named(client: TestClient) -> None:
@@ -410,7 +408,7 @@ def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client
         ({"metrics": ["bleu:n=9"]}, 400, "bleu: n cannot be '9'"),
         ({"metrics": ["bleu"], "index": "chat", "references": "given"}, 400, '"index" with "references": "given"'),
         ({"metrics": ["bleu"], "rater": "base"}, 400, '"rater", and nothing is to be rated'),
-        ({"metrics": ["bleu"], "settings": {"k": 3}}, 400, "nothing looks at settings.k"),
+        ({"metrics": ["bleu"], "settings": {"k": 3}}, 400, "k: it has no effect where the references are those given"),
         ({"metrics": ["ruber"]}, 400, "ruber needs a ruber, and none is named"),
         ({"metrics": ["ruber"], "ruber": "x"}, 400, "ruber needs an index"),
         ({"metrics": ["bleu"], "ruber": "x"}, 400, '"ruber" without a metric that asks it'),
@@ -506,7 +504,6 @@ def test_a_field_that_a_body_does_not_have_comes_with_the_one_that_was_meant(cli
     for path, (body, field, meant) in bodies.items():
         told = problem(client.post(path, json=body), 422, "bad_input")
         messages = {one["field"]: one["message"] for one in told["errors"]}
-        assert messages[field].startswith("Extra inputs are not permitted")
         assert messages[field].endswith(f"; did you mean {meant!r}?")
         assert "unknown_fields" not in told
 
@@ -588,10 +585,10 @@ def test_items_without_golds_have_scores_that_golds_do_not_change(client: TestCl
     assert again.json()["scores"] == without["scores"][:1], again.text
     told = problem(
         client.post("/v1/references", json={"items": ITEMS, "settings": {"gold": "none", "mode": "bm25-dialog"}}),
-        400,
-        "usage",
+        422,
+        "bad_input",
     )
-    assert "gold=none with mode=bm25-dialog" in told["detail"]
+    assert told["errors"][0]["field"] == "settings.gold"
 
 
 @pytest.mark.parametrize(
@@ -714,7 +711,7 @@ def test_ratings_are_those_of_the_rater_in_the_order_sent(client: TestClient, ho
         body = {"pairs": pairs, "combine": combine, "calibrated": calibrated}
         answer = client.post("/v1/ratings", json=body)
         found = RatingsOut.model_validate_json(answer.content)
-        wanted = rater.rate(asked, RatingSettings(combine=combine, calibration="cal" if calibrated else "raw"))  # type: ignore[arg-type]
+        wanted = rater.rate(asked, RatingSettings(combine=combine, calibrated=calibrated))  # type: ignore[arg-type]
         assert [len(one) for one in found.ratings] == [3, 0, 1]
         for one, other in zip(found.ratings, wanted, strict=True):
             assert one == pytest.approx(other, abs=1e-5)

@@ -156,7 +156,7 @@ def test_a_plan_names_the_kind_that_a_build_then_takes(ready):
     assert plan["demand"]["occurrences"] == len(pairs_of(talk()))
     chosen = [option["factory"] for option in plan["options"] if option["chosen"]]
     assert ready("index", "build", "chat", *FEW, "--json").json["kind"] == chosen[0] == "Flat"
-    one = ready("index", "plan", "chat", "--index", "IVF4,SQ8", "--json").json["options"]
+    one = ready("index", "plan", "chat", "--factory", "IVF4,SQ8", "--json").json["options"]
     assert [(option["factory"], option["chosen"]) for option in one] == [("IVF4,SQ8", True)]
     people = ready("index", "plan", "chat").out
     machines = ("--pairs", "1e8", "--nodes", "4", "--memory", "32GiB", "--price", "3")
@@ -255,7 +255,7 @@ def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     ready("index", "remove", "chat", "--yes")
     assert ready("import", ready.path / "chat.tar.zst").code == 0
     assert texts("chat") == texts("plain")
-    refused = ready("index", "build", "chat", "--shards", "2", "--index", "HNSW32", "--json")
+    refused = ready("index", "build", "chat", "--shards", "2", "--factory", "HNSW32", "--json")
     assert (refused.code, refused.error["code"]) == (2, "usage")
     assert ready("index", "build", "chat", "--shards", "0").code == 2
 
@@ -320,18 +320,22 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("build", "chat", "nowhere"), 3, "no log 'nowhere'"),
         (("build", "chat", "--vectors", "nowhere"), 3, "no vectors 'nowhere'"),
         (("build", "chat", "--vectors", "chat@2020-01-01.1"), 3, "no vectors 'chat@2020-01-01.1'"),
-        (("build", "chat", "--name", "../up"), 2, "'../up' is no name"),
+        (("build", "chat", "--name", "../up"), 2, "--name: '../up' is not a name"),
         (("build", "chat", "chat"), 2, "named twice"),
-        (("build", "chat", "--index", "nonsense"), 2, "'nonsense'"),
-        (("build", "chat", "--index", "PQ4"), 2, "'PQ4'"),
-        (("build", "chat", "--recall", "0"), 2, "a recall of 0"),
-        (("build", "chat", "--latency", "0"), 2, "0.0 ms"),
+        (("build", "chat", "--factory", "nonsense"), 2, "'nonsense'"),
+        (("build", "chat", "--factory", "PQ4"), 2, "'PQ4'"),
+        (("build", "chat", "--recall", "0"), 2, "--recall: 0 is out of range: from 0 to 1, without 0"),
+        (("build", "chat", "--latency-ms", "0"), 2, "--latency-ms: 0 is out of range: above 0"),
         (("build", "chat", "--fit", "much"), 2, "'much' is not a size"),
         (("build", "chat", "--tokenizer", "nonsense"), 2, "'nonsense'"),
         (("build", "chat", "--oov", "nonsense"), 2, "'nonsense'"),
         (("build", "chat", "--weighting", "nonsense"), 2, "'nonsense'"),
         (("build", "chat", "--encoder", "nowhere"), 3, "no encoder"),
-        (("build", "chat", "--encoder", "nowhere", "--vectors", "chat"), 2, "not from both"),
+        (
+            ("build", "chat", "--encoder", "nowhere", "--vectors", "chat"),
+            2,
+            "--encoder: vectors of words and of an encoder at once",
+        ),
         (("plan", "nowhere"), 3, "no log 'nowhere'"),
         (("plan",), 2, "a plan needs a log, or a number of pairs"),
         (("plan", "chat", "--nodes", "3"), 2, "--nodes belongs to a plan for a number of pairs"),
@@ -350,13 +354,13 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("search", "chat"), 2, "give either utterances or --items"),
         (("search", "chat", "tea", "--items", "x.jsonl"), 2, "give either utterances or --items"),
         (("search", "chat", "--items", "x.jsonl"), 3, "x.jsonl"),
-        (("search", "chat", "tea", "--mode", "nonsense"), 2, "no mode is called 'nonsense'"),
-        (("search", "chat", "tea", "-k", "1001"), 2, "'-k'"),
-        (("search", "chat", "tea", "--depth", "3"), 2, "a depth of 3 does not go with k=15"),
-        (("search", "chat", "tea", "--after", "yesterday"), 2, "--after 'yesterday' is no time"),
+        (("search", "chat", "tea", "--mode", "nonsense"), 2, "--mode: 'nonsense' is not one of embedding-utterance"),
+        (("search", "chat", "tea", "-k", "1001"), 2, "-k: 1,001 is out of range: from 1 to 1,000"),
+        (("search", "chat", "tea", "--depth", "3"), 2, "--depth: a depth of 3 for k=15 references"),
+        (("search", "chat", "tea", "--after", "yesterday"), 2, "--after: 'yesterday' is not a time"),
         (("show", "nowhere"), 3, "no index 'nowhere'"),
         (("check", "nowhere"), 3, "no index 'nowhere'"),
-        (("check", "chat", "--mode", "nonsense"), 2, "no mode is called 'nonsense'"),
+        (("check", "chat", "--mode", "nonsense"), 2, "--mode: 'nonsense' is not one of"),
         (("publish", "chat"), 2, "'chat' names no version"),
         (("publish", "chat@yesterday"), 3, "no index 'chat@yesterday'"),
         (("publish", "nowhere@2020-01-01.1"), 3, "no index 'nowhere'"),
@@ -492,7 +496,7 @@ def test_a_check_in_any_mode_finds_that_a_flat_index_finds_everything(built, mod
 
 
 def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
-    result = ready("index", "build", "chat", "--index", "HNSW2", "--recall", "1.0", "--json")
+    result = ready("index", "build", "chat", "--factory", "HNSW2", "--recall", "1.0", "--json")
     assert (result.code, result.error["code"]) == (6, "check_failed")
     row = ready("index", "list", "--json").json["indexes"][0]
     name = f"chat@{row['version']}"

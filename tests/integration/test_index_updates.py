@@ -478,7 +478,7 @@ def test_a_name_that_is_not_in_the_index_yet_is_kept_out_from_now_on(indexed):
 
 
 def test_deletion_is_published_even_if_the_recall_is_missed(indexed):
-    build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--index", "HNSW2", "--recall", "1.0")
+    build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--factory", "HNSW2", "--recall", "1.0")
     failed = indexed.home("index", *build)
     assert failed.code == 6
     assert indexed.home("index", "publish", f"chat@{versions(indexed)[-1][0]}", "--even-refused").code == 0

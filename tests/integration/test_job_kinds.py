@@ -431,7 +431,7 @@ def test_job_metrics_and_tokenizers_read_only_files_requests_may_name(jobs, tmp_
         for order in ({"metrics": [spec]}, {"metrics": ["bleu"], "baseline": spec}):
             with pytest.raises(NotAllowed, match="is not where sources may lie"):
                 jobs("meta", data=["rated.jsonl"], told=told, **order)
-        for kind, order in (("vectors", {"name": "v"}), ("index-build", {"index": "i"})):
+        for kind, order in (("vectors", {"name": "v"}), ("index-build", {"name": "i"})):
             with pytest.raises(NotAllowed, match="is not where sources may lie"):
                 jobs(kind, logs=["chat"], tokenizer=f"sentencepiece:{name}", told=told, **order)
     assert told.stages == [], "nothing was begun"

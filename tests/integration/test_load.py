@@ -39,7 +39,6 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
-from refaug.rater.rating_settings import RatingSettings
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_sets import HeldSets
@@ -146,7 +145,7 @@ def are_same(some: Values, others: Values) -> bool:
 
 def known_answers(home: Settings, groups: Sequence[Sequence[dict[str, Any]]]) -> Known:
     """What each pair of versions says of each group of items, without a server."""
-    found, settings = Known(), AugmentSettings(rating=RatingSettings(calibration="cal"))
+    found, settings = Known(), AugmentSettings(calibrated=True)
     for one, other in product(*(artefact_stores(home)[kind].versions(name) for kind, name in NAMES.items())):
         index, rater = open_index(home, f"chat@{one}", threads=1), open_rater(home, f"base@{other}", threads=1)
         with index:

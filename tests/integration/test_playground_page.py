@@ -76,7 +76,7 @@ def scores_of(browsed: Browsed, reply: str, utterance: str = UTTERANCE) -> dict[
 def test_typing_an_item_shows_its_references_and_scores(browsed: Browsed, page: Any) -> None:
     filled(page)
     until_tiles(page, scores_of(browsed, REPLY))
-    body = {"items": [{"id": "i", "utterance": UTTERANCE, "references": [GOLD]}], "show_excluded": 60}
+    body = {"items": [{"id": "i", "utterance": UTTERANCE, "references": [GOLD]}], "settings": {"show_excluded": 60}}
     item = browsed.server.ask("POST", "/v1/references", json=body).json()["items"][0]
     shown = page.run("[...document.querySelectorAll('.reference .said .user-text')].map((one) => one.textContent)")
     assert shown == [one["text"] for one in item["references"]]

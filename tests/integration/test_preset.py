@@ -114,7 +114,7 @@ def test_a_frozen_set_of_the_preset_gives_the_same_scores(published: Home, items
             ((*TOOLS, "-m", "upsilon-bleu:n=4"), "n=4, which contradicts preset tsuta20: it has n=2"),
             (("--index", "chat", "--rater", "tiny", *ONE), "was built with oov=skip, which contradicts preset tsuta20"),
             (("-m", "bleu"), "preset tsuta20 without a metric that it sets"),
-            (("-k", "13"), "-k without --index"),
+            (("-k", "13"), "-k: it has no effect without an index"),
             (("--preset", "tsuta"), "there is no preset 'tsuta'"),
         ],
         quick=[0, 3, 7, 8, 9],

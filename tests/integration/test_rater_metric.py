@@ -84,7 +84,7 @@ def items(tmp_path: Path) -> Path:
 
 def expected(rater: Rater, line: dict[str, Any], text: str, combine: str = "first", cal: str = "raw") -> float:
     """Asked for one gold at a time."""
-    wanted = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
+    wanted = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
     golds = [one for one in line["references"] if isinstance(one, str)]
     asked = [
         RatingRequest(utterance=line["utterance"], golds=(gold,), candidates=(Candidate(text=text),)) for gold in golds

@@ -289,7 +289,7 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
 )
 def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path, option: tuple[str, ...]) -> None:
     result = ready("score", str(items), "--metric", "bleu", *option, "--json")
-    assert (result.code, result.error["message"]) == (2, f"{option[0]} without --index")
+    assert (result.code, result.error["message"]) == (2, f"{option[0]}: it has no effect without an index")
     assert result.error["remedy"].startswith("--index NAME")
 
 
@@ -301,14 +301,14 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
         (("--index", "chat", "--reference-weights", "one", "--parrot", "rated"), 2, "no rater is named"),
         ((*UNRATED, "--gold", "rated"), 2, "no rater is named"),
         (("--rater", "chat"), 2, "index"),
-        ((*BOTH, "--gold", "two"), 2, "gold='two'"),
-        ((*BOTH, "--gold", "none", "--mode", "embedding-dialog"), 2, "gold=none with mode=embedding-dialog"),
+        ((*BOTH, "--gold", "two"), 2, "--gold: 'two'"),
+        ((*BOTH, "--gold", "none", "--mode", "embedding-dialog"), 2, "--gold: none with mode=embedding-dialog"),
         ((*BOTH, "--gold", "none", "--preset", "tsuta20"), 2, "gold"),
-        ((*BOTH, "--parrot", "on"), 2, "parrot='on'"),
+        ((*BOTH, "--parrot", "on"), 2, "--parrot: 'on'"),
         ((*BOTH, "--parrot", "nan"), 2, "nan"),
         ((*BOTH, "--parrot", "2"), 2, "2"),
-        ((*BOTH, "--reference-weights", "off"), 2, "weights='off'"),
-        ((*BOTH, "--combine", "median"), 2, "combine='median'"),
+        ((*BOTH, "--reference-weights", "off"), 2, "--reference-weights: 'off'"),
+        ((*BOTH, "--combine", "median"), 2, "--combine: 'median'"),
         ((*BOTH, "--mode", "by-heart"), 2, "by-heart"),
         ((*BOTH, "-k", "0"), 2, "-k"),
         ((*BOTH, "--after", "soon"), 2, "soon"),
@@ -419,7 +419,7 @@ def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Pat
     assert {row["key"]: (row["first"], row["second"]) for row in listed["differences"]}["k"] == ("5", "15")
 
     other = ready("score", items, "--signature", direct["signature"], "-k", "4")
-    assert (other.code, "-k with --signature" in other.err) == (2, True)
+    assert (other.code, "-k: it has no effect with a signature" in other.err) == (2, True)
     gone = ready("score", items, "--signature", direct["signature"].replace("chat@20", "chat@10"))
     assert (gone.code, "no index 'chat@10" in gone.err) == (3, True)
 

@@ -77,7 +77,7 @@ def built_home(released: Released, figures: dict[str, Any], tmp_path_factory: py
     add_to_log(places, "crowded", pairs_of("crowded", released.crowded_log))
     save_drawn_rater(folder, material["config"], figures)
     for log in LOGS:
-        command = ("index", "build", log, "--vectors", "glove", "--tokenizer", "word", "--index", "Flat", *PRESET)
+        command = ("index", "build", log, "--vectors", "glove", "--tokenizer", "word", "--factory", "Flat", *PRESET)
         assert main(["--home", str(folder / "home"), "--quiet", *command, "--check-queries", "0", *ONE]) == 0
     return folder / "home"
 

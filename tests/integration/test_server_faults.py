@@ -112,7 +112,7 @@ def build(service: Served, targets: tuple[str, ...], delay_s: float, number: int
     """A build ends as one whole version more, and the published one was a whole one all the time."""
     versions = Versions(service.home / "indexes", "index")
     name = f"built{number}"
-    order = {"kind": "index-build", "logs": ["chat"], "index": name, "vectors": "chat", "check_queries": 10}
+    order = {"kind": "index-build", "logs": ["chat"], "name": name, "vectors": "chat", "check_queries": 10}
     job = service.ask("POST", "/v1/jobs", json={**order, "threads": 1, "seed": number}).json()["id"]
     kill_after(service, targets, delay_s)
     ended = service.ended(job)
@@ -128,7 +128,7 @@ def publish(service: Served, targets: tuple[str, ...], delay_s: float, number: i
     """The published version is the old one or the new one, and what is said over HTTP is what is on the disk."""
     versions = Versions(service.home / "indexes", "index")
     if len(versions.versions("chat")) < 2:
-        order = {"kind": "index-build", "logs": ["chat"], "index": "chat", "vectors": "chat", "seed": 7}
+        order = {"kind": "index-build", "logs": ["chat"], "name": "chat", "vectors": "chat", "seed": 7}
         again = service.ask("POST", "/v1/jobs", json={**order, "check_queries": 10, "threads": 1, "weighting": "sif"})
         assert service.ended(again.json()["id"])["state"] == "done"
     there = versions.versions("chat")

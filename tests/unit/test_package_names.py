@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "rater", "service")
+ROOMS = ("bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "operations", "rater", "service")
 CLIENT = ROOT / "clients" / "python" / "src" / "refaug_client"
 FOLDERS = {"refaug": ROOT / "refaug", "refaug_client": CLIENT}
 FOUND_BY_ALEMBIC = "refaug.service.database.migrations.versions"  # it reads the folder: nothing imports from it

@@ -26,7 +26,7 @@ DRAWN = {"draws": 10, "confidence": 0.9, "seed": 2, "baseline": "a"}
 PEOPLE = [{"item": "d1", "reference": "At the market.", "weight": 0.5}]
 ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/references": (
-        calls.references([ITEM], index="chat", rater="base", settings={"k": 2}, show_excluded=9, on_error="report"),
+        calls.references([ITEM], index="chat", rater="base", settings={"k": 2, "show_excluded": 9}, on_error="report"),
         models.References,
     ),
     "POST /v1/replies": (

@@ -11,10 +11,9 @@ import typer
 from refaug.cli.shared.index_options import ModeOption
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import file_or_stdin
-from refaug.cli.shared.reference_options import CountOption, WeightsOption
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -68,9 +67,11 @@ class TurnOptions:
         str | None,
         typer.Option(help="Index that references of the turns are found in: name or name@version.", metavar="NAME"),
     ] = None
-    k: CountOption = SearchSettings.k
+    k: Annotated[int, typer.Option("-k", help="References to find.", min=1, max=MAX_REFERENCES)] = SearchSettings.k
     mode: ModeOption = SearchSettings.mode
-    reference_weights: WeightsOption = AugmentSettings.weights
+    reference_weights: Annotated[
+        str, typer.Option("--reference-weights", help="What references that are found weigh: rated, or one.")
+    ] = AugmentSettings.weights
 
     def judges(self, home: Settings, models: ModelOptions, threads: int | None) -> TurnJudges | None:
         """Return the metrics with their models; None without a metric. Usage where a model is missing or unused."""
@@ -82,11 +83,11 @@ class TurnOptions:
                 raise Usage("--rater or --index without a metric of turns", remedy="-m rater:refs=none")
             return None
         asks_rater = models.require_named(home, metrics, self.rater, index=self.index)
-        references = AugmentSettings.from_options(
+        references = AugmentSettings(
             gold="none",
             weights=self.reference_weights,  # type: ignore[arg-type]
             k=self.k,
-            mode=self.mode,
+            mode=self.mode,  # type: ignore[arg-type]
         )
         weighs = self.index is not None and references.needs_rater
         if self.rater is not None and not asks_rater and not weighs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,13 +24,12 @@ from refaug.cli.indexes.cluster_plan import (
 from refaug.cli.indexes.index_versions import list_command
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.field_options import typed_names
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import (
     EncoderOption,
     FactoryOption,
     FitOption,
     LatencyOption,
-    LogsArgument,
     ModeOption,
     RecallOption,
     SpecArgument,
@@ -42,7 +41,6 @@ from refaug.cli.shared.index_options import (
 )
 from refaug.cli.shared.output import (
     JsonFlag,
-    MemoryOption,
     parse_size,
     print_facts,
     print_json,
@@ -51,7 +49,7 @@ from refaug.cli.shared.output import (
 )
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import CheckFailed, Usage
-from refaug.evaluation.scoring.presets import find_preset
+from refaug.operations.build_index import BuildIndex
 
 if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits
@@ -177,88 +175,19 @@ def _default_vectors(logs: list[str], vectors: str | None, encoder: Path | None)
 
 
 @app.command("build")
-def build_command(
-    context: typer.Context,
-    logs: LogsArgument,
-    name: Annotated[str | None, typer.Option(help="Name of the index; by default that of the first log.")] = None,
-    vectors: VectorsOption = None,
-    encoder: EncoderOption = None,
-    fit: FitOption = None,
-    recall: RecallOption = 0.95,
-    latency: LatencyOption = None,
-    factory: FactoryOption = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="Tokenizer; by default the one that the vectors were trained with.")
-    ] = None,
-    weighting: Annotated[str, typer.Option(help="How words weigh in a sentence: mean or sif.")] = "mean",
-    norm_words: Annotated[bool, typer.Option(help="Scale each word's vector to unit length first.")] = True,
-    oov: Annotated[str, typer.Option(help="What words without a vector count as: skip or unk.")] = "skip",
-    preset: Annotated[
-        str | None,
-        typer.Option(help="tsuta20: sentences as in the code of Tsuta et al. (2020): mean, unk.", metavar="NAME"),
-    ] = None,
-    bm25: Annotated[bool, typer.Option(help="Make the modes of BM25 possible as well.")] = True,
-    check_queries: Annotated[
-        int, typer.Option(help="Utterances on which recall is measured; 0 measures nothing.", min=0, max=100_000)
-    ] = 1_000,
-    least_coverage: Annotated[
-        float, typer.Option(help="The share of the log's words that the vectors must know.", min=0.0, max=1.0)
-    ] = 0.3,
-    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    again: Annotated[
-        bool, typer.Option("--again", help="Build even if the published version was made of exactly this.")
-    ] = False,
-    shards: Annotated[
-        int,
-        typer.Option(
-            help="Build it in so many parts, one after the other: less memory, the same answers.", min=1, max=1_024
-        ),
-    ] = 1,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on",
-            help="Build the shards on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sampling for training and for the check.")] = 1,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
-) -> None:
+@with_options
+def build_command(context: typer.Context, *, order: BuildIndex, as_json: JsonFlag = False) -> None:
     """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.bm25.index import Bm25Settings  # noqa: PLC0415
     from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
-    from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415
-    from refaug.indexer.vectors.sentence_vectors import SentenceSettings  # noqa: PLC0415
 
-    sentence: dict[str, Any] = {"norm_words": norm_words, "oov": oov, "weighting": weighting}
-    if (chosen := find_preset(preset)) is not None:
-        typed = {name: sentence[name] for name in typed_names(context) & sentence.keys()}
-        sentence = chosen.complete(chosen.sentence, typed)
-        if encoder is not None:
-            raise Usage(f"--encoder contradicts preset {preset}: it has means of word vectors", remedy="--vectors NAME")
-    order = IndexOrder(
-        name=name or logs[0],
-        logs=tuple(logs),
-        vectors=_default_vectors(logs, vectors, encoder),
-        encoder=encoder,
-        tokenizer=tokenizer,
-        sentence=SentenceSettings(**sentence),
-        bm25=Bm25Settings() if bm25 else None,
-        limits=_limits(fit, recall, latency, factory),
-        check_queries=check_queries,
-        least_coverage=least_coverage,
-        seed=seed,
-        shards=shards,
-        threads=threads or (cores() if on is None else 1),  # a cluster has many tasks side by side
-        memory=parse_size(memory),
-        publish=publish,
+    index_order = order.order(
+        threads=order.threads or (cores() if order.on is None else 1),  # a cluster has many tasks side by side
+        encoder=None if order.encoder is None else Path(order.encoder),
+        tokenizer=order.tokenizer,
     )
-    with connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
-        built = build_index(places_of(context.obj), order, progress, again=again, cluster=cluster)
+    with connected(order.on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
+        built = build_index(places_of(context.obj), index_order, progress, again=order.again, cluster=cluster)
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     print_built(built, as_json=as_json)

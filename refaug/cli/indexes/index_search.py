@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from refaug.cli.shared.index_options import ModeOption, SpecArgument, ThreadsOption, parse_time
+from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import SpecArgument, ThreadsOption
 from refaug.cli.shared.output import (
     JsonFlag,
     file_or_stdin,
@@ -17,28 +18,24 @@ from refaug.cli.shared.output import (
     print_table,
 )
 from refaug.core.errors import Usage
+from refaug.indexer.search.search_settings import SearchSettings
 
 if TYPE_CHECKING:
     from refaug.indexer.search.search import RetrievalResult
 
 
+@with_options
 def search_command(
     context: typer.Context,
     index: SpecArgument,
     texts: Annotated[list[str] | None, typer.Argument(help="Utterances to find references for.")] = None,
     items: Annotated[Path | None, typer.Option(help="A test file; each item's references are found.")] = None,
     gold: Annotated[str | None, typer.Option(help="The response of the test pair: excluded, and compared.")] = None,
-    k: Annotated[int, typer.Option("-k", help="How many references.", min=1, max=1_000)] = 15,
-    mode: ModeOption = "embedding-utterance",
-    depth: Annotated[int | None, typer.Option(help="Candidate utterances that are looked at.", min=1)] = None,
+    *,
+    settings: SearchSettings,
     exclude_dialogue: Annotated[
         list[str] | None, typer.Option(help="A dialogue to take nothing from; may be repeated.", metavar="ID")
     ] = None,
-    exclude_log: Annotated[
-        list[str] | None, typer.Option(help="A log to take nothing from; may be repeated.", metavar="LOG")
-    ] = None,
-    after: Annotated[str | None, typer.Option(help="Only pairs at or after this time.", metavar="TIME")] = None,
-    before: Annotated[str | None, typer.Option(help="Only pairs before this time.", metavar="TIME")] = None,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -46,18 +43,9 @@ def search_command(
     from refaug.core.records import Item, Reference, TestPair  # noqa: PLC0415
     from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
     from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  only here
-    from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415  compiles
 
     if bool(texts) == (items is not None):
         raise Usage("give either utterances or --items FILE")
-    settings = SearchSettings(
-        k=k,
-        mode=mode,  # type: ignore[arg-type]
-        depth=depth,
-        after=parse_time("--after", after),
-        before=parse_time("--before", before),
-        exclude_logs=tuple(exclude_log or ()),
-    )
     blocked = tuple(exclude_dialogue or ())
     with open_index(context.obj, index, threads=threads) as opened:
         if items is not None:

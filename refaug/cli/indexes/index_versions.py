@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import (
     NameArgument,
     SpecArgument,
@@ -27,6 +28,7 @@ from refaug.cli.shared.output import (
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt, Usage
+from refaug.operations.compact_index import CompactIndex
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -114,15 +116,8 @@ def _update(
         print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")
 
 
-def compact_command(
-    context: typer.Context,
-    name: NameArgument,
-    whole: Annotated[bool, typer.Option("--whole", help="Build every shard anew, and train anew.")] = False,
-    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
-) -> None:
+@with_options
+def compact_command(context: typer.Context, *, order: CompactIndex, as_json: JsonFlag = False) -> None:
     """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.rebuilding.compaction import compact_index  # noqa: PLC0415  compiles
@@ -130,12 +125,12 @@ def compact_command(
     with display_progress(quiet=context.obj.quiet) as progress:
         built = compact_index(
             places_of(context.obj),
-            name,
+            order.index,
             progress,
-            whole=whole,
-            threads=threads or cores(),
-            memory=parse_size(memory),
-            publish=publish,
+            whole=order.whole,
+            threads=order.threads or cores(),
+            memory=order.memory,
+            publish=order.publish,
         )
     _record_built(context.obj, built)
     print_built(built, as_json=as_json)

@@ -198,7 +198,7 @@ def rate_command(
     from refaug.rater.rating import Candidate, RatingRequest  # noqa: PLC0415  torch
     from refaug.rater.rating_settings import RatingSettings  # noqa: PLC0415  torch
 
-    settings = RatingSettings(combine=combine, calibration="cal" if calibrated else "raw")  # type: ignore[arg-type]
+    settings = RatingSettings(combine=combine, calibrated=calibrated)  # type: ignore[arg-type]
     network = open_rater(context.obj, rater)
     request = RatingRequest(
         utterance=utterance,

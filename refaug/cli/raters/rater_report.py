@@ -19,7 +19,7 @@ from refaug.cli.shared.output import (
     print_json,
 )
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import CountOption, IndexOption, open_index_and_rater
+from refaug.cli.shared.reference_options import IndexOption, open_index_and_rater
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.files import read_json
@@ -48,7 +48,7 @@ def report_command(
             metavar="FILE",
         ),
     ] = None,
-    k: CountOption = 15,
+    k: Annotated[int, typer.Option("-k", help="References to find for each item.", min=1, max=1_000)] = 15,
     threads: ThreadsOption = None,
     memory: MemoryOption = "2GiB",
     strict: StrictFlag = False,
@@ -65,7 +65,6 @@ def report_command(
     from refaug.evaluation.rater_report.page import write_report  # noqa: PLC0415  matplotlib
     from refaug.evaluation.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
     from refaug.evaluation.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
-    from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415  compiles
     from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch
     from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
 
@@ -83,7 +82,7 @@ def report_command(
         if index is None:
             report = RaterReport(about=about)
         else:
-            settings = AugmentSettings(search=SearchSettings(k=k), parrot="rated")  # a page shows how it is rated
+            settings = AugmentSettings(k=k, parrot="rated")  # a page shows how it is rated
             with (
                 open_index_and_rater(context.obj, index, spec, settings, threads) as (reference_index, weigher),
                 _pairs(context.obj, items, manifest.details, progress, threads, parse_size(memory)) as pairs,

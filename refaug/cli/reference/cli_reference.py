@@ -45,8 +45,12 @@ def _parameter(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         names = f"`{(parameter.metavar or parameter.name).upper()}`"
     default = parameter.default if not callable(parameter.default) else None
+    if isinstance(shown := getattr(parameter, "show_default", None), str):  # the flag takes a text, or none
+        default = shown
     default = f" Default: `{default}`." if default not in (None, False, "", ()) and not parameter.required else ""
     needed = " Required." if parameter.required else ""
+    if "|" in (choices := getattr(parameter, "metavar", None) or ""):
+        default = f" One of: {', '.join(f'`{choice}`' for choice in choices.split('|'))}.{default}"
     return f"- {names}: {' '.join((parameter.help or '').split())}{default}{needed}\n"
 
 

@@ -23,23 +23,23 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import (
     IndexOption,
     OnOption,
-    ReferenceOptions,
     augmented_sets,
     require_searched,
+    require_used,
 )
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import Preset
+from refaug.evaluation.scoring.presets import Preset, find_preset
 from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
-    from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.metrics.base import Metric
 
@@ -148,7 +148,7 @@ def meta_command(
     *,
     table: TableOptions,
     models: ModelOptions,
-    options: ReferenceOptions,
+    augmenting: AugmentSettings,
     rows: _Rows = RowSelection.FAIR,
     draws: _Draws = 10_000,
     confidence: _Confidence = 0.95,
@@ -174,8 +174,7 @@ def meta_command(
     named = [*(metric or []), *([baseline] if baseline is not None else [])]
     require_searched(on, index)
     asks_rater = require_models(context.obj, models, named, rater, index=index)
-    options.require_used(context, index, rater, rates=asks_rater, scores=True)
-    augmenting = options.settings(context)
+    require_used(augmenting, index, rater, rates=asks_rater, scores=True)
     if index is not None:
         _require_weighted(named, context.obj)
     judge = _MetricModels(
@@ -202,8 +201,8 @@ def meta_command(
                 metric or [],
                 baseline,
                 language,
-                options.chosen_preset,
-                {"combine": options.combine, "cal": "cal" if options.calibrated else "raw"},
+                find_preset(augmenting.preset),
+                {"combine": augmenting.combine, "cal": augmenting.calibration},
             ),
             judge,
             settings,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
-
 import typer
 
 from refaug.cli.shared.field_options import with_options
@@ -12,9 +9,10 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, ReferenceOptions
+from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_used
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 
 
@@ -26,16 +24,7 @@ def refs_command(
     table: TableOptions,
     index: IndexOption = None,
     rater: RaterOption = None,
-    options: ReferenceOptions,
-    show_excluded: Annotated[
-        int,
-        typer.Option(
-            help="So many of the pairs that were left out come along, each with the reason.",
-            metavar="N",
-            min=0,
-            max=200,
-        ),
-    ] = 0,
+    settings: AugmentSettings,
     threads: ThreadsOption = None,
     on: OnOption = None,
     strict: StrictFlag = False,
@@ -45,8 +34,7 @@ def refs_command(
 
     if index is None:
         raise Usage("no index is named", remedy="--index NAME: refaug index list")
-    options.require_used(context, index, rater, rates=False)
-    settings = replace(options.settings(context), shown_excluded=show_excluded)
+    require_used(settings, index, rater, rates=False)
     bad = list[BadItem]()
     with (
         display_progress(quiet=context.obj.quiet) as progress,

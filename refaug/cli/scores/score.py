@@ -14,10 +14,12 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
 from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, OnOption, ReferenceOptions, require_searched
+from refaug.cli.shared.reference_options import IndexOption, OnOption, require_searched, require_used
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.presets import find_preset
 
 if TYPE_CHECKING:
     from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
@@ -57,7 +59,7 @@ def score_command(
     index: IndexOption = None,
     rater: RaterOption = None,
     models: ModelOptions,
-    options: ReferenceOptions,
+    augmenting: AugmentSettings,
     signature: SignatureOption = None,
     threads: ThreadsOption = None,
     on: OnOption = None,
@@ -77,9 +79,8 @@ def score_command(
     from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     inputs = ItemInputs(items=items, aligned=aligned, table=table, allow_truncated=allow_truncated)
-    augmenting = options.settings(context)
     if signature is not None:
-        request = _request_of(signature, scoring, index, rater, options)
+        request = _request_of(signature, scoring, index, rater, augmenting)
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
         augmenting = request.augmenting
     require_searched(on, index)
@@ -89,8 +90,9 @@ def score_command(
             "--rater without --index",
             remedy="--index NAME, whose references it weighs, or --metric rater, for which it rates the replies",
         )
-    options.require_used(context, index, rater, rates=asks_rater, scores=True)
-    preset = options.chosen_preset
+    if signature is None:
+        require_used(augmenting, index, rater, rates=asks_rater, scores=True)
+    preset = find_preset(augmenting.preset)
     with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
         provenance: Provenance | None = None
         if index is not None:
@@ -136,7 +138,7 @@ def score_command(
 
 
 def _request_of(
-    signature: str, scoring: ScoreOptions, index: str | None, rater: str | None, options: ReferenceOptions
+    signature: str, scoring: ScoreOptions, index: str | None, rater: str | None, augmenting: AugmentSettings
 ) -> SignatureRequest:
     """Read the signature back; Usage where options beside it say the same or something else."""
     from refaug.evaluation.metric_setup.signature_requests import SignatureRequest  # noqa: PLC0415  numpy
@@ -144,7 +146,7 @@ def _request_of(
     beside = {"--metric": scoring.metric, "--language": scoring.language, "--index": index, "--rater": rater}
     if names := [name for name, text in beside.items() if text]:
         raise Usage(f"--signature with {', '.join(names)}", remedy="one of the two: the signature says it all")
-    options.require_unchanged("with --signature", remedy="leave it out: the signature says how references are found")
+    augmenting.require_no_effect("with a signature", remedy="leave it out: the signature says how references are found")
     return SignatureRequest.parse(signature)
 
 

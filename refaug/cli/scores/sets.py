@@ -17,17 +17,17 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, ReferenceOptions, require_searched
+from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_searched, require_used
 from refaug.cli.shared.score_options import ScoreOptions, StrictFlag, report_problems, require_all
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem, item_rows, read_items
 from refaug.evaluation.tables.table_request import TableRequest
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
     from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 
@@ -65,7 +65,7 @@ def freeze_command(
     table: TableOptions,
     index: IndexOption = None,
     rater: RaterOption = None,
-    options: ReferenceOptions,
+    settings: AugmentSettings,
     threads: ThreadsOption = None,
     on: OnOption = None,
     strict: StrictFlag = False,
@@ -81,8 +81,7 @@ def freeze_command(
     if index is None and rater is not None:
         raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
     require_searched(on, index)
-    options.require_used(context, index, rater, rates=False)
-    settings = options.settings(context) if index is not None else None
+    require_used(settings, index, rater, rates=False)
     called = "stdin" if str(items) == "-" else str(items)
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
 
@@ -95,9 +94,7 @@ def freeze_command(
             context.obj,
             read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.request),
             Purpose(purpose.value),
-            _RetrievalTools(index, rater, settings, threads, on)
-            if index is not None and settings is not None
-            else None,
+            _RetrievalTools(index, rater, settings, threads, on) if index is not None else None,
             called,
             check,
             progress,

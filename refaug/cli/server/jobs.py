@@ -61,7 +61,7 @@ def start_command(
     order = parse_order(with_kind(kind, read_order(json_order) if json_order is not None else {}))
     with open_database(context.obj) as database:
         jobs = job_store(database, context.obj)
-        job = jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order))
+        job = jobs.enqueue(order.kind, order.as_order(), resources_of(order))
         if wait:
             job = _wait_for_end(jobs, job.id, quiet=context.obj.quiet)
         _print_job(job, as_json=as_json)

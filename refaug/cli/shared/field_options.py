@@ -1,14 +1,27 @@
-"""Options that several commands share: the fields of a dataclass become options of a command."""
+"""Options of commands from dataclasses: their fields become flags, and the dataclass is made of what was typed.
+
+A dataclass of `core.options` has texts, limits and kinds in its annotations: its flags take texts, which the decoder
+of all faces reads. Other dataclasses have typer's own annotations.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from enum import Enum
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
+
+from refaug.core.errors import Usage
+from refaug.core.options.decoding import BadOptions, Options, from_texts
+from refaug.core.options.describing import OptionField, options_of
+from refaug.core.options.kinds import BoolKind, ListKind
+
+# flags that are not spelled as their fields: what is repeated stands in the singular, and --weights is a file
+_FLAGS: Final[Mapping[str, str]] = {"exclude_logs": "--exclude-log", "weights": "--reference-weights"}
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -23,14 +36,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run_command(**typed: Any) -> None:
         for name, group in groups.items():
-            typed[name] = group(**{field.name: typed.pop(field.name) for field in fields(group)})
+            flags = {field: typed.pop(parameter) for field, parameter in _parameters(name, group).items()}
+            typed[name] = _made_of(group, flags)
         command(**typed)
 
     options = list[inspect.Parameter]()
     for parameter in inspect.signature(command).parameters.values():
         if parameter.name in groups:
             assert parameter.default is inspect.Parameter.empty, "the fields have the defaults; this one would be lost"
-            options += _options(groups[parameter.name])
+            options += _options(parameter.name, groups[parameter.name])
         else:
             options.append(_option(parameter.name, hints[parameter.name], parameter.default))
     run_command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -44,10 +58,77 @@ def typed_names(context: typer.Context) -> frozenset[str]:
     return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
-def _options(group: type[Any]) -> Iterator[inspect.Parameter]:
+def flag_of(field: str) -> str:
+    """Return the flag of an option that bodies spell so: `settings.near_tokens` is `--near-tokens`."""
+    name = field.rpartition(".")[2].partition("[")[0]
+    return _FLAGS.get(name) or (f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}")
+
+
+def spelled_as_flags(error: Usage) -> Usage:
+    """Return an error about an option with its flag."""
+    if isinstance(error, BadOptions):
+        return error.spelled(flag_of)
+    return Usage(error.without_field, remedy=error.remedy, field=flag_of(error.field))
+
+
+def _made_of(group: type[Any], flags: dict[str, Any]) -> Any:
+    """Return the dataclass that the flags spell; those that were not typed keep their defaults."""
+    if not issubclass(group, Options):
+        return group(**flags)
+    defaults = {option.name: option.default for option in options_of(group)}
+    texts = {
+        name: typed
+        for name, typed in flags.items()
+        if typed not in (None, []) and not (typed is False and defaults[name] is False)
+    }
+    return from_texts(group, texts)
+
+
+def _parameters(name: str, group: type[Any]) -> dict[str, str]:
+    """Return the parameter of each field; several groups of options may have a field of one name."""
+    if issubclass(group, Options):
+        return {option.name: f"{name}__{option.name}" for option in options_of(group)}
+    return {field.name: field.name for field in fields(group)}
+
+
+def _options(name: str, group: type[Any]) -> Iterator[inspect.Parameter]:
+    parameters = _parameters(name, group)
+    if issubclass(group, Options):
+        for option in options_of(group):
+            yield _flag(option, parameters[option.name])
+        return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         yield _option(field.name, hints[field.name], field.default)
+
+
+def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
+    """Return the flag of an option: a text that the decoder reads, so that its limits and messages are those of all."""
+    kind = option.kind
+    if option.argument is not None:
+        is_many = isinstance(kind, ListKind)
+        argument = typer.Argument(help=option.doc, metavar=option.argument)
+        return _option(parameter, Annotated[list[str] if is_many else str, argument], MISSING)
+    flag, shown_default = flag_of(option.spelling), _shown_default(option)
+    if isinstance(kind, BoolKind):
+        if not option.default:
+            return _option(parameter, Annotated[bool, typer.Option(flag, help=option.doc)], False)
+        annotation: Any = bool | None
+        names, metavar = [f"{flag}/--no-{flag[2:]}"], None
+    else:
+        is_list = isinstance(kind, ListKind)
+        annotation = list[str] | None if is_list else str | None
+        names, metavar = [flag], option.metavar or kind.metavar
+    settings = typer.Option(*names, help=option.doc, metavar=metavar, show_default=shown_default)
+    return _option(parameter, Annotated[annotation, settings], None)
+
+
+def _shown_default(option: OptionField) -> Any:
+    """Return the default as help shows it."""
+    default = option.default
+    if default is None or default == () or default is False:
+        return False
+    return str(default.value if isinstance(default, Enum) else default)
 
 
 def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:

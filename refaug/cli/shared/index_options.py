@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
-from refaug.core.errors import Usage
 
 if TYPE_CHECKING:
     from refaug.indexer.building.build import IndexBuild
@@ -34,10 +32,11 @@ RecallOption = Annotated[
     float, typer.Option(help="The share of exact search's 15 best that must be found.", min=0.0, max=1.0)
 ]
 LatencyOption = Annotated[
-    float | None, typer.Option(help="Milliseconds that a single search may take.", metavar="MS", min=0.0)
+    float | None,
+    typer.Option("--latency-ms", help="Milliseconds that a single search may take.", metavar="MS", min=0.0),
 ]
 FactoryOption = Annotated[
-    str | None, typer.Option("--index", help="A kind of index by FAISS's name, e.g. IVF4096,SQ8.", metavar="FACTORY")
+    str | None, typer.Option("--factory", help="A kind of index by FAISS's name, e.g. IVF4096,SQ8.", metavar="FACTORY")
 ]
 ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
@@ -97,14 +96,3 @@ def facts_of(manifest: IndexManifest) -> dict[str, Any]:
         "bytes": sum(facts["size"] for facts in manifest.files.values()),
         "build_seconds": round(sum(manifest.seconds.values()), 1),
     }
-
-
-def parse_time(option: str, text: str | None) -> datetime | None:
-    """Parse a time as typed; without a zone it is UTC."""
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Usage(f"{option} {text!r} is no time", remedy="for example 2026-11-20 or 2026-11-20T08:30:00Z") from error
-    return time if time.tzinfo else datetime.fromisoformat(f"{time.isoformat()}+00:00")

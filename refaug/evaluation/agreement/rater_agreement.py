@@ -66,7 +66,7 @@ class RaterEvaluationSettings:
     def ratings(self) -> tuple[RatingSettings, ...]:
         """The settings of each rating, in order."""
         return tuple(
-            RatingSettings(combine=way, calibration=self.calibration)  # type: ignore[arg-type]
+            RatingSettings(combine=way, calibrated=self.calibration == "cal")  # type: ignore[arg-type]
             for way in self.combines
         )
 

@@ -57,7 +57,7 @@ class ReplyJudge:
 
     def judge(self, replies: Sequence[ReplyToRate], *, combine: str, cal: str) -> Floats:
         """Return the ratings of replies; those to one test pair are rated together."""
-        settings = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
+        settings = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
         by_pair = dict[tuple[str, tuple[str, ...]], list[ReplyToRate]]()
         for reply in dict.fromkeys(replies):
             if (settings, reply) not in self._ratings:

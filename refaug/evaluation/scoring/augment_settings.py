@@ -1,85 +1,98 @@
-"""The settings of finding and weighting references: the defaults of commands, jobs and routes."""
+"""The settings of finding and weighing references, with their limits: every face has these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Annotated, Final, Literal
 
 from refaug.core.errors import Usage
+from refaug.core.options.declaring import Doc, Ge, Le, Metavar
+from refaug.core.options.describing import options_of
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.rater.rating_settings import Combine, RatingSettings
+from refaug.rater.rating_settings import RatingSettings
 
-WeightSource = Literal["one", "rated"]
-GoldUse = Literal["one", "rated", "none"]  # none: neither references, nor what others are rated or found by
+_UTTERANCE: Final = "utterance"  # what a mode without responses ends in
 
 
 @dataclass(frozen=True, kw_only=True)
-class AugmentSettings:
-    """How references are retrieved, rated and weighted; all that can change them goes into signatures."""
+class AugmentSettings(SearchSettings, RatingSettings):
+    """How references are found, rated and weighed; what can change them goes into signatures.
 
-    search: SearchSettings = field(default_factory=SearchSettings)
-    rating: RatingSettings = field(default_factory=RatingSettings)
-    gold: GoldUse = "one"  # weight 1, the rater's rating, or none: golds play no part
-    parrot: float | Literal["rated", "off"] = "off"  # the utterance itself as a reference (docs/gaming.md)
-    weights: WeightSource = "rated"  # of retrieved references; "one" needs no rater
-    shown_excluded: int = 0  # how many of the excluded pairs come along with an item; changes no reference
-    preset: PresetName | None = None  # refuses other settings than its own, and an index built with others
+    Modes and exclusions: docs/indexes.md; ratings and weights: docs/raters.md.
+    """
 
-    def __post_init__(self) -> None:
-        if self.gold not in ("one", "rated", "none"):
-            raise Usage(f"gold={self.gold!r} is not known", remedy="one, rated or none")
-        if self.gold == "none" and self.search.is_dialog:
-            raise Usage(
-                f"gold=none with mode={self.search.mode}, which compares responses with the gold",
-                remedy=f"mode={self.search.mode.removesuffix('dialog')}utterance, or another gold",
-            )
-        if self.weights not in ("one", "rated"):
-            raise Usage(f"weights={self.weights!r} is not known", remedy="one or rated")
-        if isinstance(self.parrot, str) and self.parrot not in ("rated", "off"):
-            raise Usage(f"parrot={self.parrot!r} is not known", remedy="rated, off, or a number from -1 to 1")
-        if not isinstance(self.parrot, str) and not -1 <= self.parrot <= 1:
-            raise Usage(f"a parrot of weight {self.parrot} is out of range", remedy="from -1 to 1")
+    preset: Annotated[
+        PresetName | None,
+        Metavar("NAME"),
+        Doc("tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020)."),
+    ] = None
+    gold: Annotated[
+        Literal["one", "rated", "none"],
+        Doc("What a gold weighs: 1, or what the rater says; none: golds play no part."),
+    ] = "one"
+    parrot: Annotated[
+        Literal["rated", "off"] | Annotated[float, Ge(-1), Le(1)],
+        Doc("The utterance itself as a reference: rated, off, or its weight from -1 to 1 (docs/gaming.md)."),
+    ] = "off"
+    weights: Annotated[
+        Literal["rated", "one"], Doc("What references that are found weigh; one needs no rater for them.")
+    ] = "rated"
+
+    show_excluded: Annotated[
+        int, Ge(0), Le(200), Doc("So many of the pairs that were left out come along, each with the reason.")
+    ] = 0
+
+    def check(self) -> None:
+        """Take over the settings of the preset, and refuse settings that contradict it or each other."""
         if (preset := find_preset(self.preset)) is not None:
-            preset.complete(preset.references, self._options())
+            stated = {name: getattr(self, name) for name in self.stated}
+            for name, setting in preset.complete(preset.references, stated).items():
+                object.__setattr__(self, name, setting)
+        super().check()
+        if self.gold == "none" and self.is_dialog:
+            raise Usage(
+                f"none with mode={self.mode}, which compares responses with the gold",
+                remedy=f"mode={self.mode.removesuffix('dialog')}{_UTTERANCE}, or another gold",
+                field="gold",
+            )
 
-    def _options(self) -> dict[str, Any]:
-        """Return the settings that presets have, as options."""
-        return {
-            "k": self.search.k,
-            "mode": self.search.mode,
-            "gold": self.gold,
-            "parrot": self.parrot,
-            "weights": self.weights,
-            "combine": self.rating.combine,
-            "calibrated": self.rating.calibration == "cal",
-        }
+    def require_effect(self, *, rates: bool = False, shows_references: bool = False) -> None:
+        """Raise Usage where a setting changes nothing with the others.
 
-    @classmethod
-    def from_options(
-        cls,
-        *,
-        gold: GoldUse = "one",
-        parrot: float | Literal["rated", "off"] = "off",
-        weights: WeightSource = "rated",
-        combine: Combine = "first",
-        calibrated: bool = False,
-        exclude_logs: Sequence[str] = (),
-        preset: PresetName | None = None,
-        shown_excluded: int = 0,
-        **search: Any,
-    ) -> Self:
-        """Return the settings for options of commands, jobs and requests; `search` has the other fields of a search."""
-        return cls(
-            search=SearchSettings(exclude_logs=tuple(exclude_logs), **search),
-            rating=RatingSettings(combine=combine, calibration="cal" if calibrated else "raw"),
-            gold=gold,
-            parrot=parrot,
-            weights=weights,
-            preset=preset,
-            shown_excluded=shown_excluded,
-        )
+        `rates`: the rater is asked about something else, so its settings have an effect in any case.
+        """
+        if not shows_references:
+            self._require_defaults("show_excluded", remedy="leave it out: it is for references, which are shown")
+        if not self.is_dialog:
+            self._require_defaults("alpha", "epsilon", remedy="leave it out, or use a dialog mode")
+        if not (self.needs_rater or rates):
+            self._require_defaults("combine", "calibrated", remedy="leave it out, or use rated weights")
+
+    def require_no_effect(self, why: str, *, remedy: str, rates: bool = False, scores: bool = False) -> None:
+        """Raise Usage for a setting that was stated where no references are found, which is `why`.
+
+        With `rates` the rater rates replies in any case, with `scores` a preset is for the metric in any case.
+        """
+        allowed = {*(("combine", "calibrated") if rates else ()), *(("preset",) if scores else ())}
+        idle = [option.name for option in options_of(type(self)) if option.name in self.stated - allowed]
+        if idle:
+            raise Usage(f"it has no effect {why}", remedy=remedy, field=idle[0])
+
+    def _require_defaults(self, *names: str, remedy: str) -> None:
+        if changed := [name for name in names if getattr(self, name) != getattr(type(self), name)]:
+            raise Usage("it has no effect with these settings", remedy=remedy, field=changed[0])
+
+    @cached_property
+    def search(self) -> SearchSettings:
+        """How references are found: requests with the same search share one."""
+        return SearchSettings(**{field.name: getattr(self, field.name) for field in fields(SearchSettings)})
+
+    @cached_property
+    def rating(self) -> RatingSettings:
+        """How they are rated."""
+        return RatingSettings(combine=self.combine, calibrated=self.calibrated)
 
     @property
     def needs_rater(self) -> bool:

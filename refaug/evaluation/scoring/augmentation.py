@@ -181,7 +181,7 @@ class UnratedItem:
 def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
     """Search the index for references of all items at once."""
     pairs = [_without_golds(item.pair) if settings.gold == "none" else item.pair for item in items]
-    retrieved = index.search(pairs, settings.search, excluded=settings.shown_excluded)
+    retrieved = index.search(pairs, settings.search, excluded=settings.show_excluded)
     return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
 
 
@@ -329,22 +329,18 @@ def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
             remedy="find them again, with all shards",
         )
     return AugmentSettings(
-        search=SearchSettings(
-            k=int(fields["k"]),
-            mode=fields["mode"],  # type: ignore[arg-type]
-            alpha=float(fields.get("alpha", SearchSettings.alpha)),
-            epsilon=float(fields.get("epsilon", SearchSettings.epsilon)),
-            depth=None if fields.get("depth", "auto") == "auto" else int(fields["depth"]),
-            after=_parse_time(fields.get("after")),
-            before=_parse_time(fields.get("before")),
-            exclude_logs=tuple(filter(None, fields.get("exclude-logs", "").split(","))),
-            near=float(fields.get("near", SearchSettings.near)),
-            near_tokens=int(fields.get("near-tokens", SearchSettings.near_tokens)),
-        ),
-        rating=RatingSettings(
-            combine=fields.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
-            calibration=fields.get("cal", RatingSettings.calibration),  # type: ignore[arg-type]
-        ),
+        k=int(fields["k"]),
+        mode=fields["mode"],  # type: ignore[arg-type]
+        alpha=float(fields.get("alpha", SearchSettings.alpha)),
+        epsilon=float(fields.get("epsilon", SearchSettings.epsilon)),
+        depth=None if fields.get("depth", "auto") == "auto" else int(fields["depth"]),
+        after=_parse_time(fields.get("after")),
+        before=_parse_time(fields.get("before")),
+        exclude_logs=tuple(filter(None, fields.get("exclude-logs", "").split(","))),
+        near=float(fields.get("near", SearchSettings.near)),
+        near_tokens=int(fields.get("near-tokens", SearchSettings.near_tokens)),
+        combine=fields.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
+        calibrated=fields.get("cal", "raw") == "cal",
         gold=fields["gold"],  # type: ignore[arg-type]
         parrot=_parse_parrot(fields["parrot"]),  # type: ignore[arg-type]
         weights=fields["weights"],  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ class Preset:
 
     name: PresetName
     sentence: Mapping[str, Any]  # of an index: how words make the vector of a sentence
-    references: Mapping[str, Any]  # as AugmentSettings.from_options takes them
+    references: Mapping[str, Any]  # as AugmentSettings takes them
     metric: Mapping[str, str]  # parameters of weighted BLEU
 
     def complete(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,61 +1,56 @@
-"""The settings of a search for references and their limits: the defaults of commands, jobs and routes."""
+"""The settings of a search for references, with their limits: every face has these."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from refaug.core.errors import Usage
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
+from refaug.core.options.decoding import Options
 
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-Partial = Literal["refuse", "allow"]
 MAX_REFERENCES: Final = 1_000  # a test pair; for more, use the neighbours
 MAX_DEPTH: Final = 1_000_000
+_LogName = Annotated[str, Length(1, 200), Metavar("LOG")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchSettings:
-    """Settings of a search; all of them can change the references, so all go into signatures.
+class SearchSettings(Options):
+    """How references are found; all of these can change them, so all go into signatures.
 
-    Of `partial`, the shards that were missing go into them.
-
-    `depth` is how many candidate utterances are compared exactly at first: it grows until the k-th reference is
-    certain. In the `dialog` modes it is how many utterances have all their responses compared, and does not grow.
+    Of `partial`, the shards that were missing go into them. `depth` grows until the k-th reference is certain; in the
+    `dialog` modes it is how many utterances have all their responses compared, and does not grow.
     """
 
-    k: int = 15
-    mode: Mode = "embedding-utterance"
-    alpha: float = 0.5  # of the responses' similarity in the dialog modes
-    epsilon: float = 0.1  # replaces it for the rest
-    depth: int | None = None
-    after: datetime | None = None  # a pair at this time is in
-    before: datetime | None = None  # and one at this is not
-    exclude_logs: tuple[str, ...] = field(default=())
-    near: float = 0.9
-    near_tokens: int = 5
-    partial: Partial = "refuse"  # of an index on a cluster: whether shards may be missing, which the answer then names
+    k: Annotated[int, Ge(1), Le(MAX_REFERENCES), Doc("References to find for each item.")] = 15
+    mode: Annotated[Mode, Doc("What is compared, and by what: docs/indexes.md.")] = "embedding-utterance"
+    exclude_logs: Annotated[tuple[_LogName, ...], Length(most=1_000), Doc("Logs to take nothing from.")] = ()
+    after: Annotated[datetime | None, Doc("Only pairs at or after this time.")] = None
+    before: Annotated[datetime | None, Doc("Only pairs before this time.")] = None
+    near: Annotated[
+        float, Ge(0), Le(1), Doc("Leave out a response as like the gold as this (Jaccard of its words).")
+    ] = 0.9
+    near_tokens: Annotated[int, Ge(0), Le(1_000_000), Doc("For `near`: both have at least so many words.")] = 5
+    depth: Annotated[
+        int | None, Ge(1), Le(MAX_DEPTH), Doc("Candidates that are ranked again; without it, as many as are needed.")
+    ] = None
+    alpha: Annotated[float, Ge(0), Le(1), Doc("The responses' share in the dialog modes.")] = 0.5
+    epsilon: Annotated[float, Ge(0), Le(1), Doc("What stands in for the responses' similarity otherwise.")] = 0.1
+    partial: Annotated[
+        Literal["refuse", "allow"],
+        Doc(
+            "Of an index on a cluster: `allow` takes the references of the shards that answer, and names the others; "
+            "`refuse` is an error then."
+        ),
+    ] = "refuse"
 
-    def __post_init__(self) -> None:
-        """Refuse settings without meaning."""
-        if self.mode not in MODES:
-            raise Usage(f"no mode is called {self.mode!r}", remedy=f"one of: {', '.join(MODES)}")
-        if self.partial not in get_args(Partial):
-            raise Usage(f"partial={self.partial!r} is not known", remedy="one of: refuse, allow")
-        if not 1 <= self.k <= MAX_REFERENCES:
-            raise Usage(f"k={self.k} references cannot be given", remedy=f"1 to {MAX_REFERENCES}")
-        if self.depth is not None and not self.k <= self.depth <= MAX_DEPTH:
-            raise Usage(f"a depth of {self.depth} does not go with k={self.k}", remedy="from k to 1,000,000")
-        for name in ("alpha", "epsilon", "near"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise Usage(f"{name}={getattr(self, name)} is not between 0 and 1")
-        for name in ("after", "before"):
-            moment = getattr(self, name)
-            if moment is not None and moment.tzinfo is None:
-                raise Usage(
-                    f"{name}={moment.isoformat()} has no time zone", remedy=f"for example {moment.isoformat()}Z"
-                )
+    def check(self) -> None:
+        """Refuse a depth that cannot hold the references."""
+        if self.depth is not None and self.depth < self.k:
+            raise Usage(f"a depth of {self.depth} for k={self.k} references", remedy="a depth from k", field="depth")
 
     @property
     def is_dialog(self) -> bool:

@@ -187,7 +187,7 @@ class ScheduleStore:
             name=name,
             cron=times.expression,
             timezone=timezone,
-            order=parse_order(order).model_dump(mode="json"),
+            order=parse_order(order).as_order(),
             enabled=enabled,
             created=moment,
             updated=moment,
@@ -293,7 +293,7 @@ class ScheduleStore:
         name = schedule.name
         try:
             order = parse_order(schedule.order)
-            job = jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order), schedule=name)
+            job = jobs.enqueue(order.kind, order.as_order(), resources_of(order), schedule=name)
         except Conflict as error:  # the job of the previous time still waits, and will do this work too
             return Firing(schedule=name, due=due, job=None, note=f"skipped: {error.message}")
         except BadInput as error:  # an earlier release stored the order

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from refaug.core.errors import Later, RefaugError
+from refaug.core.errors import Later, RefaugError, Usage
 from refaug.evaluation.scoring.items import BadItem
 from refaug.service.web.state import state_of
 from refaug.service.web.unknown_fields import UnknownItemFields, body_field_suggestion
@@ -69,6 +69,7 @@ class ProblemOut(BaseModel):
     code: str = Field(description="the kind, for programs; it never changes its meaning")
     detail: str = Field(description="what happened")
     remedy: str | None = Field(default=None, description="what would help")
+    field: str | None = Field(default=None, description="the option of the request that it is about")
     request_id: str = Field(description="names this request in the server's log")
     errors: list[FieldProblem] | None = Field(default=None, description="every place that is wrong, the first ones")
     more_errors: int | None = Field(default=None, description="how many more there are")
@@ -184,6 +185,8 @@ def _place(location: Sequence[int | str]) -> int | None:
 def _describe_input(fault: Mapping[str, Any]) -> str:
     """Return the wrong value, if it is short and not the whole body."""
     given_input = fault.get("input")
+    if fault.get("type") == "option":  # its message has the value
+        return ""
     if isinstance(given_input, str | int | float | bool) or given_input is None:
         text = repr(given_input)
         return f"; found {text if len(text) <= 60 else text[:57] + '…'}" if fault.get("type") != "missing" else ""
@@ -205,6 +208,8 @@ def problem_response(request: Request, error: RefaugError) -> Response:
     }
     if error.remedy:
         body["remedy"] = state.without_paths(error.remedy)
+    if isinstance(error, Usage) and error.field:
+        body["field"] = error.field
     if isinstance(error, BadRequest) and error.errors:
         body["errors"] = error.errors[:_MAX_SHOWN]
         if error.error_count > len(body["errors"]):

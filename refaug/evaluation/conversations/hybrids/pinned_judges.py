@@ -38,9 +38,7 @@ def read_judges(fields: Mapping[str, Any] | None, threads: int | None) -> TurnJu
     """Return the metrics of turns as a manifest has them; None where the hybrid has none."""
     if fields is None:
         return None
-    references = AugmentSettings.from_options(
-        gold="none", weights=fields["weights"], k=fields["k"], mode=fields["mode"]
-    )
+    references = AugmentSettings(gold="none", weights=fields["weights"], k=fields["k"], mode=fields["mode"])
     return TurnJudges(
         metrics=list(fields["metrics"]),
         models=ModelNames(**fields["models"], threads=threads),

@@ -27,7 +27,6 @@ from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, Section, short
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.search_settings import SearchSettings
 
 STUDY: Final = "ji2022_run1"  # by its name in dialogues/
 DEGRADED: Final = "QualityControl"  # a bot of the study whose replies were made worse on purpose
@@ -90,7 +89,7 @@ def _judges(chain: Chain) -> TurnJudges:
         metrics=metrics,
         models=ModelNames(threads=chain.settings.threads),
         index=chain.main_index(),
-        references=AugmentSettings(gold="none", weights="one", search=SearchSettings(mode="bm25-utterance")),
+        references=AugmentSettings(gold="none", weights="one", mode="bm25-utterance"),
         opened=OpenModels(rater=chain.rater()),
     )
 

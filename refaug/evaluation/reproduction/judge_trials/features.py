@@ -35,7 +35,6 @@ from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import line_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
@@ -104,7 +103,7 @@ def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
 def _search_seconds(chain: Chain, trial: Trial) -> float:
     """Return the processor time of the search for a thousand replies: an item of these sets is searched for once."""
     rated_set = min(trial.sets, key=lambda each: len(each.items))
-    settings = AugmentSettings(search=SearchSettings(k=_NEAREST, mode=WORDS), weights="one", parrot="off")
+    settings = AugmentSettings(k=_NEAREST, mode=WORDS, weights="one", parrot="off")
     with open_index(chain.home, trial.index, threads=chain.settings.threads) as opened:
         list(augment(rated_set.items[:1], opened, None, settings, Silent()))  # opened before any time is taken
         began = process_time()

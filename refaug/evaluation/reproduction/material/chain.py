@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import orjson
 
@@ -34,13 +34,13 @@ from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSele
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.material.step_times import StepTimes
-from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import item_json, read_items
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.search_settings import Mode, SearchSettings
+from refaug.indexer.search.search_settings import Mode
 from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
@@ -55,7 +55,6 @@ from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.nn.train import TrainConfig
 from refaug.rater.rating import Rater
-from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.model import RuberConfig
@@ -324,12 +323,13 @@ class Chain:
         deep: int = DEEP,
         sample: ReplySample | None = None,
         combine: str = "first",
-        gold: GoldUse = "one",
+        gold: Literal["one", "none"] = "one",
     ) -> Pool:
         """Return the rated references that an index has for a set."""
         settings = AugmentSettings(
-            search=SearchSettings(k=deep, mode=mode),
-            rating=RatingSettings(combine=combine),  # type: ignore[arg-type]
+            k=deep,
+            mode=mode,
+            combine=combine,  # type: ignore[arg-type]
             gold=gold,
             parrot="rated",  # conditions leave it out where they are without
         )

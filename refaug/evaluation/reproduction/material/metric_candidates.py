@@ -26,7 +26,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import (
     sum_of_ranks,
 )
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.search_settings import Mode, SearchSettings
+from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
@@ -283,7 +283,8 @@ class Trial:
         if not isinstance(metric, Ruber):
             return self.chain.bind_rater(metric, self.rater)
         augmenting = AugmentSettings(
-            search=SearchSettings(k=candidate.k, mode=candidate.mode),
+            k=candidate.k,
+            mode=candidate.mode,
             weights="one" if candidate.kind == ONE else "rated",
             parrot="rated" if candidate.parrot else "off",
         )

@@ -24,7 +24,7 @@ from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 PUBLISHED_K: Final[int] = TSUTA20.references["k"]
 PUBLISHED_METRIC: Final = TSUTA20.specification("upsilon-bleu")
-PUBLISHED_SETTINGS: Final = AugmentSettings.from_options(preset=TSUTA20.name, **TSUTA20.references)
+PUBLISHED_SETTINGS: Final = AugmentSettings(preset=TSUTA20.name)
 
 
 def published_recipe(chain: Chain) -> IndexRecipe:

@@ -22,7 +22,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, Ref
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
 from refaug.service.jobs.kinds.sources import require_source
-from refaug.service.jobs.orders.set_orders import FreezeJob, ReferenceSettings, parse_time
+from refaug.service.jobs.orders.set_orders import FreezeJob
 
 _NAME: Final = re.compile(r"items-[0-9a-f]{32}")
 _MAX_SHOWN: Final = 100  # bad items to list; the others are counted
@@ -81,7 +81,7 @@ def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> F
         return sets.freeze(
             listed, SetDescription(purpose=purpose, how={"freeze": {"references": "given"}}), called=called, check=check
         )
-    settings = augment_settings(order.settings or ReferenceSettings())
+    settings = order.settings or AugmentSettings()
     if settings.needs_rater and order.rater is None:
         raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
     if order.rater is not None and not settings.needs_rater:
@@ -107,12 +107,6 @@ def _freeze(order: FreezeJob, path: Path, called: str, context: JobContext) -> F
     for note, count in notes.most_common():
         context.progress.warn(f"{count:,} items: {note}")
     return frozen
-
-
-def augment_settings(settings: ReferenceSettings) -> AugmentSettings:
-    """Return the settings for augmenting."""
-    times = {name: parse_time(text) for name in ("after", "before") if (text := getattr(settings, name)) is not None}
-    return AugmentSettings.from_options(**settings.model_dump() | times)
 
 
 def _frozen_facts(frozen: FreezeResult) -> dict[str, Any]:

@@ -12,10 +12,7 @@ from refaug.core.errors import CheckFailed, Corrupt
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
-from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
-from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import publish_version, update_index
 from refaug.indexer.index_folders import Places
@@ -23,48 +20,33 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.logs.store import StoredLog
+from refaug.operations.build_index import BuildIndex
+from refaug.operations.compact_index import CompactIndex
+from refaug.operations.remove_versions import RemoveVersions
+from refaug.operations.update_index import UpdateIndex
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished
 from refaug.service.jobs.kinds.sources import require_source, resolve_tokenizer
-from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
 
 
-def build_job(order: IndexBuildJob, context: JobContext) -> Mapping[str, Any]:
+def build_job(order: BuildIndex, context: JobContext) -> Mapping[str, Any]:
     """Build an index from the logs, and publish it if its recall suffices."""
     places = places_of(context.home)
-    name = order.index or order.logs[0]
-    index_order = IndexOrder(
-        name=name,
-        logs=tuple(order.logs),
-        vectors=order.vectors or (order.logs[0] if order.encoder is None else None),
+    name = order.index_name
+    index_order = order.order(
+        threads=context.threads(order.threads) if order.on is None else order.threads or 1,
         encoder=None if order.encoder is None else require_source(order.encoder, context.home, context.serve),
         tokenizer=resolve_tokenizer(order.tokenizer, context.home, context.serve),
-        sentence=SentenceSettings(norm_words=order.norm_words, oov=order.oov, weighting=order.weighting),
-        bm25=Bm25Settings() if order.bm25 else None,
-        limits=Limits(
-            memory=None if order.fit_mib is None else order.fit_mib << 20,
-            recall=order.recall,
-            latency_ms=order.latency_ms,
-            factory=order.factory,
-        ),
-        check_queries=order.check_queries,
-        least_coverage=order.least_coverage,
-        seed=order.seed,
-        shards=order.shards,
-        threads=context.threads(order.threads) if order.on is None else order.threads or 1,
-        memory=order.memory,
-        publish=order.publish,
     )
     version = find_earlier_version(places.indexes, name, context)
     if version is not None:
         return built_facts(_publish_if_passed(places, name, version, publish=order.publish))
     with connected(order.on, context.serve) as cluster:
-        return built_facts(build_index(places, index_order, context.progress, cluster=cluster))
+        return built_facts(build_index(places, index_order, context.progress, again=order.again, cluster=cluster))
 
 
-def compact_job(order: IndexCompactJob, context: JobContext) -> Mapping[str, Any]:
+def compact_job(order: CompactIndex, context: JobContext) -> Mapping[str, Any]:
     """Build the index again with its settings."""
     places = places_of(context.home)
     version = find_earlier_version(places.indexes, order.index, context)
@@ -110,7 +92,7 @@ def _publish_if_passed(places: Places, name: str, version: str, *, publish: bool
     return IndexBuild(name=name, version=version, manifest=manifest, published=publish or is_published)
 
 
-def update_job(order: IndexUpdateJob, context: JobContext) -> Mapping[str, Any]:
+def update_job(order: UpdateIndex, context: JobContext) -> Mapping[str, Any]:
     """Update an index to its logs, measure its recall if the order sets a limit, and publish it."""
     places = places_of(context.home)
     facts = context.stages.run(
@@ -260,7 +242,7 @@ def built_facts(built: IndexBuild) -> dict[str, Any]:
 # ── old versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def gc_job(order: GcJob, context: JobContext) -> Mapping[str, Any]:
+def gc_job(order: RemoveVersions, context: JobContext) -> Mapping[str, Any]:
     """Remove old versions of an artefact; word vectors that an index needs stay, and what frozen sets name."""
     pins = {} if order.even_pinned else pinned_versions(context.home, order.artefact, order.name)
     old = stored_artefacts(context.home, order.artefact).gc(order.name, order.keep, pins)

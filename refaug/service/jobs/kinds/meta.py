@@ -27,7 +27,6 @@ from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
 from refaug.service.jobs.clusters import allowed_cluster
-from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
 from refaug.service.jobs.kinds.result_files import store_agreement
@@ -60,7 +59,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
         specifications = order.metrics or [_WEIGHTED, *specifications]
-        augmenting = augment_settings(order.reference_settings)
+        augmenting = order.reference_settings
         sets, provenance = _with_references(order, order.index, sets, augmenting, context)
         based = baseline_setter(places_of(context.home).indexes, provenance.settings["index"], context.progress)
     elif preset is not None:
@@ -146,7 +145,7 @@ def _choose_metrics(
     order: MetaJob, specifications: Sequence[str], context: JobContext, based: SetBaseline | None
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
-    rating = augment_settings(order.reference_settings).rating
+    rating = order.reference_settings.rating
     by_default = {"combine": rating.combine, "cal": rating.calibration}
     preset = find_preset(order.reference_settings.preset)
 

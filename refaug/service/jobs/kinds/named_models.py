@@ -6,7 +6,6 @@ from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
-from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import metrics_in
@@ -16,7 +15,7 @@ def require_models(order: ScoreJob | MetaJob | JudgeConversationsJob | HybridFit
     """Raise Usage before any work where a needed artefact is not named, or a named one is not used."""
     wants = [MetricNeeds.of(text, home) for text in specification_texts(metrics_in(order))]
     refuse_judge(wants)
-    rates = order.index is not None and augment_settings(order.reference_settings).needs_rater
+    rates = order.index is not None and order.reference_settings.needs_rater
     if rates and order.rater is None:
         raise Usage("something is to be rated, and no rater is named", remedy="rater, or weights one and parrot off")
     if order.index is not None and wants and not any(one.weighted or one.sample for one in wants):

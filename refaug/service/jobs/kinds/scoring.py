@@ -20,7 +20,6 @@ from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.service.jobs.clusters import allowed_cluster
-from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
 from refaug.service.jobs.kinds.result_files import store_scores
@@ -76,7 +75,7 @@ def _score(
 ) -> tuple[Evaluation, Sequence[Item | BadItem]]:
     """Return the scores, and the items with the references that they were scored against."""
     threads, preset = context.threads(order.threads), find_preset(order.preset)
-    augmenting = augment_settings(order.reference_settings)
+    augmenting = order.reference_settings
     provenance: Provenance | None = None
     if preset is not None and order.index is None:
         preset.require_items(test_items)

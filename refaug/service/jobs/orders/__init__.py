@@ -15,7 +15,6 @@ __all__ = [
     "conversation_orders",
     "evaluation_orders",
     "fields",
-    "index_orders",
     "job_order",
     "log_orders",
     "nightly_order",

@@ -6,11 +6,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from refaug.evaluation.scoring.augment_settings import AugmentSettings, WeightSource
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
 from refaug.service.jobs.orders.evaluation_orders import FILE_OF_JOB
 from refaug.service.jobs.orders.fields import THREADS, Mode, Name, Seed, Spec, StrictModel, Text
-from refaug.service.jobs.orders.set_orders import ReferenceSettings
 
 BotName = Annotated[str, Field(min_length=1, max_length=200)]
 SELF_PLAY: Final = "selfplay:"
@@ -44,13 +43,15 @@ class _ConversationFields(StrictModel):
     index: Spec | None = Field(default=None, description="index that references of the turns are found in")
     k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
     mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
-    weights: WeightSource = Field(default=AugmentSettings.weights, description="what references that are found weigh")
+    weights: Literal["rated", "one"] = Field(
+        default=AugmentSettings.weights, description="what references that are found weigh"
+    )
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
 
     @property
-    def reference_settings(self) -> ReferenceSettings:
+    def reference_settings(self) -> AugmentSettings:
         """How references of turns are found; a conversation has no gold."""
-        return ReferenceSettings(gold="none", k=self.k, mode=self.mode, weights=self.weights)
+        return AugmentSettings(gold="none", k=self.k, mode=self.mode, weights=self.weights)
 
 
 class JudgeConversationsJob(_ConversationFields):

@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from refaug.core.errors import Usage
+from refaug.core.options.decoding import decode
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import PresetName
 from refaug.evaluation.scoring.score_settings import (
     MAX_CONFIDENCE,
@@ -130,15 +132,17 @@ class EvaluationOrder(StrictModel):
         if self.index is None and self.settings is not None:
             raise ValueError("settings are for references that an index finds: name one")
         if self.index is not None:
-            _ = self.reference_settings  # raises ValueError where settings contradict the preset
+            _ = self.reference_settings  # raises where settings contradict the preset
         return self
 
     @property
-    def reference_settings(self) -> ReferenceSettings:
+    def reference_settings(self) -> AugmentSettings:
         """How references are found in the index: with the preset of the order, if it has one."""
-        of_order = {} if self.preset is None else {"preset": self.preset}
-        named = {} if self.settings is None else self.settings.model_dump(exclude_unset=True)
-        return ReferenceSettings(**{**of_order, **named})
+        settings = self.settings or AugmentSettings()
+        if self.preset is None or settings.preset is not None:
+            return settings
+        stated = {name: getattr(settings, name) for name in settings.stated}
+        return decode(AugmentSettings, {"preset": self.preset, **stated})
 
 
 class ScoreJob(EvaluationOrder, ItemSources):

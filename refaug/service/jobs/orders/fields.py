@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,6 +30,10 @@ class StrictModel(BaseModel):
     """A model without unknown fields and without conversion of types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    def as_order(self) -> dict[str, Any]:
+        """Return it in JSON types."""
+        return self.model_dump(mode="json")
 
 
 class ResourceOptions(StrictModel):

@@ -6,28 +6,31 @@ import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from refaug.core.errors import BadInput
+from refaug.core.options.describing import options_of
+from refaug.core.options.json_schema import schema_of
 from refaug.core.text.name_suggestions import suggestion
+from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.operations.operation import Operation
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
-from refaug.service.jobs.orders.index_orders import GcJob, IndexBuildJob, IndexCompactJob, IndexUpdateJob
+from refaug.service.jobs.orders.fields import StrictModel
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
+from refaug.service.option_groups import decoded
 
 _MAX_SHOWN: Final = 5
 _LONGEST_SHOWN: Final = 40
 
-JobOrder = Annotated[
+_Modelled = Annotated[
     IngestJob
     | VectorsJob
-    | IndexBuildJob
-    | IndexUpdateJob
-    | IndexCompactJob
     | RaterTrainJob
     | FreezeJob
     | ScoreJob
@@ -37,11 +40,10 @@ JobOrder = Annotated[
     | JudgeConversationsJob
     | HybridFitJob
     | EraseJob
-    | NightlyJob
-    | GcJob,
+    | NightlyJob,
     Field(discriminator="kind"),
 ]
-_ORDERS: Final = TypeAdapter[JobOrder](JobOrder)
+_MODELS: Final = TypeAdapter[Any](_Modelled)
 KINDS: Final = (
     "ingest",
     "vectors",
@@ -62,7 +64,48 @@ KINDS: Final = (
 )
 
 
-def parse_order(values: Mapping[str, Any]) -> JobOrder:
+class _OrderType:
+    """How pydantic reads an order of any kind: operations by the decoder of all faces."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            _read_order, serialization=core_schema.plain_serializer_function_ser_schema(lambda order: order.as_order())
+        )
+
+    @staticmethod
+    def __get_pydantic_json_schema__(_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        modelled = handler(_MODELS.core_schema)
+        operations = {name: _operation_schema(name) for name in OPERATIONS}
+        return {**modelled, "oneOf": [*modelled["oneOf"], *operations.values()]}
+
+
+def _operation_schema(name: str) -> dict[str, Any]:
+    schema = schema_of(find_operation(name))
+    kind = {"const": name, "description": "which job it is", "type": "string"}
+    return {
+        **schema,
+        "properties": {"kind": kind, **schema["properties"]},
+        "required": ["kind", *schema.get("required", ())],
+    }
+
+
+def _read_order(values: Any) -> Any:
+    """Return the order in JSON; pydantic's ValidationError with every fault."""
+    if isinstance(values, StrictModel | Operation):
+        return values
+    kind = values.get("kind") if isinstance(values, dict) else None
+    if not isinstance(kind, str) or kind not in OPERATIONS:
+        return _MODELS.validate_python(values)
+    fields = {name: setting for name, setting in values.items() if name != "kind"}
+    return decoded(find_operation(kind), fields, kind, kind)
+
+
+JobOrder = Annotated[Any, _OrderType]
+_ORDERS: Final = TypeAdapter[Any](JobOrder)
+
+
+def parse_order(values: Mapping[str, Any]) -> Any:
     """Return the order in JSON, or raise BadInput with the names of its faulty fields."""
     try:
         return _ORDERS.validate_python(dict(values))
@@ -92,15 +135,19 @@ def _unknown_kind(context: Mapping[str, Any]) -> str:
 
 def _remedy(kind: object) -> str:
     """Return the fields of the kind of job, or the kinds where there is no such kind."""
-    for order in get_args(get_args(JobOrder)[0]):
+    if isinstance(kind, str) and kind in OPERATIONS:
+        return f"{kind} has the fields {', '.join(option.spelling for option in options_of(find_operation(kind)))}"
+    for order in get_args(get_args(_Modelled)[0]):
         if get_args(order.model_fields["kind"].annotation) == (kind,):
             return f"{kind} has the fields {', '.join(name for name in order.model_fields if name != 'kind')}"
     return f"kinds are: {', '.join(KINDS)}"
 
 
-def metrics_in(order: JobOrder) -> list[str]:
+def metrics_in(order: Any) -> list[str]:
     """Return the metrics that an order names."""
     match order:
+        case Operation():
+            return order.metrics_named()
         case MetaJob():
             return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
         case NightlyJob() | ScoreJob() | JudgeConversationsJob() | HybridFitJob():
@@ -108,7 +155,7 @@ def metrics_in(order: JobOrder) -> list[str]:
     return []
 
 
-def bots_in(order: JobOrder) -> list[str]:
+def bots_in(order: Any) -> list[str]:
     """Return the specifications of the bots that an order names; a name alone is that of a stored bot."""
     match order:
         case RepliesJob():
@@ -120,23 +167,19 @@ def bots_in(order: JobOrder) -> list[str]:
     return [text if ":" in text else f"bot:{text}" for text in texts]
 
 
-def resources_of(order: JobOrder) -> tuple[str, ...]:
+def resources_of(order: Any) -> tuple[str, ...]:
     """Return what a job writes: no two jobs that share a resource run at the same time."""
     match order:
+        case Operation():
+            return order.resources()
         case IngestJob() | EraseJob():
             return (f"log/{order.log}",)
         case NightlyJob():
             return (f"log/{order.log}", f"index/{order.index}")
         case VectorsJob():
             return (f"vectors/{order.name or order.logs[0]}",)
-        case IndexBuildJob():
-            return (f"index/{order.index or order.logs[0]}",)
-        case IndexUpdateJob() | IndexCompactJob():
-            return (f"index/{order.index}",)
         case RaterTrainJob():
             return (f"rater/{order.rater or order.logs[0]}",)
-        case GcJob():
-            return (f"{order.artefact}/{order.name}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
         case SelfPlayJob() | HybridFitJob():
@@ -144,3 +187,4 @@ def resources_of(order: JobOrder) -> tuple[str, ...]:
         case ScoreJob() | MetaJob() | RepliesJob() | JudgeConversationsJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)
+    raise AssertionError("every order is one of these")

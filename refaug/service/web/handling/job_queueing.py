@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
+from refaug.operations.operation import Operation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
-from refaug.service.jobs.orders.index_orders import IndexBuildJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.jobs.orders.log_orders import IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
-from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState
 
 Order = TypeVar("Order", bound=JobOrder)
-_ON_CLUSTERS: Final = (IndexBuildJob, IngestJob, VectorsJob, RaterTrainJob, FreezeJob, ScoreJob, MetaJob)
 
 
 def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> CreatedResource:
     """Queue a job; Conflict if a job of the same kind and resources waits already."""
-    job = state.jobs.enqueue(order.kind, order.model_dump(mode="json"), resources_of(order), requested_by=requested_by)
+    job = state.jobs.enqueue(order.kind, order.as_order(), resources_of(order), requested_by=requested_by)
     return CreatedResource(status=202, body=describe_job(job), location=f"/v1/jobs/{job.id}")
 
 
@@ -56,7 +54,7 @@ def require_clusters(state: ServiceState, order: JobOrder) -> None:
 
 def cluster_of(order: JobOrder) -> str | None:
     """Return the address of the cluster that an order names, or None."""
-    return order.on if isinstance(order, _ON_CLUSTERS) else None
+    return getattr(order, "on", None)
 
 
 def require_bots(state: ServiceState, order: JobOrder) -> None:
@@ -69,8 +67,7 @@ def require_bots(state: ServiceState, order: JobOrder) -> None:
 
 def sources_of(order: JobOrder) -> list[str]:
     """Return the files and folders that an order names, with those of its metrics and its tokenizer."""
-    tokenizer = order.tokenizer if isinstance(order, VectorsJob | IndexBuildJob) else None
-    return [*_inputs_of(order), *files_in(metrics_in(order), tokenizer)]
+    return [*_inputs_of(order), *files_in(metrics_in(order), getattr(order, "tokenizer", None))]
 
 
 def _inputs_of(order: JobOrder) -> list[str]:
@@ -79,8 +76,8 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return [*(order.sources or ()), *order.context]
         case NightlyJob():
             return [*(order.sources or ()), *([order.replies] if order.replies is not None else [])]
-        case IndexBuildJob():
-            return [order.encoder] if order.encoder is not None else []
+        case Operation():
+            return order.sources_named()
         case FreezeJob():
             return [order.source] if order.source is not None else []
         case ScoreJob() | JudgeConversationsJob():

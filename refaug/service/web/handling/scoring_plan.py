@@ -16,7 +16,6 @@ from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web.schemas.common import RetrievalIn
 from refaug.service.web.schemas.scoring import ResamplingIn, ScoresIn
 
 _DEFAULT_METRIC: Final = "upsilon-bleu"
@@ -58,14 +57,15 @@ class ScoringPlan:
         finds = body.references == "find" or (
             body.references is None and (body.index is not None or any(one.weighted for one in wants))
         )
-        settings = body.settings or RetrievalIn()
+        settings, rates = body.settings or AugmentSettings(), any(one.rater or one.weigher for one in wants)
+        settings.require_effect(rates=rates)
         chosen = specifications or ((_DEFAULT_METRIC,) if finds else ())
         if finds and (preset := find_preset(settings.preset)) is not None:
             chosen = tuple(preset.specifications(chosen))
         plan = cls(
             specifications=chosen,
             finds=finds,
-            asks_rater=any(one.rater or one.weigher for one in wants),
+            asks_rater=rates,
             judged=sum(one.rater or one.ruber or one.vhred or one.adem or one.fitted for one in wants),
             asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
             reads=any(one.ruber or one.adem or one.sample or one.judge or one.vhred or one.fitted for one in wants),
@@ -74,7 +74,7 @@ class ScoringPlan:
             judge=body.judge,
             judge_limits=_judge_limits(serve),
             sample=body.sample,
-            augmenting=settings.settings(rates=any(one.rater or one.weigher for one in wants)),
+            augmenting=settings,
             scoring=score_settings(body, serve, explain=body.explain),
             language=body.language,
             percent=body.percent,
@@ -144,15 +144,11 @@ class ScoringPlan:
             return
         if body.index is not None:
             raise Usage('"index" with "references": "given"', remedy='leave it out, or "references": "find"')
-        idle = (body.settings.model_fields_set if body.settings is not None else set()) - (
-            {"combine", "calibrated"} if self.asks_rater else set()
+        self.augmenting.require_no_effect(
+            "where the references are those given",
+            remedy='leave it out, or "references": "find"',
+            rates=self.asks_rater,
         )
-        if idle:
-            first = "preset" if "preset" in idle else min(idle)
-            raise Usage(
-                f"nothing looks at settings.{first} where the references are those given",
-                remedy='leave it out, or "references": "find"',
-            )
 
 
 def _judge_limits(serve: ServeSettings) -> JudgeLimits | None:

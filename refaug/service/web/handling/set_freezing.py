@@ -20,6 +20,7 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import Expired, RefaugError, Usage
+from refaug.core.options.decoding import as_values
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -39,7 +40,6 @@ from refaug.service.web.handling.reference_retrieval import leased_provenance, o
 from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
 from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.problems import bad_items_error
-from refaug.service.web.schemas.common import RetrievalIn
 from refaug.service.web.schemas.sets import SetIn
 from refaug.service.web.state import ServiceState
 
@@ -102,10 +102,11 @@ async def _freeze_parsed(
 def _augment_settings(body: SetIn) -> AugmentSettings | None:
     """Return how to find references, or None where they are given; Usage where a field has no effect."""
     if body.references == "find":
-        settings = (body.settings or RetrievalIn()).settings()
+        settings = body.settings or AugmentSettings()
+        settings.require_effect()
         if body.rater is not None and not settings.needs_rater:
             raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
-        if settings.search.partial == "allow":
+        if settings.partial == "allow":
             raise Usage("a set cannot be frozen without some shards", remedy='leave "partial" out')
         return settings
     idle_fields = [name for name in ("index", "rater", "settings") if getattr(body, name) is not None]
@@ -226,7 +227,7 @@ def _queue(
             for one in parsed_items.good
         ],
     )
-    settings = {} if body.settings is None else {"settings": body.settings.model_dump(mode="json")}
+    settings = {} if body.settings is None else {"settings": as_values(body.settings)}
     order = parse_order(
         {
             "kind": "freeze",

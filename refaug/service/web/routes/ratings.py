@@ -70,7 +70,7 @@ async def _rate(request: Request, body: RatingsIn, deadline: float) -> Response:
         )
         for pair in body.pairs
     ]
-    settings = RatingSettings(combine=body.combine, calibration="cal" if body.calibrated else "raw")
+    settings = RatingSettings(combine=body.combine, calibrated=body.calibrated)
     async with open_lease(
         state, index=None, rater=body.rater, needs_index=False, needs_rater=True, deadline=deadline
     ) as lease:

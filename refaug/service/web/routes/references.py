@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from refaug.core.errors import Usage
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.service.keys import Scope
@@ -31,7 +31,7 @@ _EXAMPLES: Final = {
     },
     "with what was left out": {
         "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
-        "show_excluded": 20,
+        "settings": {"show_excluded": 20},
     },
     "without a rater": {
         "items": [{"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}],
@@ -59,7 +59,8 @@ async def find_references(
 
 async def _find(request: Request, body: ReferencesIn, deadline: float) -> Response:
     state = state_of(request)
-    settings = replace(body.settings.settings(), shown_excluded=body.show_excluded)
+    settings = body.settings or AugmentSettings()
+    settings.require_effect(shows_references=True)
     if body.rater is not None and not settings.needs_rater:
         raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)

@@ -86,7 +86,7 @@ async def put_schedule(
                 name,
                 cron=body.cron,
                 timezone=body.timezone,
-                order=body.order.model_dump(mode="json"),
+                order=body.order.as_order(),
                 enabled=body.enabled,
             )
             add_audit_row(request, "put", f"schedule {name}", kind=body.order.kind)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from refaug.core.errors import Usage
-from refaug.evaluation.scoring.augment_settings import AugmentSettings, GoldUse
-from refaug.evaluation.scoring.presets import PresetName, find_preset
-from refaug.indexer.search.search_settings import MAX_DEPTH, MAX_REFERENCES, Mode, Partial, SearchSettings
-from refaug.rater.rating_settings import Combine, RatingSettings
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.service.option_groups import OptionGroup
 from refaug.service.web.problems import FieldProblem
 
 # Bodies are read strictly: "15" is no number and 1 is not true, as in files.
@@ -107,88 +104,7 @@ ItemsField = Annotated[
 ]
 
 
-class RetrievalIn(BaseModel):
-    """How references are found, rated and weighed; what is left out is as in the command.
-
-    See docs/indexes.md for modes and exclusions, docs/raters.md for ratings and weights.
-    """
-
-    model_config = STRICT
-
-    preset: PresetName | None = Field(
-        default=None, description="`tsuta20`: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020)"
-    )
-    k: int = Field(default=SearchSettings.k, ge=1, le=MAX_REFERENCES, description="references to find for each item")
-    mode: Mode = Field(default=SearchSettings.mode, description="what is compared, and by what")
-    gold: GoldUse = Field(
-        default=AugmentSettings.gold,
-        description="what a gold weighs: 1, or what the rater says; `none`: golds play no part",
-    )
-    parrot: Literal["rated", "off"] | Annotated[float, Field(ge=-1, le=1)] = Field(
-        default=AugmentSettings.parrot, description="the utterance itself as a reference: `rated`, `off`, or its weight"
-    )
-    weights: Literal["rated", "one"] = Field(
-        default=AugmentSettings.weights,
-        description="what references that are found weigh; `one` needs no rater for them",
-    )
-    combine: Combine = Field(default=RatingSettings.combine, description="how the rater's two answers become a rating")
-    calibrated: bool = Field(default=False, description="rate with the rater's temperature")
-    exclude_logs: list[NameField] = Field(default=[], max_length=1_000, description="logs to take nothing from")
-    after: AwareDatetime | None = Field(default=None, description="only pairs at or after this time")
-    before: AwareDatetime | None = Field(default=None, description="only pairs before this time")
-    near: float = Field(
-        default=SearchSettings.near,
-        ge=0,
-        le=1,
-        description="a response as like the gold as this (Jaccard of its words) is left out",
-    )
-    near_tokens: int = Field(
-        default=SearchSettings.near_tokens, ge=0, le=1_000_000, description="where both have at least so many words"
-    )
-    depth: int | None = Field(
-        default=None, ge=1, le=MAX_DEPTH, description="candidates that are ranked again; null: as many as are needed"
-    )
-    alpha: float = Field(
-        default=SearchSettings.alpha, ge=0, le=1, description="the responses' share in the dialog modes"
-    )
-    epsilon: float = Field(default=SearchSettings.epsilon, ge=0, le=1, description="what stands in for it otherwise")
-
-    partial: Partial = Field(
-        default=SearchSettings.partial,
-        description="of an index on a cluster: `allow` gives the references of the shards that answer, and names the "
-        "others; `refuse` gives an error then",
-    )
-
-    @model_validator(mode="after")
-    def _with_preset(self) -> Self:
-        # Not before the fields are read: JSON would be read as Python then, whose strict times are no texts.
-        if (preset := find_preset(self.preset)) is not None:
-            for name in preset.references.keys() - self.model_fields_set:
-                setattr(self, name, preset.references[name])
-        return self
-
-    def settings(self, *, rates: bool = False) -> AugmentSettings:
-        """Return the settings for augmenting; Usage where one setting does not go with another.
-
-        `rates`: the rater is asked about something else, so its settings have an effect in any case.
-        """
-        if not self.model_fields_set:
-            return _DEFAULT_SETTINGS
-        augment_settings = AugmentSettings.from_options(**self.model_dump())
-        if not augment_settings.search.is_dialog:
-            self._require_unsaid("alpha", "epsilon", remedy='leave it out, or ask for a dialog "mode"')
-        if not (augment_settings.needs_rater or rates):
-            self._require_unsaid("combine", "calibrated", remedy="leave it out, or ask for rated weights")
-        return augment_settings
-
-    def _require_unsaid(self, *names: str, remedy: str) -> None:
-        """Raise Usage where a setting without an effect differs from its default."""
-        fields = type(self).model_fields
-        if idle_fields := [name for name in names if getattr(self, name) != fields[name].default]:
-            raise Usage(f"nothing looks at settings.{idle_fields[0]} with these settings", remedy=remedy)
-
-
-_DEFAULT_SETTINGS: Final = AugmentSettings.from_options(**RetrievalIn().model_dump())  # every setting has an effect
+RetrievalIn = Annotated[AugmentSettings, OptionGroup(AugmentSettings, "RetrievalIn")]
 
 
 class ResponseModel(BaseModel):

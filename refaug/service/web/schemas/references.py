@@ -26,10 +26,7 @@ class ReferencesIn(BaseModel):
     items: ItemsField
     index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
     rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    settings: RetrievalIn = Field(default_factory=RetrievalIn, description="how references are found and weighed")
-    show_excluded: int = Field(
-        default=0, ge=0, le=200, description="so many of the pairs that were left out come along, each with the reason"
-    )
+    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
     on_error: OnErrorField = "fail"
 
 
@@ -75,7 +72,8 @@ class ReferencedItemOut(BaseModel):
     references: list[ReferenceOut] = Field(description="golds and supplied ones, the parrot, then what was found")
     excluded: dict[str, int] = Field(default={}, description="what was left out on the way, counted by the reason")
     excluded_references: list[ExcludedReferenceOut] = Field(
-        default=[], description="the first of these, at most `show_excluded`, in the order in which they came up"
+        default=[],
+        description="the first of these, at most `settings.show_excluded`, in the order in which they came up",
     )
     note: str | None = Field(default=None, description="why nothing was found, or nothing could be rated")
     missing_shards: list[str] = Field(

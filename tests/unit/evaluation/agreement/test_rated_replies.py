@@ -283,7 +283,7 @@ class Trembling(NNRater):
 
 def alone(rater: Rater, one: ReplyToRate, combine: str, cal: str) -> float:
     """One question at a time, one gold at a time."""
-    wanted = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
+    wanted = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
     candidates = (Candidate(text=one.reply),)
     ratings = [
         rater.rate([RatingRequest(utterance=one.utterance, golds=(gold,), candidates=candidates)], wanted)[0][0]

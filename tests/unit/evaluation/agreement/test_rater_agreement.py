@@ -77,7 +77,7 @@ def found(
 
 def rating(rater: Rater, one: Item, text: str, answered: str | None, combine: str, cal: str = "raw") -> float:
     """One gold at a time."""
-    wanted = RatingSettings(combine=combine, calibration=cal)  # type: ignore[arg-type]
+    wanted = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
     ratings = [
         rater.rate(
             [

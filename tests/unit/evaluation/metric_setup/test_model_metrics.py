@@ -48,7 +48,7 @@ from refaug.rater.ruber.network import Relevance
 
 QUICK = ScoreSettings(draws=0)
 ALL = ModelNames(rater="some", ruber="some", sample="chat", threads=1)
-FEW = AugmentSettings(search=SearchSettings(k=4))
+FEW = AugmentSettings(k=4)
 CLOSE = 1e-5
 
 
@@ -170,7 +170,7 @@ def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) 
 
 
 def test_without_b_a_weighted_part_has_that_of_the_index(home: Settings) -> None:
-    unweighted = AugmentSettings(search=SearchSettings(k=4), weights="one", parrot="off")
+    unweighted = AugmentSettings(k=4, weights="one", parrot="off")
     metric = bound(home, "ruber:referenced=upsilon-rouge-1", replace(ALL, rater=None), unweighted)
     assert float(metric.referenced.settings["b"]) > 0
     assert "b-index" not in metric.versions()  # the number says all

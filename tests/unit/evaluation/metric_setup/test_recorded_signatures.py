@@ -16,11 +16,9 @@ from goldens import record
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest, signature_differences
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import provenance
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
-from refaug.rater.rating_settings import RatingSettings
 
 _SILENT: Final = {"set", "parent", "preset"}
 
@@ -126,7 +124,10 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
             "|norm-words.:yes|oov.:unk|weighting.:mean|near.:0.75|near-tokens.:3|exclude-logs.:a,b|refaug:0.1.0",
             {"variant": "tsuta20", "smooth": "none", "eff": "no"},
             AugmentSettings(
-                search=SearchSettings(k=13, near=0.75, near_tokens=3, exclude_logs=("a", "b")),
+                k=13,
+                near=0.75,
+                near_tokens=3,
+                exclude_logs=("a", "b"),
                 gold="rated",
                 parrot="rated",
             ),
@@ -137,8 +138,11 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
             "|alpha.:0.3|epsilon.:0.2|depth.:900|refaug:0.1.0",
             {"eff": "auto"},
             AugmentSettings(
-                search=SearchSettings(k=3, mode="bm25-dialog", alpha=0.3, epsilon=0.2, depth=900),
-                rating=RatingSettings(),
+                k=3,
+                mode="bm25-dialog",
+                alpha=0.3,
+                epsilon=0.2,
+                depth=900,
                 parrot=-0.25,
                 weights="one",
             ),

@@ -16,7 +16,6 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.rating_settings import RatingSettings
 
 MADE = {
     "k": "7", "mode": "embedding-dialog", "gold": "rated", "parrot": "0.25", "weights": "rated", "combine": "mean",
@@ -35,11 +34,9 @@ def test_a_signature_asks_for_the_metric_the_versions_and_all_settings() -> None
     assert dict(build(request.metric).settings) == dict(METRIC.settings)
     assert (request.index, request.rater) == ("chat@2026-11-20.1", "base@2026-11-20.3")
     assert request.augmenting == AugmentSettings(
-        search=SearchSettings(
-            k=7, mode="embedding-dialog", alpha=0.3, epsilon=0.2, depth=900, near=0.8, near_tokens=6,
+        k=7, mode="embedding-dialog", alpha=0.3, epsilon=0.2, depth=900, near=0.8, near_tokens=6,
             after=datetime(2026, 1, 1, tzinfo=UTC), exclude_logs=("a", "b"),
-        ),
-        rating=RatingSettings(combine="mean", calibration="cal"),
+        combine="mean", calibrated=True,
         gold="rated",
         parrot=0.25,
     )  # fmt: skip

@@ -37,11 +37,10 @@ from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import BadItem
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.nn.rate import NNRater
 
 K = 4
-ASKED = AugmentSettings(search=SearchSettings(k=K), parrot="rated")
+ASKED = AugmentSettings(k=K, parrot="rated")
 BAD = BadItem(file="some<b>.jsonl", line=3, item=None, field="id", message="it is empty")
 ABOUT = RaterDescription(
     spec="tiny@1#0123456789ab",

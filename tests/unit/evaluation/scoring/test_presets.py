@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from refaug.core.errors import Usage
+from refaug.core.options.decoding import as_values, decode
 from refaug.core.records import Item, TestPair
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import require_preset_index
@@ -19,9 +19,7 @@ from refaug.evaluation.scoring.presets import TSUTA20, find_preset
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.metrics.specification import build
-from refaug.service.jobs.orders.index_orders import IndexBuildJob
-from refaug.service.jobs.orders.set_orders import ReferenceSettings
-from refaug.service.web.schemas.common import RetrievalIn
+from refaug.operations.build_index import BuildIndex
 
 PRESET_METRIC = "upsilon-bleu:n=2,variant=tsuta20,smooth=none,bp=closest,eff=no"
 OTHERS = {
@@ -50,7 +48,7 @@ PROVENANCE = Provenance(
 
 
 def test_the_preset_sets_what_the_released_code_sets() -> None:
-    settings = AugmentSettings.from_options(preset="tsuta20", **TSUTA20.references)
+    settings = AugmentSettings(preset="tsuta20")
     assert (settings.search.k, settings.search.mode) == (13, "embedding-utterance")
     assert (settings.gold, settings.parrot, settings.weights) == ("rated", "rated", "rated")
     assert (settings.rating.combine, settings.rating.calibration) == ("first", "raw")
@@ -70,34 +68,34 @@ def test_contradicting_settings_are_refused_by_both_names(name: str, stated: Any
     own = TSUTA20.references[name]
     message = f"{name}={stated}, which contradicts preset tsuta20: it has {name}={own}"
     with pytest.raises(Usage, match=message):
-        AugmentSettings.from_options(preset="tsuta20", **{**TSUTA20.references, name: stated})
-    with pytest.raises(Usage, match=message):
-        RetrievalIn.model_validate({"preset": "tsuta20", name: stated}).settings()
-    with pytest.raises(ValidationError, match=message):
-        ReferenceSettings.model_validate({"preset": "tsuta20", name: stated})
+        decode(AugmentSettings, {"preset": "tsuta20", name: stated})
 
 
 def test_agreeing_settings_and_those_it_leaves_open_are_fine() -> None:
-    by_preset = RetrievalIn.model_validate({"preset": "tsuta20"})
-    assert by_preset.settings() == AugmentSettings.from_options(preset="tsuta20", **TSUTA20.references)
-    agreeing = RetrievalIn.model_validate({"preset": "tsuta20", "k": 13, "near": 0.5, "exclude_logs": ["old"]})
-    search = agreeing.settings().search
+    by_preset = decode(AugmentSettings, {"preset": "tsuta20"})
+    assert by_preset == AugmentSettings(preset="tsuta20")
+    search = decode(AugmentSettings, {"preset": "tsuta20", "k": 13, "near": 0.5, "exclude_logs": ["old"]}).search
     assert (search.k, search.near, search.exclude_logs) == (13, 0.5, ("old",))
-    stored = ReferenceSettings.model_validate({"preset": "tsuta20"}).model_dump(mode="json")
+    stored = as_values(by_preset)
     assert {name: stored[name] for name in OTHERS} == dict(TSUTA20.references)
-    assert ReferenceSettings.model_validate(stored).model_dump(mode="json") == stored  # a job is read back from rows
+    assert decode(AugmentSettings, stored) == by_preset  # a job is read back from rows
+
+
+def test_a_preset_counts_as_stated_even_where_a_setting_is_the_default() -> None:
+    with pytest.raises(Usage, match="k=15, which contradicts preset tsuta20: it has k=13"):
+        decode(AugmentSettings, {"preset": "tsuta20", "k": 15})
 
 
 def test_a_job_builds_an_index_with_the_preset_or_refuses() -> None:
-    order = IndexBuildJob.model_validate({"kind": "index-build", "logs": ["chat"], "preset": "tsuta20"})
+    order = decode(BuildIndex, {"logs": ["chat"], "preset": "tsuta20"})
     assert (order.norm_words, order.oov, order.weighting) == (True, "unk", "mean")
     for other, message in (
         ({"oov": "skip"}, "oov=skip, which contradicts preset tsuta20: it has oov=unk"),
         ({"weighting": "sif"}, "weighting=sif, which contradicts preset tsuta20: it has weighting=mean"),
         ({"encoder": "inbox/encoder"}, "an encoder contradicts preset tsuta20"),
     ):
-        with pytest.raises(ValidationError, match=message):
-            IndexBuildJob.model_validate({"kind": "index-build", "logs": ["chat"], "preset": "tsuta20", **other})
+        with pytest.raises(Usage, match=message):
+            decode(BuildIndex, {"logs": ["chat"], "preset": "tsuta20", **other})
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ def index_of(kind: str = "words", **sentence: Any) -> Any:
 
 
 def test_an_index_built_otherwise_is_refused_with_the_command_that_helps() -> None:
-    settings = AugmentSettings.from_options(preset="tsuta20", **TSUTA20.references)
+    settings = AugmentSettings(preset="tsuta20")
     require_preset_index(index_of(), settings)
     require_preset_index(index_of(oov="skip"), AugmentSettings())
     remedy = r"\(refaug index build chat more --name NAME --preset tsuta20\)"

@@ -36,9 +36,9 @@ ASKED = [
     for at in range(0, 60, 6)
 ]
 EVERY_WAY = [
-    RatingSettings(combine="first", calibration="raw"),
-    RatingSettings(combine="mean", calibration="cal"),
-    RatingSettings(combine="confident", calibration="cal"),
+    RatingSettings(combine="first"),
+    RatingSettings(combine="mean", calibrated=True),
+    RatingSettings(combine="confident", calibrated=True),
 ]
 
 

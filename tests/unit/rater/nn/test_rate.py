@@ -43,7 +43,7 @@ BY_HAND: dict[Combine, Callable[[float, float], float]] = {
     "mean": lambda one, other: 2 * (one + other) / 2 - 1,
 }
 EVERY_WAY = [
-    RatingSettings(combine=combine, calibration=calibration) for combine in BY_HAND for calibration in ("raw", "cal")
+    RatingSettings(combine=combine, calibrated=calibrated) for combine in BY_HAND for calibrated in (False, True)
 ]
 
 

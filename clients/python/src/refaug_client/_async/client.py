@@ -98,7 +98,6 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
         index: Optional[str] = None,
         rater: Optional[str] = None,
         settings: Optional[Mapping[str, Any]] = None,
-        show_excluded: int = 0,
         on_error: Optional[OnError] = None,
         batch: int = BATCH,
         at_once: int = AT_ONCE,
@@ -111,10 +110,10 @@ class AsyncClient(AsyncBotCalls, AsyncScoreDocumentCalls, AsyncServerCalls, Asyn
             found[0].references[0].text
 
         More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True,
-        or called with how many are done and of how many; `show_excluded` pairs that were left out come along.
+        or called with how many are done and of how many; with `settings={"show_excluded": 9}` the first pairs that were
+        left out come along.
         """
-        more = {"show_excluded": show_excluded, "on_error": on_error}
-        call = calls.references(items, index=index, rater=rater, settings=settings, **more)  # type: ignore[arg-type]
+        call = calls.references(items, index=index, rater=rater, settings=settings, on_error=on_error)
         return await async_send_whole(
             self._connection,
             call,

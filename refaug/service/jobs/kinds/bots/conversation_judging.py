@@ -17,7 +17,6 @@ from refaug.evaluation.conversations.talks import usable_talks, without_bots
 from refaug.evaluation.conversations.turn_scores import TurnJudges, judge_turns
 from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
-from refaug.service.jobs.kinds.freezing import augment_settings
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.named_models import require_models
 from refaug.service.jobs.kinds.sources import named_file, resolve_metric_files
@@ -55,7 +54,7 @@ def turn_judges(order: JudgeConversationsJob | HybridFitJob, context: JobContext
             threads=context.threads(order.threads),
         ),
         index=order.index,
-        references=augment_settings(order.reference_settings),
+        references=order.reference_settings,
     )
 
 

@@ -98,7 +98,7 @@ async function find() {
   if (mark === searched) return scoreNow();
   searching = new AbortController();
   byId("references-state").textContent = "looking …";
-  const body = { items: [pair], settings, show_excluded: EXCLUDED };
+  const body = { items: [pair], settings: { ...settings, show_excluded: EXCLUDED } };
   try {
     const { signal } = searching;
     const found = await untilAnswered(() => post("/v1/references", body, { signal }), { signal });

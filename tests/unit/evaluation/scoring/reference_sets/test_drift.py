@@ -33,7 +33,7 @@ from refaug.rater.rating_settings import RatingSettings
 
 K = 3
 BLEU = PlainBleu()
-FOUND = AugmentSettings(search=SearchSettings(k=K), parrot="rated")
+FOUND = AugmentSettings(k=K, parrot="rated")
 
 
 @dataclass
@@ -230,12 +230,19 @@ SETTINGS = [
     FOUND,
     AugmentSettings(),
     AugmentSettings(
-        search=SearchSettings(k=7, mode="embedding-dialog", alpha=0.25, epsilon=0.3, depth=50, near=0.5, near_tokens=3),
-        rating=RatingSettings(combine="max", calibration="cal"),
+        k=7,
+        mode="embedding-dialog",
+        alpha=0.25,
+        epsilon=0.3,
+        depth=50,
+        near=0.5,
+        near_tokens=3,
+        combine="max",
+        calibrated=True,
         gold="rated",
         parrot=-0.125,
     ),
-    AugmentSettings(search=SearchSettings(mode="bm25-utterance"), parrot="off", weights="one"),
+    AugmentSettings(mode="bm25-utterance", parrot="off", weights="one"),
 ]
 
 
@@ -251,8 +258,11 @@ def test_the_manifest_gives_back_the_settings_that_made_it(night, settings):
 
 
 def test_times_and_logs_that_were_left_out_come_back(night):
-    search = SearchSettings(after=datetime(2026, 1, 2, tzinfo=UTC), before=datetime(2026, 3, 4, 5, tzinfo=UTC))
-    settings = AugmentSettings(search=replace(search, exclude_logs=("chat", "forum")))
+    settings = AugmentSettings(
+        after=datetime(2026, 1, 2, tzinfo=UTC),
+        before=datetime(2026, 3, 4, 5, tzinfo=UTC),
+        exclude_logs=("chat", "forum"),
+    )
     manifest = replace(night.stored.manifest, details=provenance_details(night.old, settings))
     assert settings_of(manifest).search == replace(settings.search, k=K)
 

@@ -40,14 +40,14 @@ T = TypeVar("T")
 CLOSE = 1e-5
 WAIT_S = 30.0  # so long nothing here takes unless it hangs
 POISON = "the poison"
-PLAIN = AugmentSettings(search=SearchSettings(k=4), parrot="rated")
-UNRATED = AugmentSettings(search=SearchSettings(k=3), parrot="off", weights="one")
+PLAIN = AugmentSettings(k=4, parrot="rated")
+UNRATED = AugmentSettings(k=3, parrot="off", weights="one")
 WAYS = [
     PLAIN,
     UNRATED,
-    AugmentSettings(search=SearchSettings(k=4), gold="rated", rating=RatingSettings(combine="mean")),
-    AugmentSettings(search=SearchSettings(k=2, mode="embedding-dialog"), parrot=0.5),
-    AugmentSettings(search=SearchSettings(k=6, mode="bm25-utterance"), rating=RatingSettings(calibration="cal")),
+    AugmentSettings(k=4, gold="rated", combine="mean"),
+    AugmentSettings(k=2, mode="embedding-dialog", parrot=0.5),
+    AugmentSettings(k=6, mode="bm25-utterance", calibrated=True),
 ]
 
 

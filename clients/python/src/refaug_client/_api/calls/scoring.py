@@ -19,7 +19,6 @@ def references(
     index: Optional[str] = None,
     rater: Optional[str] = None,
     settings: Optional[Mapping[str, Any]] = None,
-    show_excluded: int = 0,
     on_error: Optional[OnError] = None,
 ) -> Call[models.References]:
     """POST /v1/references."""
@@ -28,7 +27,6 @@ def references(
         index=index,
         rater=rater,
         settings=format_times(settings),
-        show_excluded=show_excluded or None,
         on_error=on_error,
     )
     return Call("POST", "/v1/references", read_model(models.References), body=document, timed=True)

@@ -1,0 +1,95 @@
+"""What is annotated to the fields of options: texts and limits.
+
+k: Annotated[int, Ge(1), Le(1_000), Doc("References to find for each item.")] = 15
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Doc:
+    """What the option means, for every face."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Ge:
+    """The least number, and one that is allowed."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Gt:
+    """A number that is too small, as is everything below it."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Le:
+    """The largest number, and one that is allowed."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Lt:
+    """A number that is too large, as is everything above it."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many characters a text or elements a list may have."""
+
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A regular expression that the whole text matches, with what it means in words."""
+
+    expression: re.Pattern[str]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """Annotated to a whole number: bytes, which a text such as 512MiB spells, too."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A command takes the option by its place, without a flag."""
+
+    metavar: str
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """What help shows in place of the text, such as NAME."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of a field in bodies and keywords, where Python does not allow that of the dataclass."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The JSON schema of a field of type Any, whose content the code behind it checks."""
+
+    schema: Mapping[str, Any]

@@ -1,0 +1,156 @@
+"""The fields of a dataclass of options, with their kinds, texts and defaults, read from its annotations."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar, Named, Pattern, Schema, Size
+from refaug.core.options.kinds import (
+    AnyKind,
+    BoolKind,
+    ChoiceKind,
+    Kind,
+    ListKind,
+    MapKind,
+    MomentKind,
+    NumberKind,
+    PathKind,
+    SizeKind,
+    TextKind,
+    UnionKind,
+)
+
+T = TypeVar("T")
+_DESCRIBED: Final = dict[Any, "tuple[OptionField, ...]"]()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupKind(Kind[Any]):
+    """A dataclass of options inside another one: an object in bodies, more flags of a command."""
+
+    group: type[Any]
+
+    def read(self, value: Any) -> Any:
+        """Return the dataclass; the faults of all of its fields are told."""
+        if isinstance(value, self.group):
+            return value
+        return self.group.read_group(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionField:
+    """A field of a dataclass of options."""
+
+    name: str  # of the field
+    spelling: str  # in bodies and keywords
+    doc: str
+    kind: Kind[Any]
+    default: Any = None
+    is_required: bool = False
+    metavar: str | None = None
+    argument: str | None = None  # what a command calls it that takes it by its place
+    schema: Mapping[str, Any] | None = None
+
+    @property
+    def group(self) -> type[Any] | None:
+        """The dataclass whose fields stand in this one's place on a command line; None for a single value."""
+        kinds = self.kind.kinds if isinstance(self.kind, UnionKind) else (self.kind,)
+        return next((kind.group for kind in kinds if isinstance(kind, GroupKind)), None)
+
+
+def options_of(kind: Any) -> tuple[OptionField, ...]:
+    """Return the fields of a dataclass, in their order."""
+    described = _DESCRIBED.get(kind)
+    if described is None:
+        described = _DESCRIBED[kind] = _describe(kind)
+    return described
+
+
+def _describe(kind: Any) -> tuple[OptionField, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_option(field, hints[field.name]) for field in fields(kind) if field.init)
+
+
+def _option(field: Field[Any], hint: Any) -> OptionField:
+    annotation, metadata = _without_metadata(hint)
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    named, metavar, schema = _last(Named, metadata), _last(Metavar, metadata), _last(Schema, metadata)
+    return OptionField(
+        name=field.name,
+        spelling=named.name if named is not None else field.name,
+        doc=doc.text if (doc := _last(Doc, metadata)) is not None else "",
+        kind=kind_of(annotation, metadata),
+        default=None if default is MISSING else default,
+        is_required=default is MISSING,
+        metavar=metavar.text if metavar is not None else None,
+        argument=argument.metavar if (argument := _last(Argument, metadata)) is not None else None,
+        schema=schema.schema if schema is not None else None,
+    )
+
+
+def _last(kind: type[T], metadata: Sequence[Any]) -> T | None:
+    """Return what is annotated of one kind; the annotation nearest to the field counts."""
+    return next((extra for extra in reversed(metadata) if isinstance(extra, kind)), None)
+
+
+def _bound(limit: Ge | Gt | Le | Lt | None) -> float | None:
+    return None if limit is None else limit.bound
+
+
+def _without_metadata(hint: Any) -> tuple[Any, Sequence[Any]]:
+    if get_origin(hint) is not Annotated:
+        return hint, ()
+    annotation, *metadata = get_args(hint)
+    inner, more = _without_metadata(annotation)
+    return inner, (*more, *metadata)
+
+
+def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
+    """Return the kind of a type; limits in the metadata are those of its values, or of the list itself."""
+    annotation, more = _without_metadata(annotation)
+    metadata = (*more, *metadata)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        kinds = tuple(kind_of(part, metadata) for part in arguments if part is not types.NoneType)
+        return UnionKind(kinds, has_none=types.NoneType in arguments)
+    if origin is Literal:
+        return ChoiceKind(arguments)
+    length = _last(Length, metadata) or Length()
+    if origin in (list, tuple, Sequence):
+        return ListKind(element=kind_of(arguments[0]), length=length)
+    if origin in (dict, Mapping):
+        return MapKind(element=kind_of(arguments[1]), length=length)
+    if (value := _value_kind(annotation, metadata, length)) is not None:
+        return value
+    plain: dict[Any, Kind[Any]] = {bool: BoolKind(), datetime: MomentKind(), Path: PathKind(), Any: AnyKind()}
+    if annotation in plain:
+        return plain[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ChoiceKind(tuple(annotation))
+    if is_dataclass(annotation) and isinstance(annotation, type):
+        return GroupKind(group=annotation)
+    assert annotation in plain, f"options have no kind for {annotation!r}"
+    return AnyKind()
+
+
+def _value_kind(annotation: Any, metadata: Sequence[Any], length: Length) -> Kind[Any] | None:
+    """Return the kind of a text or number with its limits; None for another type."""
+    if annotation is str:
+        return TextKind(length=length, pattern=_last(Pattern, metadata))
+    if annotation is int and _last(Size, metadata) is not None:
+        return SizeKind()
+    if annotation in (int, float):
+        return NumberKind(
+            is_whole=annotation is int,
+            ge=_bound(_last(Ge, metadata)),
+            gt=_bound(_last(Gt, metadata)),
+            le=_bound(_last(Le, metadata)),
+            lt=_bound(_last(Lt, metadata)),
+        )
+    return None

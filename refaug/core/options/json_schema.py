@@ -1,0 +1,114 @@
+"""Options as JSON schemas, for the OpenAPI document and the reference pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+from refaug.core.options.declaring import Length
+from refaug.core.options.describing import GroupKind, OptionField, options_of
+from refaug.core.options.kinds import (
+    BoolKind,
+    ChoiceKind,
+    Kind,
+    ListKind,
+    MapKind,
+    MomentKind,
+    NumberKind,
+    PathKind,
+    SizeKind,
+    TextKind,
+    UnionKind,
+)
+
+REF: Final = "#/components/schemas/"
+_PLAIN: Final[Mapping[type[Any], Mapping[str, Any]]] = {
+    BoolKind: {"type": "boolean"},
+    MomentKind: {"type": "string", "format": "date-time"},
+    PathKind: {"type": "string"},
+    SizeKind: {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]},
+}
+
+
+def schema_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the schema of a dataclass of options; those of its groups are references by their names."""
+    options = options_of(kind)
+    required = [option.spelling for option in options if option.is_required]
+    return {
+        "title": kind.__name__,
+        "type": "object",
+        "description": (kind.__doc__ or "").strip(),
+        "properties": {option.spelling: _property(option) for option in options},
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def groups_of(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the dataclasses inside one of options, by name, also those of their fields."""
+    groups = dict[str, type[Any]]()
+    for option in options_of(kind):
+        for group in _groups_in(option.kind):
+            groups |= {group.__name__: group, **groups_of(group)}
+    return groups
+
+
+def _groups_in(kind: Kind[Any]) -> list[type[Any]]:
+    if isinstance(kind, GroupKind):
+        return [kind.group]
+    if isinstance(kind, ListKind | MapKind):
+        return _groups_in(kind.element)
+    return [group for part in kind.kinds for group in _groups_in(part)] if isinstance(kind, UnionKind) else []
+
+
+def _property(option: OptionField) -> dict[str, Any]:
+    schema = dict(option.schema) if option.schema is not None else _schema(option.kind)
+    has_default = not option.is_required and _is_plain(option.default)
+    return {
+        **schema,
+        **({"description": option.doc} if option.doc else {}),
+        **({"default": _plain(option.default)} if has_default else {}),
+    }
+
+
+def _is_plain(default: Any) -> bool:
+    return default is None or isinstance(default, bool | int | float | str | Enum | tuple)
+
+
+def _plain(default: Any) -> Any:
+    if isinstance(default, tuple):
+        return [_plain(element) for element in default]
+    return default.value if isinstance(default, Enum) else default
+
+
+def _schema(kind: Kind[Any]) -> dict[str, Any]:
+    match kind:
+        case UnionKind():
+            parts = [_schema(part) for part in kind.kinds] + ([{"type": "null"}] if kind.has_none else [])
+            return parts[0] if len(parts) == 1 else {"anyOf": parts}
+        case GroupKind():
+            return {"$ref": f"{REF}{kind.group.__name__}"}
+        case ChoiceKind():
+            return {"type": "string", "enum": kind.spellings} if len(kind.choices) > 1 else {"const": kind.spellings[0]}
+        case NumberKind():
+            return {"type": "integer" if kind.is_whole else "number", **_bounds(kind)}
+        case TextKind():
+            pattern = {} if kind.pattern is None else {"pattern": f"^(?:{kind.pattern.expression.pattern})$"}
+            return {"type": "string", **_length(kind.length, "Length"), **pattern}
+        case ListKind():
+            return {"type": "array", "items": _schema(kind.element), **_length(kind.length, "Items")}
+        case MapKind():
+            elements = {"additionalProperties": _schema(kind.element)}
+            return {"type": "object", **elements, **_length(kind.length, "Properties")}
+    return dict(_PLAIN.get(type(kind), {}))
+
+
+def _bounds(kind: NumberKind) -> Mapping[str, float]:
+    bounds = {"minimum": kind.ge, "exclusiveMinimum": kind.gt, "maximum": kind.le, "exclusiveMaximum": kind.lt}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _length(length: Length, noun: str) -> dict[str, Any]:
+    least = {f"min{noun}": length.least} if length.least else {}
+    return least if length.most is None else {**least, f"max{noun}": length.most}

@@ -1,0 +1,337 @@
+"""The kinds of values that options take: what each accepts, makes of it, and says of its limits."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from refaug.core.options.declaring import Length, Pattern
+from refaug.core.options.words import in_words, number_in_words, shown
+from refaug.core.text.name_suggestions import suggestion
+
+T_co = TypeVar("T_co", covariant=True)
+_SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgtKMGT]?)(?:i?[bB])?")
+_MAX_FAULTS: Final = 1_000  # of one list: more take longer to list than to find
+
+
+class WrongValue(Exception):
+    """A value that an option does not take: `places` has each faulty place inside it, with what is wrong there."""
+
+    def __init__(self, message: str = "", places: Sequence[tuple[str, str]] = ()) -> None:
+        self.places = list(places) or [("", message)]
+        super().__init__(self.places[0][1])
+
+
+class Kind(ABC, Generic[T_co]):
+    """What a value has to be."""
+
+    @abstractmethod
+    def read(self, value: Any) -> T_co:
+        """Return the value as the code behind has it; WrongValue for another one. Nothing is converted silently."""
+
+    def read_text(self, text: str) -> Any:
+        """Return the value that a text of a command line spells, which `read` then checks."""
+        return text
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "TEXT"
+
+
+@dataclass(frozen=True)
+class AnyKind(Kind[Any]):
+    """Whatever the code behind it checks."""
+
+    def read(self, value: Any) -> Any:
+        """Return the value."""
+        return value
+
+
+@dataclass(frozen=True)
+class BoolKind(Kind[bool]):
+    """True or false."""
+
+    def read(self, value: Any) -> bool:
+        """Return the value."""
+        if not isinstance(value, bool):
+            raise WrongValue(f"{shown(value)} is neither true nor false")
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberKind(Kind[float]):
+    """A number within limits; whole ones alone where `is_whole`."""
+
+    is_whole: bool = False
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def read(self, value: Any) -> float:
+        """Return the number."""
+        is_number = isinstance(value, int) or (isinstance(value, float) and not self.is_whole)
+        if isinstance(value, bool) or not is_number:
+            raise WrongValue(f"{shown(value)} is not {'a whole number' if self.is_whole else 'a number'}")
+        number: float = value
+        if not self.is_whole:
+            try:
+                number = float(value)
+            except OverflowError:
+                number = math.inf
+            if not math.isfinite(number):
+                raise WrongValue(f"{shown(value)} is not a finite number")
+        if (
+            (self.ge is not None and number < self.ge)
+            or (self.gt is not None and number <= self.gt)
+            or (self.le is not None and number > self.le)
+            or (self.lt is not None and number >= self.lt)
+        ):
+            raise WrongValue(f"{number_in_words(number)} is out of range: {self.range}")
+        return number
+
+    def read_text(self, text: str) -> Any:
+        """Return the number that the text spells, or the text."""
+        try:
+            if "_" in text:
+                return text
+            return int(text) if self.is_whole else float(text)
+        except ValueError:
+            return text
+
+    @property
+    def range(self) -> str:
+        """The limits in words; empty without any."""
+        low, high = (self.ge if self.ge is not None else self.gt), (self.le if self.le is not None else self.lt)
+        if low is not None and high is not None:
+            words = f"from {number_in_words(low)} to {number_in_words(high)}"
+        elif low is not None:
+            words = f"at least {number_in_words(low)}" if self.gt is None else f"above {number_in_words(low)}"
+        elif high is not None:
+            words = f"at most {number_in_words(high)}" if self.lt is None else f"below {number_in_words(high)}"
+        else:
+            return ""
+        left_out = [number_in_words(bound) for bound in (self.gt, self.lt) if bound is not None]
+        return (
+            f"{words}, without {' and '.join(left_out)}" if low is not None and high is not None and left_out else words
+        )
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "N" if self.is_whole else "NUMBER"
+
+
+@dataclass(frozen=True)
+class SizeKind(Kind[int]):
+    """Bytes: a whole number, or a text with a unit; with or without an i, units are powers of 1024."""
+
+    def read(self, value: Any) -> int:
+        """Return the bytes."""
+        if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
+            return int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+            raise WrongValue(f"{shown(value)} is not a size: for example 512MiB or 2GiB")
+        return value
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "SIZE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextKind(Kind[str]):
+    """A text."""
+
+    length: Length = field(default_factory=Length)
+    pattern: Pattern | None = None
+
+    def read(self, value: Any) -> str:
+        """Return the text."""
+        if not isinstance(value, str):
+            raise WrongValue(f"{shown(value)} is not a text")
+        require_length(len(value), self.length, "characters")
+        if self.pattern is not None and self.pattern.expression.fullmatch(value) is None:
+            raise WrongValue(f"{shown(value)} is not {self.pattern.meaning}")
+        return value
+
+
+@dataclass(frozen=True)
+class ChoiceKind(Kind[Any]):
+    """One of a few values."""
+
+    choices: tuple[Any, ...]
+
+    def read(self, value: Any) -> Any:
+        """Return the choice."""
+        for choice in self.choices:
+            spelled = choice.value if isinstance(choice, Enum) else choice
+            if value is choice or (type(value) is type(spelled) and value == spelled):
+                return choice
+        near = suggestion(value, self.spellings) if isinstance(value, str) else ""
+        raise WrongValue(f"{shown(value)} is not one of {', '.join(self.spellings)}{near}")
+
+    @property
+    def spellings(self) -> list[str]:
+        """The choices as they are written."""
+        return [str(choice.value if isinstance(choice, Enum) else choice) for choice in self.choices]
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "|".join(self.spellings)
+
+
+@dataclass(frozen=True)
+class MomentKind(Kind[datetime]):
+    """A time with its zone, or a text in ISO 8601, which is UTC where it names no zone."""
+
+    def read(self, value: Any) -> datetime:
+        """Return the time."""
+        moment = value
+        if isinstance(value, str):
+            try:
+                moment = datetime.fromisoformat(value)
+            except ValueError:
+                raise WrongValue(f"{shown(value)} is not a time, such as 2026-11-20T08:00:00Z") from None
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        if not isinstance(moment, datetime):
+            raise WrongValue(f"{shown(value)} is not a time, such as 2026-11-20T08:00:00Z")
+        if moment.tzinfo is None:
+            raise WrongValue(f"{moment.isoformat()} has no time zone")
+        return moment
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "TIME"
+
+
+@dataclass(frozen=True)
+class PathKind(Kind[Path]):
+    """A file or folder, which commands and programs name, and bodies do not."""
+
+    def read(self, value: Any) -> Path:
+        """Return the path."""
+        if not isinstance(value, str | Path):
+            raise WrongValue(f"{shown(value)} is not a path")
+        return Path(value)
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "PATH"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListKind(Kind[tuple[Any, ...]]):
+    """A list of values of one kind; a tuple is one, too, and a text is not."""
+
+    element: Kind[Any]
+    length: Length = field(default_factory=Length)
+
+    def read(self, value: Any) -> tuple[Any, ...]:
+        """Return the elements; the faults of all of them are told."""
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+            raise WrongValue(f"{shown(value)} is not a list")
+        require_length(len(value), self.length, "elements")
+        if isinstance(self.element, AnyKind):
+            return tuple(value)
+        elements, places = list[Any](), list[tuple[str, str]]()
+        for number, element in enumerate(value):
+            try:
+                elements.append(self.element.read(element))
+            except WrongValue as wrong:
+                places += [(f"[{number}]{place}", message) for place, message in wrong.places]
+                if len(places) >= _MAX_FAULTS:
+                    break
+        if places:
+            raise WrongValue(places=places)
+        return tuple(elements)
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of one of the elements."""
+        return self.element.metavar
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapKind(Kind[dict[str, Any]]):
+    """Values of one kind by names."""
+
+    element: Kind[Any]
+    length: Length = field(default_factory=Length)
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """Return the values by name."""
+        if not isinstance(value, Mapping):
+            raise WrongValue(f"{shown(value)} is not an object")
+        require_length(len(value), self.length, "fields")
+        elements, places = dict[str, Any](), list[tuple[str, str]]()
+        for name, element in value.items():
+            if not isinstance(name, str):
+                places.append(("", f"the name {shown(name)} is not a text"))
+                continue
+            try:
+                elements[name] = self.element.read(element)
+            except WrongValue as wrong:
+                places += [(f".{name}{place}", message) for place, message in wrong.places[:_MAX_FAULTS]]
+        if places:
+            raise WrongValue(places=places)
+        return elements
+
+
+@dataclass(frozen=True)
+class UnionKind(Kind[Any]):
+    """A value of one of several kinds, None among them where `has_none`."""
+
+    kinds: tuple[Kind[Any], ...]
+    has_none: bool = False
+
+    def read(self, value: Any) -> Any:
+        """Return what the first kind that takes the value makes of it."""
+        if value is None and self.has_none:
+            return None
+        faults = list[WrongValue]()
+        for kind in self.kinds:
+            try:
+                return kind.read(value)
+            except WrongValue as wrong:
+                faults.append(wrong)
+        if len(faults) == 1:
+            raise faults[0]
+        raise WrongValue(in_words([str(fault) for fault in faults], "; and "))
+
+    def read_text(self, text: str) -> Any:
+        """Return what the first kind makes of the text that then takes it."""
+        spellings = [kind.read_text(text) for kind in self.kinds]
+        for kind, spelled in zip(self.kinds, spellings, strict=True):
+            try:
+                kind.read(spelled)
+            except WrongValue:
+                continue
+            return spelled
+        return next((spelled for spelled in spellings if spelled != text), text)
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of the value."""
+        return "|".join(kind.metavar for kind in self.kinds)
+
+
+def require_length(count: int, length: Length, noun: str) -> None:
+    """Raise WrongValue where there are too few or too many."""
+    if count < length.least:
+        few = "it is empty" if count == 0 else f"{count:,} {noun} are too few"
+        raise WrongValue(f"{few}: at least {length.least:,}")
+    if length.most is not None and count > length.most:
+        raise WrongValue(f"{count:,} {noun} are too many: at most {length.most:,}")

@@ -1,0 +1,12 @@
+"""What a user can do, a file each: options with types, limits, defaults and texts, and the rules between them.
+
+Commands, bodies, orders of jobs, keywords and reference pages are derived from these.
+
+The main names:
+
+- `operation.Operation`: a base of the dataclasses here
+- `catalogue.OPERATIONS`: where each operation is defined, by its name
+- `catalogue.find_operation`: one of them, imported when it is needed.
+"""
+
+__all__ = ["build_index", "catalogue", "compact_index", "operation", "remove_versions", "update_index"]

@@ -1,0 +1,118 @@
+"""Building an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from refaug.core.errors import Usage
+from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Size
+from refaug.evaluation.scoring.presets import PresetName, find_preset
+from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
+
+if TYPE_CHECKING:
+    from refaug.indexer.building.order import IndexOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildIndex(Operation):
+    """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
+
+    operation: ClassVar[str] = "index-build"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:build_job"
+
+    logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs whose pairs are indexed.")]
+    name: Annotated[Name | None, Doc("Name of the index; by default that of the first log.")] = None
+    vectors: Annotated[
+        Spec | None, Doc("Word vectors; by default those named as the first log, unless there is an encoder.")
+    ] = None
+    encoder: Annotated[
+        Text | None,
+        Metavar("FOLDER"),
+        Doc("Folder with a sentence encoder (ONNX), instead of word vectors; of a job, in inbox/ or the like."),
+    ] = None
+    fit: Annotated[int | None, Size(), Doc("Memory that serving the index may take, such as 4GiB.")] = None
+    recall: Annotated[float, Gt(0), Le(1), Doc("The share of exact search's 15 best that must be found.")] = 0.95
+    latency_ms: Annotated[float | None, Gt(0), Doc("Milliseconds that a single search may take.")] = None
+    factory: Annotated[
+        str | None, Length(1, 200), Metavar("FACTORY"), Doc("A kind of index by FAISS's name, e.g. IVF4096,SQ8.")
+    ] = None
+    tokenizer: Annotated[
+        str | None, Length(1, 200), Doc("Tokenizer; by default the one that the vectors were trained with.")
+    ] = None
+    preset: Annotated[
+        PresetName | None, Metavar("NAME"), Doc("tsuta20: sentences as in the code of Tsuta et al. (2020): mean, unk.")
+    ] = None
+    weighting: Annotated[Literal["mean", "sif"], Doc("How words weigh in a sentence.")] = "mean"
+    norm_words: Annotated[bool, Doc("Scale each word's vector to unit length first.")] = True
+    oov: Annotated[Literal["skip", "unk"], Doc("What words without a vector count as.")] = "skip"
+    bm25: Annotated[bool, Doc("Make the modes of BM25 possible as well.")] = True
+    check_queries: Annotated[
+        int, Ge(0), Le(100_000), Doc("Utterances on which recall is measured; 0 measures nothing.")
+    ] = 1_000
+    least_coverage: Annotated[Share, Doc("The share of the log's words that the vectors must know.")] = 0.3
+    shards: Annotated[
+        int, Ge(1), Le(1_024), Doc("Build it in so many parts, one after the other: less memory, the same answers.")
+    ] = 1
+    on: Annotated[
+        Cluster,
+        Doc("Build the shards side by side on a cluster of Ray: HOST:PORT, auto on one of its machines, or local."),
+    ] = None
+    again: Annotated[bool, Doc("Build even if the published version was made of exactly this.")] = False
+    seed: Annotated[Seed, Doc("Of the sampling for training and for the check.")] = 1
+    publish: Annotated[bool, Doc("Let the new version serve.")] = True
+    threads: Threads = None
+    memory: Memory = MEMORY
+
+    def check(self) -> None:
+        """Take over the preset's way of making sentences, and refuse what contradicts it."""
+        if self.vectors is not None and self.encoder is not None:
+            raise Usage("vectors of words and of an encoder at once", remedy="one of the two", field="encoder")
+        if self.on is not None and self.shards < 2:
+            raise Usage("a cluster builds shards side by side", remedy="shards from 2", field="shards")
+        if (preset := find_preset(self.preset)) is not None:
+            stated = {name: getattr(self, name) for name in self.stated}
+            for name, setting in preset.complete(preset.sentence, stated).items():
+                object.__setattr__(self, name, setting)
+            if self.encoder is not None:
+                message = f"an encoder contradicts preset {preset.name}, which has means of word vectors"
+                raise Usage(message, remedy="word vectors", field="encoder")
+
+    @property
+    def index_name(self) -> str:
+        """The index that is built."""
+        return self.name or self.logs[0]
+
+    def order(self, *, threads: int, encoder: Path | None = None, tokenizer: str | None = None) -> IndexOrder:
+        """Return it as the index is built; encoder and tokenizer as the face has found them."""
+        from refaug.indexer.bm25.index import Bm25Settings  # noqa: PLC0415  scipy
+        from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415  compiles
+        from refaug.indexer.building.plan import Limits  # noqa: PLC0415
+        from refaug.indexer.vectors.sentence_vectors import SentenceSettings  # noqa: PLC0415
+
+        return IndexOrder(
+            name=self.index_name,
+            logs=self.logs,
+            vectors=self.vectors or (self.logs[0] if self.encoder is None else None),
+            encoder=encoder,
+            tokenizer=tokenizer,
+            sentence=SentenceSettings(norm_words=self.norm_words, oov=self.oov, weighting=self.weighting),
+            bm25=Bm25Settings() if self.bm25 else None,
+            limits=Limits(memory=self.fit, recall=self.recall, latency_ms=self.latency_ms, factory=self.factory),
+            check_queries=self.check_queries,
+            least_coverage=self.least_coverage,
+            seed=self.seed,
+            shards=self.shards,
+            threads=threads,
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def sources_named(self) -> list[str]:
+        """Return the folder of the encoder."""
+        return [self.encoder] if self.encoder is not None else []
+
+    def resources(self) -> tuple[str, ...]:
+        """Return the index."""
+        return (f"index/{self.index_name}",)
