@@ -16,6 +16,7 @@ import hashlib
 import json
 import logging
 import random
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,15 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from encoders import TinyEncoder, write_encoder
-from goldens.record import ITEM, QUESTION, SET, said, unpacked, web_app
+from goldens.golden_home import run_command, unpacked, web_app
 from indexes import add_to_log, build, pairs_of
 from starlette.testclient import TestClient
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.transfer import export_artefact
 from refaug.core.errors import RefaugError
-from refaug.core.files import read_json, with_checksum, write_aside, write_json
+from refaug.core.files import write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.vectors import word_vectors
@@ -41,6 +41,14 @@ from refaug.service import doctor
 from refaug.service.backup.backing_up import back_up
 from refaug.service.database.database import Database
 
+SET = "457abb9462c9e021"  # of the golden home
+QUESTION = "Where can I buy a ticket for the bus?"
+ITEM = {
+    "id": "one",
+    "utterance": QUESTION,
+    "references": ["At the machine beside the stop."],
+    "replies": {"a": "At the stop.", "b": "The bus is late."},
+}
 WITH_INDEX = {"items": [ITEM], "index": "demo", "rater": "demo"}
 REQUESTS: dict[str, tuple[str, str, Any]] = {
     "references": ("POST", "/v1/references", WITH_INDEX),
@@ -87,11 +95,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 FEW = ("index", "rater", "ruber", "vectors")
 ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the server, and of commands
     "logs/demo": ((), ("log", "stats")),
-    "vectors": (("references", "scores"), ("refs",)),
+    "vectors/demo": (("references", "scores"), ("refs",)),
     "indexes/demo": (("references", "bm25", "scores"), ("search", "scores")),
     "indexes/demo/baselines": (("scores",), ("scores",)),
-    "raters": (("ratings", "references"), ("rating",)),
-    "rubers": (("ruber",), ("ruber",)),
+    "raters/demo": (("ratings", "references"), ("rating",)),
+    "rubers/demo": (("ruber",), ("ruber",)),
     "reference-sets": (("set", "set_scores"), ("set",)),
     "indexes/coded": (("encoder",), ("encoder",)),
     "encoder": (("encoder",), ("encoder",)),
@@ -108,15 +116,9 @@ FIRST_RARER = 2_000  # the first of their seeds
 _INTERNAL = RefaugError.exit_code
 
 
-def sealed(settings: Settings) -> None:
-    """Write the checksums of manifests, which the recorded home is too old to have."""
-    for path in settings.home.glob(f"*/**/{MANIFEST}"):
-        write_json(path, with_checksum(read_json(path)))
-
-
 def complete(settings: Settings) -> None:
-    """Add to the recorded home: checksums, an index by an encoder, the measured b, and exported files."""
-    sealed(settings)
+    """Add to the golden home: an encoder inside it with an index of its own, and exported files."""
+    shutil.rmtree(settings.home / "indexes" / "coded")
     places = Places.under(settings.home)
     add_to_log(places, "tea", pairs_of(("i like tea", "me too"), ("a cat", "a big one"), ("not really", "why not ?")))
     write_encoder(settings.home / "encoder", weights=TinyEncoder.seeded())
@@ -168,10 +170,10 @@ def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
 
 def by_command(settings: Settings, name: str) -> Any:
     """What a command prints: its JSON, `refused`, or how it failed."""
-    answer = said(settings.home.parent, "--quiet", "--home", str(settings.home), *COMMANDS[name])
-    if answer["code"] == 0:
-        return answer["out"]
-    return f"failed: {answer['err']}" if answer["code"] == _INTERNAL else "refused"
+    ended = run_command(["--quiet", "--home", str(settings.home), *COMMANDS[name]])
+    if ended.code == 0:
+        return ended.out
+    return f"failed: {ended.err}" if ended.code == _INTERNAL else "refused"
 
 
 def by_server(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
@@ -206,7 +208,7 @@ def imported(settings: Settings) -> dict[str, Any]:
     for kind in FEW:
         with tempfile.TemporaryDirectory() as folder:
             file = settings.home / f"exports/{kind}.tar.zst"
-            code = said(Path(folder), "--quiet", "--home", folder, "import", str(file))["code"]
+            code = run_command(["--quiet", "--home", folder, "import", str(file)]).code
             content = {
                 str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
                 for path in sorted(Path(folder).rglob(f"demo/{'[0-9]' * 4}*/**/*"))
@@ -222,7 +224,7 @@ def restored(settings: Settings) -> dict[str, Any]:
     """What restoring the backup into an empty home leaves there, or why nothing."""
     with tempfile.TemporaryDirectory() as folder:
         backup = str(settings.home / "backup")
-        code = said(Path(folder), "--quiet", "--home", f"{folder}/home", "restore", backup)["code"]
+        code = run_command(["--quiet", "--home", f"{folder}/home", "restore", backup]).code
         content = {
             str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(Path(folder, "home").rglob("*"))

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ class Recorder:
 
     client: TestClient
     kept: dict[str, Asked] = field(default_factory=dict)
+    keeps_all: bool = False  # not only what the pages show of an answer
 
     def ask(self, name: str, method: str, path: str, body: Any = None, *, content: bytes | None = None) -> Any:
         """The answer, kept under the operation's name; `content` is sent as the bytes of a file."""
@@ -98,7 +100,7 @@ class Recorder:
         kind = answer.headers["content-type"].partition(";")[0]
         found: Any = answer.json() if kind == "application/json" else answer.text
         if kind == "application/json":
-            kept["answer"] = shortened(found)
+            kept["answer"] = deepcopy(found) if self.keeps_all else shortened(found)
         elif kind == "application/x-ndjson":
             kept["answer"] = f"{orjson.dumps(masked(orjson.loads(found.splitlines()[0]))).decode()}\n"
         elif kind != "application/zstd":
@@ -139,9 +141,9 @@ def first_example(client: TestClient, name: str) -> Any:
     return next(iter(bodies[name].values()))["value"]
 
 
-def answers(client: TestClient) -> Mapping[str, Asked]:
+def answers(client: TestClient, *, keeps_all: bool = False) -> Mapping[str, Asked]:
     """One request to every route, in an order in which each finds what it asks for."""
-    recorder = Recorder(client)
+    recorder = Recorder(client, keeps_all=keeps_all)
     ask = recorder.ask
 
     def of(name: str) -> Any:
@@ -328,7 +330,7 @@ def _ask_of_keys(recorder: Recorder, of: Any) -> None:
     token, _ = KeyStore(state.database).create("operator", [Scope.ADMIN])
     headers = {"Authorization": f"Bearer {token}", "X-Request-Id": _REQUEST_ID}
     with client_of(state.home, ready=False, keys=True, headers=headers) as client:
-        keyed = Recorder(client, recorder.kept)
+        keyed = Recorder(client, recorder.kept, recorder.keeps_all)
         keyed.ask("get_own_key", "GET", "/v1/key")
         made = keyed.ask("create_key", "POST", "/v1/keys", of("create_key"))
         keyed.kept["create_key"]["answer"]["token"] = f"refaug_{made['id']}_…"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from goldens.record import unpacked
+from goldens.golden_home import unpacked
 
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
@@ -47,7 +47,7 @@ def full_home() -> Iterator[Settings]:
         (settings.home / "cache" / "loop.nbc").write_bytes(b"compiled")
         with closing(Database.open(settings)) as database:
             database.migrate()
-            KeyStore(database).create("ann", scopes=[Scope.READ])
+            KeyStore(database).create("reader", scopes=[Scope.READ])
             NoteStore(database).put(stored_evaluation(settings), 3, text="why so low?", author="ann")
         uploaded(settings, b"id,reply\n1,hello\n")
         yield settings

@@ -150,19 +150,19 @@ def test_versions_share_files_in_the_backup_and_after_it(home: Settings, backup:
     elsewhere = restored(backup, tmp_path / "other")
     name = "indexes/demo/{}/segments/0/utterance_key.npy"
     for folder in (home.home, backup / "home", elsewhere.home):
-        first, second = (folder / name.format(version) for version in ("2026-11-23.1", "2026-11-23.2"))
+        first, second = (folder / name.format(version) for version in ("2026-01-02.1", "2026-01-02.2"))
         assert first.samefile(second)
-    assert not (backup / "home" / name.format("2026-11-23.1")).samefile(elsewhere.home / name.format("2026-11-23.1"))
+    assert not (backup / "home" / name.format("2026-01-02.1")).samefile(elsewhere.home / name.format("2026-01-02.1"))
 
 
 def test_files_that_are_the_same_are_shared_with_an_earlier_backup(own_home: Settings, tmp_path: Path) -> None:
     first = backed_up(own_home, tmp_path / "1")
     (own_home.home / "inbox" / "source.csv").write_text("c,d\n")
-    victim = tmp_path / "1" / "home" / "vectors" / "demo" / "2026-11-23.1" / "words.txt"
+    victim = tmp_path / "1" / "home" / "vectors" / "demo" / "2026-01-02.1" / "words.txt"
     victim.write_bytes(victim.read_bytes()[::-1])
     second = backed_up(own_home, tmp_path / "2", earlier=tmp_path / "1")
     assert (first.shared, first.files) == (0, second.files)
-    source, words = "home/inbox/source.csv", "home/vectors/demo/2026-11-23.1/words.txt"
+    source, words = "home/inbox/source.csv", "home/vectors/demo/2026-01-02.1/words.txt"
     own = {name for name in files_of(tmp_path / "2") if not (tmp_path / "2" / name).samefile(tmp_path / "1" / name)}
     assert own >= {source, words, ROWS}
     assert not [name for name in own if name.startswith("home/indexes/") and not name.endswith("CURRENT")]
@@ -171,7 +171,7 @@ def test_files_that_are_the_same_are_shared_with_an_earlier_backup(own_home: Set
 
 
 def test_files_that_are_damaged_in_the_home_are_named(own_home: Settings, tmp_path: Path, capsys) -> None:
-    victim = own_home.home / "raters" / "demo" / "2026-11-23.1" / "weights.safetensors"
+    victim = own_home.home / "raters" / "demo" / "2026-01-02.1" / "weights.safetensors"
     victim.write_bytes(victim.read_bytes()[:-1] + b"!")
     part = own_home.logs / LOG / "part-00002.parquet"
     part.unlink()
@@ -181,7 +181,7 @@ def test_files_that_are_damaged_in_the_home_are_named(own_home: Settings, tmp_pa
     assert [text.split()[0] for text in orjson.loads(out)["damaged"]] == [str(part), str(victim)]
     assert str(victim) in err
     elsewhere = restored(tmp_path / "backup", tmp_path / "other")
-    assert [problem.split(":")[0] for problem in problems(elsewhere)] == ["log demo", "rater demo@2026-11-23.1"]
+    assert [problem.split(":")[0] for problem in problems(elsewhere)] == ["log demo", "rater demo@2026-01-02.1"]
 
 
 @pytest.mark.slow
@@ -340,7 +340,7 @@ def test_versions_that_come_and_go_meanwhile_are_whole(own_home: Settings, tmp_p
         backed_up(own_home, tmp_path / f"b{count}", progress=Meanwhile(count, publish_and_remove))
         other = restored(tmp_path / f"b{count}", tmp_path / f"r{count}")
         assert problems(other) == []
-        assert artefact_stores(other)["index"].current("demo") in {"2026-11-23.2", "2026-11-23.3"}
+        assert artefact_stores(other)["index"].current("demo") in {"2026-01-02.2", "2026-01-02.3"}
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
 
+GROUPS: Final = ("commands-scores", "commands-sets", "http-more", "library-all", "routes")
 _SILENT: Final = {"set", "parent", "preset"}
 
 
@@ -37,8 +38,8 @@ def _lines(content: Any) -> Iterator[str]:
 @cache
 def recorded() -> list[str]:
     """Every signature among the recorded answers, each once."""
-    lines = [line for kind in ("answers", "http", "openapi") for line in _lines(record.read(kind))]
-    return [line for line in dict.fromkeys(lines) if "|" in line]
+    lines = [line for group in GROUPS for line in _lines(record.recorded(group))]
+    return [line for line in dict.fromkeys(lines) if "|refaug:" in line and line.partition("|")[0] in METRICS]
 
 
 def own_settings(signature: Signature) -> dict[str, str]:
