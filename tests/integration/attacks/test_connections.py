@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from attack_cases import answers_to
 from safeguards import mostly_slow
 from serving import wait_until
 
@@ -139,6 +140,14 @@ def test_after_what_is_no_request_earlier_ones_are_answered(attacked: Attacked) 
         client.send(post(SCORED) + b"no request\r\n\r\n")
         assert [client.status(), client.status()] == [200, 400]
         assert client.rest() == b""
+
+
+def test_a_refused_head_says_what_would_be_accepted(attacked: Attacked) -> None:
+    [(status, body)] = answers_to(attacked.port, CHUNKED.replace(b"chunked", b"gzip, chunked"))
+    assert (status, json.loads(body)["detail"]) == (
+        400,
+        "Transfer-Encoding is 'gzip, chunked': send chunked or a Content-Length",
+    )
 
 
 def test_an_error_can_be_read_by_a_client_that_sends_on(attacked: Attacked) -> None:

@@ -295,7 +295,7 @@ class Guard(asyncio.Protocol):
             if self._has_started and previous not in (State.CONNECTING, State.IDLE, State.HEAD):
                 self._transport.abort()  # in the middle of an answer
                 return
-            self._transport.write(refusal(previous, status, self._limits, self._root_path))
+            self._transport.write(refusal(previous, status, self._limits, self._root_path, self._reader.fault))
         self._pause_or_resume()
         if state is State.CLOSED:
             self._transport.abort()

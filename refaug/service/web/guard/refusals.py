@@ -16,12 +16,13 @@ from refaug.service.web.guard.states import State
 from refaug.service.web.problems import MEDIA_TYPE, code_meanings, code_of
 
 _IN_HEAD: Final = frozenset({State.CONNECTING, State.SURPLUS, State.IDLE, State.HEAD})
+_UNREADABLE: Final = "this is no request that can be read"
 
 
-def refusal(state: State, status: http.HTTPStatus, limits: ConnectionLimits, root_path: str) -> bytes:
+def refusal(state: State, status: http.HTTPStatus, limits: ConnectionLimits, root_path: str, fault: str) -> bytes:
     """Return the whole answer to a connection that is refused in this state, and count it."""
     prometheus_figures.request(UNKNOWN_ROUTE, "", status, 0.0)
-    return _answer(status, _detail(state, status, limits), root_path)
+    return _answer(status, _detail(state, status, limits) or fault or _UNREADABLE, root_path)
 
 
 def _detail(state: State, status: http.HTTPStatus, limits: ConnectionLimits) -> str:
@@ -35,7 +36,7 @@ def _detail(state: State, status: http.HTTPStatus, limits: ConnectionLimits) -> 
             return "the trailers or the chunk heads of the request are too long"
         case http.HTTPStatus.SERVICE_UNAVAILABLE:
             return f"{limits.connections:,} connections are open already"
-    return "this is no request that can be read"
+    return ""
 
 
 def _answer(status: http.HTTPStatus, detail: str, root_path: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 import httptools
 
@@ -10,10 +10,11 @@ from refaug.service.process.guarded_config import ConnectionLimits
 
 _END: Final = b"\r\n\r\n"  # of every head, and of every chunked body
 _MAX_FALSE_ENDS: Final = 256  # blank lines in a chunked body that are looked at
+_MAX_SHOWN: Final = 40  # bytes of a refused header that the client reads again
 
 
 class UnreadableRequest(Exception):
-    """The bytes are no request."""
+    """The bytes are no request, or one whose end or host others may read differently."""
 
 
 class OversizedRequest(Exception):
@@ -34,7 +35,8 @@ class RequestReader:
         self.has_begun = self.has_head = self.has_trailer = self.is_complete = False
         self.is_chunked = self.is_last = False
         self.url = b""
-        self.header_count = 0
+        self.fault = ""  # for the client: why a request that can be parsed is refused
+        self.header_count = self._host_count = 0
         self.body_bytes = 0
         self._length = self._head_bytes = self._trailer_bytes = self._read_bytes = self._false_ends = 0
         self._has_news = False
@@ -127,14 +129,28 @@ class RequestReader:
         self._head_bytes += len(name) + len(content)
         if len(name) == 14 and name.lower() == b"content-length":
             self._length = int(content)
+        elif len(name) == 4 and name.lower() == b"host":
+            self._host_count += 1
         elif len(name) == 17 and name.lower() == b"transfer-encoding":
+            if content.strip().lower() != b"chunked":  # proxies differ in where such a body ends
+                shown = content[:_MAX_SHOWN].decode("latin-1")
+                self._refuse(f"Transfer-Encoding is {shown!r}: send chunked or a Content-Length")
             self.is_chunked = True
 
     def on_headers_complete(self) -> None:
-        """Note the end of the head."""
+        """Note the end of the head; refuse one that proxies may read otherwise (RFC 9112, 3.2 and 6.1)."""
         assert self._parser is not None
+        is_old = self._parser.get_http_version() == "1.0"
+        if self._host_count > 1 or (self._host_count == 0 and not is_old):
+            self._refuse(f"the request has {self._host_count} Host headers: send one")
+        if self.is_chunked and is_old:
+            self._refuse("HTTP/1.0 has no Transfer-Encoding: send HTTP/1.1, or a Content-Length")
         self.has_head = self._has_news = True
-        self.is_last = not self._parser.should_keep_alive() or self._parser.get_http_version() == "1.0"
+        self.is_last = is_old or not self._parser.should_keep_alive()
+
+    def _refuse(self, fault: str) -> NoReturn:
+        self.fault = fault
+        raise UnreadableRequest
 
     def on_body(self, content: bytes) -> None:
         """Count the content of the body."""

@@ -12,12 +12,12 @@ from refaug.service.web.guard.request_reader import OversizedRequest, RequestRea
 LIMITS = ConnectionLimits()
 REQUESTS = (
     b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
-    b"POST /c HTTP/1.1\r\nContent-Length: 9\r\n\r\na\r\n\r\n\r\n\r\n",
-    b"POST /d HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    b"POST /e HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n8;x=y\r\n0\r\n\r\n0\r\n\r\n0\r\n\r\n",
-    b"POST /f HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\nZ: w\r\n\r\n",
-    b"POST /g HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"\r\n\r\nGET /b HTTP/1.1\r\nhost:\r\n\r\n",
+    b"POST /c HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na\r\n\r\n\r\n\r\n",
+    b"POST /d HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    b"POST /e HTTP/1.1\r\nHost:x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n8;x=y\r\n0\r\n\r\n0\r\n\r\n0\r\n\r\n",
+    b"POST /f HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\nZ: w\r\n\r\n",
+    b"POST /g HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 )
 
 
@@ -62,13 +62,13 @@ def _read(*pieces: bytes) -> RequestReader:
     return reader
 
 
-CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 LARGE = {
     "line ends": [b"\r\n" * 600],
     "an address": [b"GET /" + b"a" * 70_000, b"a" * 70_000],
     "a header": [b"GET / HTTP/1.1\r\nA: ", b"a" * 70_000],
     "headers": [b"GET / HTTP/1.1\r\n", *[b"Name: " + b"a" * 1_000 + b"\r\n"] * 70],
-    "a whole head": [b"GET / HTTP/1.1\r\n" + (b"Name: " + b"a" * 1_000 + b"\r\n") * 70 + b"\r\n"],
+    "a whole head": [b"GET / HTTP/1.1\r\nHost: x\r\n" + (b"Name: " + b"a" * 1_000 + b"\r\n") * 70 + b"\r\n"],
     "trailers": [CHUNKED, b"0\r\n", *[b"Name: " + b"a" * 1_000 + b"\r\n"] * 20],
     "trailers in one piece": [CHUNKED + b"0\r\n" + (b"Name: " + b"a" * 1_000 + b"\r\n") * 20],
     "a trailer": [CHUNKED, b"0\r\nA: ", *[b"a" * 1_000] * 70],
@@ -92,12 +92,35 @@ def test_chunks_of_usual_size_are_no_trouble() -> None:
 @pytest.mark.parametrize(
     ("request_bytes", "is_last"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", False),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", False),
         (b"GET / HTTP/1.0\r\n\r\n", True),
         (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True),
-        (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", True),
-        (b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", True),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", True),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", True),
     ],
 )
 def test_the_last_request_of_a_connection_is_known(request_bytes: bytes, is_last: bool) -> None:
     assert _read(request_bytes).is_last == is_last
+
+
+HEAD = b"POST / HTTP/%b\r\n%b\r\n"
+REFUSED = {
+    (b"1.1", b""): "the request has 0 Host headers: send one",
+    (b"1.1", b"Host: x\r\nHost: x\r\n"): "the request has 2 Host headers: send one",
+    (b"1.0", b"Host: x\r\nHost: y\r\n"): "the request has 2 Host headers: send one",
+    (b"1.1", b"Host: x\r\nTransfer-Encoding: gzip, chunked\r\n"): (
+        "Transfer-Encoding is 'gzip, chunked': send chunked or a Content-Length"
+    ),
+    (b"1.0", b"Transfer-Encoding: chunked\r\n"): (
+        "HTTP/1.0 has no Transfer-Encoding: send HTTP/1.1, or a Content-Length"
+    ),
+}
+
+
+@pytest.mark.parametrize(("version", "lines"), REFUSED)
+def test_requests_that_proxies_may_read_otherwise_are_refused_with_the_reason(version: bytes, lines: bytes) -> None:
+    reader = RequestReader(LIMITS)
+    with pytest.raises(UnreadableRequest):
+        reader.read(HEAD % (version, lines), 0)
+    assert reader.fault == REFUSED[version, lines]
+    assert not reader.has_head
