@@ -21,6 +21,15 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _LOCALHOST: Final = "localhost"
+_UNICAST: Final = IPv6Network("2000::/3")  # all that IANA gives to networks of the world
+# Blocks of special purposes (IANA's registries) that some versions of Python take for global, in whole or in part.
+_SPECIAL: Final = (
+    IPv4Network("192.0.0.0/24"),  # protocols, among them anycast addresses of the next router
+    IPv4Network("192.88.99.0/24"),  # relays from IPv4 to IPv6
+    IPv6Network("2001::/23"),  # protocols: Teredo, benchmarking, identifiers that are no addresses
+    IPv6Network("2001:db8::/32"),
+    IPv6Network("3fff::/20"),  # documentation, as is the one before
+)
 _CONNECT_FAULTS: Final = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
@@ -86,12 +95,13 @@ class AddressPolicy:
             or any(address in network for network in self.networks)
             or (address.is_loopback and self._lists_localhost(host, port))
         )
-        if not address.is_global and not (self.allows_inside or is_listed):
+        is_public = _is_public(address)
+        if not is_public and not (self.allows_inside or is_listed):
             raise AddressRefused(
                 f"{host} resolves to the inside address {address}, which is not listed with port {port}",
                 self._advice(f"[{address}]" if address.version == 6 else str(address), port),
             )
-        if address.is_global and is_plain_secret:
+        if is_public and is_plain_secret:
             raise AddressRefused(f"the key would travel to {host} unencrypted: use https")
         return address
 
@@ -138,6 +148,13 @@ def _unmapped(address: Address) -> Address:
             inner = IPv4Address(int(address) & 0xFFFFFFFF)
         return inner or address
     return address
+
+
+def _is_public(address: Address) -> bool:
+    """Return whether the address is one of the world's: neither inside nor of a special purpose."""
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return False
+    return address.is_global and not any(address in network for network in _SPECIAL)
 
 
 def _is_reserved(address: Address) -> bool:

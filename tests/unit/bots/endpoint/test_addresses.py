@@ -64,6 +64,53 @@ def test_a_name_that_resolves_inside_is_refused_unless_its_network_is_listed(add
     send("https://api.example.com/v1", AddressPolicy.of_list(["api.example.com", *networks]), [address])
 
 
+SPECIAL = (
+    "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.2", "169.254.1.1", "172.31.255.255", "192.0.0.1",
+    "192.0.0.8", "192.0.0.9", "192.0.0.10", "192.0.0.170", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1",
+    "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.250", "240.0.0.1", "255.255.255.255",
+    "::", "::1", "::2", "::7f00:1", "::ffff:0:7f00:1", "::ffff:a00:1", "::ffff:a9fe:a9fe", "64:ff9b::a00:1",
+    "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "64:ff9b:1::5db8:d822", "100::1", "100:0:0:1::1", "2001::1",
+    "2001:0:7f00:1::", "2001:1::1", "2001:1::2", "2001:2::1", "2001:3::1", "2001:4:112::1", "2001:10::1",
+    "2001:20::1", "2001:30::1", "2001:db8::1", "2002:a00:1::", "2002:a9fe:a9fe::", "2002:c058:6301::", "3fff::1",
+    "3fff:fff::1", "4000::1", "5f00::1", "fc00::1", "fd12:3456::1", "fe00::1", "fe80::1", "fe80::1%eth0", "febf::1",
+    "fec0::1", "feff::1", "ff02::1", "ff05::2", "ff0e::1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", SPECIAL)
+@pytest.mark.parametrize("is_listed", [True, False], ids=["a listed name", "any name"])
+def test_no_address_of_a_special_purpose_is_public(address: str, *, is_listed: bool) -> None:
+    policy = AddressPolicy.of_list(["api.example.com"]) if is_listed else AddressPolicy()
+    for addresses in ([address], ["93.184.216.34", address], [address, "93.184.216.34"]):
+        with pytest.raises(AddressRefused):
+            send("https://api.example.com/v1", policy, addresses)
+    with pytest.raises(AddressRefused):
+        send(f"https://[{address}]/v1" if ":" in address else f"https://{address}/v1", policy)
+
+
+@pytest.mark.parametrize(
+    ("address", "reached"),
+    [
+        ("93.184.216.34", "93.184.216.34"),
+        ("172.32.0.1", "172.32.0.1"),
+        ("192.0.1.1", "192.0.1.1"),
+        ("2606:4700::1111", "2606:4700::1111"),
+        ("2001:200::1", "2001:200::1"),
+        ("3ffe::1", "3ffe::1"),
+        ("::ffff:5db8:d822", "93.184.216.34"),
+        ("64:ff9b::5db8:d822", "93.184.216.34"),
+        ("2002:5db8:d822::1", "93.184.216.34"),
+    ],
+)
+def test_public_addresses_are_reached_without_their_translation(address: str, reached: str) -> None:
+    assert send("https://api.example.com/v1", AddressPolicy(), [address]).sent[0][0] == reached
+
+
+def test_a_site_local_address_is_reached_where_its_network_is_listed() -> None:
+    policy = AddressPolicy.of_list(["api.example.com", "fec0::/10"])
+    assert send("https://api.example.com/v1", policy, ["fec0::1"]).sent[0][0] == "fec0::1"
+
+
 @pytest.mark.parametrize(
     "address", ["169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "::", "::ffff:169.254.169.254"]
 )
