@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +174,7 @@ def test_a_link_shows_the_same_in_another_tab(browsed: Browsed, page: Any) -> No
     assert "#p=" in link
     second = page.other_tab(link)
     second.look(1_280)
+    second.click("#use-link")
     second.until("document.querySelectorAll('#scores-B .score').length === 4")
     assert second.run(TILES) == page.run(TILES)
     assert second.run("document.querySelector('#reply-1').value") == "the boats are blue"
@@ -199,6 +203,7 @@ def test_a_frozen_item_is_shown_from_its_set(browsed: Browsed, page: Any) -> Non
     sets = browsed.server.ask("GET", "/v1/reference-sets").json()["sets"]
     assert len(sets) == 1
     second = page.other_tab(link)
+    second.click("#use-link")
     second.until(f"{TILES}.length === 4")
     assert sets[0]["id"] in second.text("#references-state")
     assert second.run(TILES) == before
@@ -249,6 +254,89 @@ def test_a_link_of_a_stranger_is_read_as_data_alone(browsed: Browsed, page: Any)
         page.go(f"{browsed.address}/#p={packed}")
         page.until("document.querySelector('#turn-0')")
         assert page.run("window.hacked === undefined")
+
+
+def fragment(state: dict[str, Any]) -> str:
+    """Return the fragment of a link that holds this state."""
+    return "#p=" + base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
+
+
+def follow(browsed: Browsed, page: Any, state: dict[str, Any]) -> None:
+    """Open a link of a stranger."""
+    page.go(f"{browsed.address}/healthz")
+    page.run("sessionStorage.clear()")
+    page.go(f"{browsed.address}/{fragment(state)}")
+    page.until("document.querySelector('#setting-mode') && document.querySelector('#served b')")
+
+
+def test_a_link_fills_the_form_and_sends_nothing_before_a_click(browsed: Browsed, page: Any) -> None:
+    def sent() -> list[str]:
+        return [
+            address
+            for address in page.asked
+            if address.endswith(("/scores", "/references")) or "/reference-sets/" in address
+        ]
+
+    item = {"turns": [UTTERANCE], "gold": GOLD, "replies": [REPLY]}
+    for state in ({**item, "set": "abcdef"}, item):
+        follow(browsed, page, state)
+        wait_until_quiet(page)
+        assert page.run("document.querySelector('#reply-0').value") == REPLY
+        page.type("#reply-0", REPLY + "!")
+        page.type("#gold", GOLD)
+        page.run("new Promise((done) => setTimeout(done, 600))")  # longer than typing is waited for
+        assert sent() == []
+        assert page.run("sessionStorage.getItem('refaug.playground')") is None
+    page.type("#reply-0", REPLY)
+    page.click("#use-link")
+    until_tiles(page, scores_of(browsed, REPLY))
+    assert sent() != []
+    assert not page.run("document.querySelector('#from-link').checkVisibility()")
+    page.asked.clear()
+    page.run(f"location.hash = '{fragment({**item, 'replies': ['another']})}'")
+    page.until("document.querySelector('#reply-0').value === 'another'")
+    page.run("new Promise((done) => setTimeout(done, 600))")
+    assert sent() == []
+
+
+WORD = "a'b\"c $(touch hacked) `touch hacked` ${HOME} \\ ! * ~ ; & | < > # %\n--x"
+
+
+def test_what_is_copied_for_a_shell_is_quoted(browsed: Browsed, page: Any, tmp_path: Path) -> None:
+    metric = re.sub(r"[\s;]", "_", WORD)
+    state = {
+        "turns": [f"{UTTERANCE} {WORD}"], "gold": GOLD, "replies": [WORD, "\x9b31m\x7f"],
+        "more": f"{metric} -m adem", "adem": WORD,
+        "retrieval": {"k": "7", "weights": "one"},
+        "metrics": {"smooth": metric + "\x03\x1b"},
+    }  # fmt: skip
+    follow(browsed, page, state)
+    page.click("#use-link")
+    page.until(
+        "document.querySelectorAll('.reference').length === 8 && document.querySelector('#score-problem').innerText"
+    )
+    for name, program in (("command", "refaug"), ("curl", "curl")):
+        page.click(f"#copy-{name}")
+        page.until(f"document.querySelector('#share-text').textContent.includes('{program} ')")
+        text = page.run("document.querySelector('#share-text').textContent")
+        assert [character for character in text if not character.isprintable()] == ["\n"] * text.count("\n")
+        script = f'{program}() {{ for word in "$@"; do printf "%s\\0" "$word"; done; }}\n{text}'
+        ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=True, timeout=60)
+        words = ran.stdout.decode().split("\0")[:-1]
+        assert not (tmp_path / "hacked").exists()
+        if name == "curl":
+            item = json.loads(words[words.index("-d") + 1])["items"][0]
+            assert words[:3] == ["-X", "POST", f"{browsed.address}/v1/scores"]
+        else:
+            item = json.loads((tmp_path / "items.jsonl").read_text())
+            assert words[:2] == ["score", "items.jsonl"]
+            for word in (f"--adem={WORD}", "--reference-weights=one", "-k7", f"--metric={metric}"):
+                assert word in words
+            assert f"--metric=bleu:smooth={metric}" in words
+            assert [word for word in words if word.startswith("-m")] == []
+        assert item["utterance"] == f"{UTTERANCE} {WORD}"
+        assert item["replies"] == {"A": WORD, "B": "\x9b31m\x7f"}
+    page.said[:] = [line for line in page.said if "422" not in line and "400" not in line]  # of no such metric
 
 
 def test_keyboard_alone_reaches_content_and_fields(page: Any) -> None:

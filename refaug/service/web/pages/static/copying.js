@@ -3,18 +3,25 @@
 import { address } from "./api.js";
 import { metricsOf, modelsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+/** Return a text as one word of a POSIX shell, without control characters: terminals take them for keys, quoted or not. */
+function quoted(text) {
+  const typed = String(text).replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, "");
+  return /^[\w@%+:,./-]+$/.test(typed) ? typed : `'${typed.replaceAll("'", "'\\''")}'`;
+}
+
+/** Return JSON whose control characters are all escaped. */
+const json = (value) => JSON.stringify(value).replace(/[\x7f-\x9f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
 
 function python(value, indent = 0) {
   if (value === null) return "None";
   if (value === true) return "True";
   if (value === false) return "False";
-  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "string") return json(value);
   if (typeof value === "number") return String(value);
   const pad = " ".repeat(indent + 4), end = " ".repeat(indent);
   const inner = Array.isArray(value)
     ? value.map((one) => `${pad}${python(one, indent + 4)},\n`)
-    : Object.entries(value).map(([name, one]) => `${pad}${JSON.stringify(name)}: ${python(one, indent + 4)},\n`);
+    : Object.entries(value).map(([name, one]) => `${pad}${json(name)}: ${python(one, indent + 4)},\n`);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   return inner.length ? `${open}\n${inner.join("")}${end}${close}` : `${open}${close}`;
 }
@@ -30,7 +37,7 @@ export function bodyOf(state, { item, isChanged, ...has }) {
 
 export function asCurl(body, hasKey) {
   const key = hasKey ? ` \\\n  -H "Authorization: Bearer $REFAUG_KEY"` : "";
-  return `curl -X POST ${location.origin}${address("/v1/scores")} \\\n  -H 'Content-Type: application/json'${key} \\\n  -d ${quoted(JSON.stringify(body))}\n`;
+  return `curl -X POST ${quoted(location.origin + address("/v1/scores"))} \\\n  -H 'Content-Type: application/json'${key} \\\n  -d ${quoted(json(body))}\n`;
 }
 
 export function asPython(body) {
@@ -50,14 +57,14 @@ for metric in scores.scores:
 `;
 }
 
-const OPTIONS = { k: "-k", weights: "--reference-weights" };
+const OPTIONS = { k: "-k", weights: "--reference-weights=" };
 
 export function asCommand(body, versions) {
   const [item] = body.items;
-  const metrics = body.metrics.map((metric) => ` \\\n  --metric ${quoted(metric)}`).join("");
+  const metrics = body.metrics.map((metric) => ` \\\n  --metric=${quoted(metric)}`).join("");
   const isGiven = body.references === "given";
   const named = ["index", "rater"].filter((kind) => versions[kind] && (!isGiven || (kind === "rater" && body.metrics.includes("rater"))))
-    .map((kind) => ` --${kind} ${versions[kind].split("#")[0]}`).join("") + (body.adem ? ` --adem ${quoted(body.adem)}` : "");
-  const settings = Object.entries(body.settings ?? {}).map(([name, value]) => ` ${OPTIONS[name] ?? `--${name}`} ${value}`).join("");
-  return `cat > items.jsonl <<'END'\n${JSON.stringify(item)}\nEND\nrefaug score items.jsonl${named}${settings}${metrics}\n`;
+    .map((kind) => ` --${kind}=${quoted(versions[kind].split("#")[0])}`).join("") + (body.adem ? ` --adem=${quoted(body.adem)}` : "");
+  const settings = Object.entries(body.settings ?? {}).map(([name, value]) => ` ${OPTIONS[name] ?? `--${name}=`}${quoted(value)}`).join("");
+  return `cat > items.jsonl <<'END'\n${json(item)}\nEND\nrefaug score items.jsonl${named}${settings}${metrics}\n`;
 }

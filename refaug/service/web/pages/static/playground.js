@@ -1,7 +1,6 @@
 /** The playground: an utterance, its references, and replies whose scores follow the typing. */
 
 import { Problem, download, get, key, onConnection, post, untilAnswered } from "./api.js";
-import { asCommand, asCurl, asPython, bodyOf } from "./copying.js";
 import { byId, debounced, element, fill, printable } from "./dom.js";
 
 import { score as scoreText } from "./format.js";
@@ -16,6 +15,7 @@ const REFERENCE_PAUSE = 250; // milliseconds without typing before references ar
 const SCORE_PAUSE = 30;
 const EXCLUDED = 60;
 
+let isWaiting = fromLink() !== null; // a link may be a stranger's: what it asks for is sent when the reader says so
 let state = fromLink() ?? draft() ?? blank();
 let examples = [], served = { index: null, rater: null }, own = null, versions = {};
 let item = null; // as the service answered it, with references
@@ -72,7 +72,7 @@ function draw() {
 
 const drawSettings = () => buildSettings(byId("settings"), state, (isRetrieval) => { changed(); if (isRetrieval) findNow(); else scoreNow(); });
 
-const changed = () => keepDraft(state);
+function changed() { if (!isWaiting) keepDraft(state); }
 
 function dialogueChanged() {
   state.weights = {};
@@ -87,7 +87,7 @@ function dialogueChanged() {
 async function find() {
   searching.abort();
   const pair = pairOf(state), hasUtterance = state.turns.some((turn) => turn.trim());
-  if (state.set !== null) return;
+  if (isWaiting || state.set !== null) return;
   if (!hasUtterance || served.index === null) {
     item = hasUtterance ? ownItem(pair) : null;
     searched = "";
@@ -372,7 +372,12 @@ async function copy(text, what) {
   shown.hidden = false;
 }
 
-const body = () => bodyOf(state, { item: item && itemToScore(), isChanged: isChanged(), ...what() });
+/** Return a listener that copies what the page asks for; the forms are loaded when they are needed. */
+const copyAs = (name, write) => async () => {
+  const forms = await import("./copying.js");
+  const body = forms.bodyOf(state, { item: item && itemToScore(), isChanged: isChanged(), ...what() });
+  await copy(write(forms, body), name);
+};
 
 async function freeze() {
   const { provenance, ...rest } = itemToScore();
@@ -414,9 +419,33 @@ async function loadExamples() {
   });
 }
 
+/** Show where a link has filled the page and nothing is sent before the reader presses the button. */
+function wait(isNow) {
+  isWaiting = isNow;
+  byId("from-link").hidden = !isNow;
+}
+
+const begin = () => (state.set === null ? findNow() : openSet());
+
+function openLink() {
+  const linked = fromLink();
+  if (linked === null) return;
+  state = linked;
+  searching.abort();
+  scoring.abort();
+  scoreLater.cancel();
+  item = answer = null;
+  searched = "";
+  wait(true);
+  draw();
+  showReferences();
+  showScores();
+}
+
 function showExample(place) {
   const example = examples[place];
   if (!example) return;
+  wait(false);
   state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more, adem: state.adem };
   changed();
   draw();
@@ -444,7 +473,8 @@ async function load() {
     byId("freeze").title = allows(own, "write") ? "" : "freezing needs a key with the scope write";
     drawSettings(); // not the fields: somebody may be typing into one
     searched = "";
-    await (state.set === null ? findNow() : openSet());
+    if (isWaiting) showReferences();
+    else await begin();
   } catch (error) {
     showProblem(byId("page-problem"), error);
   }
@@ -462,11 +492,13 @@ byId("add-reply").addEventListener("click", () => {
 });
 byId("reset-weights").addEventListener("click", () => { state.weights = {}; state.dropped = []; changed(); showReferences(); scoreNow(); });
 byId("copy-link").addEventListener("click", () => copy(linkOf(state), "The link"));
-byId("copy-curl").addEventListener("click", () => copy(asCurl(body(), key.get() !== ""), "The request"));
-byId("copy-python").addEventListener("click", () => copy(asPython(body()), "The program"));
-byId("copy-command").addEventListener("click", () => copy(asCommand(body(), versions), "The command"));
+byId("copy-curl").addEventListener("click", copyAs("The request", ({ asCurl }, body) => asCurl(body, key.get() !== "")));
+byId("copy-python").addEventListener("click", copyAs("The program", ({ asPython }, body) => asPython(body)));
+byId("copy-command").addEventListener("click", copyAs("The command", ({ asCommand }, body) => asCommand(body, versions)));
 byId("freeze").addEventListener("click", freeze);
-window.addEventListener("hashchange", () => { state = fromLink() ?? state; draw(); if (state.set === null) findNow(); else openSet(); });
+byId("use-link").addEventListener("click", () => { wait(false); changed(); begin(); });
+window.addEventListener("hashchange", openLink);
 draw();
+wait(isWaiting);
 loadExamples().catch(() => undefined);
 start(load);
