@@ -32,6 +32,7 @@ from refaug.core.errors import Conflict, RefaugError, StorageFull, Unavailable, 
 from refaug.core.files import make_folder
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
+from refaug.service.database.migrations.tables import TABLES
 
 log = logging.getLogger(__name__)
 
@@ -176,12 +177,17 @@ class Database:
             with self.writing() as connection:
                 self._extend_timeouts(connection)
                 self.advisory_lock(connection, "migrate")
-                _require_known(_revision(connection))
+                revision = _revision(connection)
+                _require_known(revision)
                 config = Config()
                 config.set_main_option("script_location", str(_STEPS).replace("%", "%%"))
                 config.attributes["connection"] = connection
                 with _MIGRATION_LOCK:
-                    command.upgrade(config, "head")
+                    if revision is None:
+                        TABLES.create_all(connection, checkfirst=False)  # refused where others have such names
+                        command.stamp(config, "head")
+                    else:
+                        command.upgrade(config, "head")
         except (exc.ProgrammingError, exc.OperationalError) as error:
             raise Conflict(
                 f"the tables cannot be made: {_reason(error)}", remedy="give refaug a database of its own"

@@ -1,4 +1,4 @@
-"""Every table, as the last migration in `versions/` leaves it; the same on SQLite and on PostgreSQL.
+"""Every table, as new databases get it and as the last migration in `versions/` leaves it, on SQLite and PostgreSQL.
 
 Times are texts such as 2026-11-20T02:30:00.000000Z: both databases sort them correctly, neither converts them to
 another zone, and people can read them in a backup. JSON is text as well: it is read and written whole, and PostgreSQL's
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from sqlalchemy import (
+    DDL,
     Boolean,
     CheckConstraint,
     Column,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.event import listen
 
 # Compared by bytes, whatever PostgreSQL's language: the database sorts ids and times.
 PLAIN: Final = Text().with_variant(Text(collation="C"), "postgresql")
@@ -155,7 +157,6 @@ BOTS: Final = Table(
     Column("spec_sha256", Text, nullable=False),
 )
 
-# Triggers of the migration refuse to change or remove a row.
 AUDIT: Final = Table(
     "audit",
     TABLES,
@@ -166,8 +167,32 @@ AUDIT: Final = Table(
     Column("subject", Text, nullable=False),
     Column("details", Text, nullable=False),  # JSON
     Column("request", Text),
-    sqlite_with_rowid=False,
+    sqlite_with_rowid=False,  # a rowid would be a second key, by which a row could be replaced
 )
+_KEPT: Final = "rows of the audit log are never changed or removed"
+_AUDIT_TRIGGERS: Final = {
+    "sqlite": (
+        *(
+            f"CREATE TRIGGER audit_no_{event} BEFORE {event.upper()} ON audit BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END"
+            for event in ("update", "delete")
+        ),
+        # INSERT OR REPLACE removes the old row without the trigger of DELETE.
+        "CREATE TRIGGER audit_no_replace BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id) "
+        f"BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION refaug_audit_is_kept() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{_KEPT}'; END $$",
+        *(
+            f"CREATE TRIGGER audit_kept_{each.lower()} BEFORE {event} ON audit "
+            f"FOR EACH {each} EXECUTE FUNCTION refaug_audit_is_kept()"
+            for event, each in (("UPDATE OR DELETE", "ROW"), ("TRUNCATE", "STATEMENT"))
+        ),
+    ),
+}
+for _database, _statements in _AUDIT_TRIGGERS.items():
+    for _statement in _statements:
+        listen(AUDIT, "after_create", DDL(_statement).execute_if(dialect=_database))  # type: ignore[no-untyped-call]
 
 # Notes on replies, by the place of the reply in its evaluation, which never changes.
 EVALUATION_NOTES: Final = Table(

@@ -24,6 +24,7 @@ from refaug.service.database.database import (
     FILE,
     Database,
     NewerDatabase,
+    newest_step,
     time_of,
     time_text,
 )
@@ -57,10 +58,24 @@ def names(database):
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_steps_lead_to_the_tables(database):
+def test_a_new_database_has_the_tables_and_the_newest_step(database):
     options = {"compare_type": True, "compare_server_default": True}
     with database.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection, opts=options), TABLES) == []
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == newest_step()
+
+
+def test_tables_of_others_are_left_alone(empty_database):
+    if empty_database.is_sqlite:
+        empty_database.file.parent.mkdir(parents=True, exist_ok=True)
+        empty_database.file.touch()
+    with empty_database.writing() as connection:
+        connection.execute(text("CREATE TABLE keys (door TEXT)"))
+        connection.execute(text("INSERT INTO keys VALUES ('front')"))
+    with pytest.raises(Conflict, match="the tables cannot be made"):
+        empty_database.migrate()
+    with empty_database.reading() as connection:
+        assert connection.execute(text("SELECT door FROM keys")).scalar() == "front"
 
 
 def test_without_tables_it_says_how_to_make_them(empty_database):
