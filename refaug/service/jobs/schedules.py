@@ -296,7 +296,7 @@ class ScheduleStore:
             job = jobs.enqueue(order.kind, order.as_order(), resources_of(order), schedule=name)
         except Conflict as error:  # the job of the previous time still waits, and will do this work too
             return Firing(schedule=name, due=due, job=None, note=f"skipped: {error.message}")
-        except BadInput as error:  # an earlier release stored the order
+        except BadInput as error:  # the stored order was altered
             return Firing(schedule=name, due=due, job=None, note=f"{_BROKEN_NOTE}{error.message}")
         return Firing(schedule=name, due=due, job=job.id, note=None)
 
