@@ -36,7 +36,8 @@ from attack_cases import BODIES, REQUESTS, answers_to, joined, request_of
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 PAUSE_S = 0.05  # between two honest requests
 BATCH = 1_000  # items of an honest batch: as many as a request may have

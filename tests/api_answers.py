@@ -33,7 +33,8 @@ from refaug.logs.store import StoredLog
 from refaug.metrics.conversations.exchanges import Side
 from refaug.service.jobs.store import JobState
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web import openapi
 

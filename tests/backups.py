@@ -25,7 +25,8 @@ from refaug.service.doctor import FindingState, examine
 from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.evaluations.notes import NoteStore
 from refaug.service.evaluations.uploads import UploadFormat, UploadStore, new_upload_id
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 LOG = "demo"

@@ -16,6 +16,7 @@ __all__ = [
     "jobs",
     "keys",
     "process",
+    "scopes",
     "server_settings",
     "serving",
     "studies",

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final, Self
 
 from sqlalchemy import Row, or_, select
@@ -29,6 +28,7 @@ from refaug.core.files import NAME, require_name
 from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import KEYS
+from refaug.service.scopes import Scope
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +42,6 @@ _MAX_AGE_S: Final = 60.0  # long enough for a database to restart; older keys ar
 _DAY_S: Final = 86_400
 _MAX_RATE: Final = 1_000_000
 _MAX_QUOTA: Final = 1_000_000_000
-
-
-class Scope(StrEnum):
-    """What a key allows; no scope includes another, except admin, which includes all."""
-
-    READ = "read"
-    SCORE = "score"
-    WRITE = "write"
-    STUDY = "study"  # studies with people: their protocols, invitations, participants and reports
-    ADMIN = "admin"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,8 @@ from refaug.service.database.row_ids import new_row_id
 from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -30,7 +30,8 @@ from page_tests import (
 from serving import small_home, small_items
 
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 ROWS = "[...document.querySelectorAll('.grid-space > .grid-row')]"

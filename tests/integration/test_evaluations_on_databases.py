@@ -14,7 +14,8 @@ from refaug.service.database.database import Database
 from refaug.service.evaluations.notes import NoteStore
 from refaug.service.jobs.store import JobStore
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 pytest_plugins = ("databases",)

@@ -27,10 +27,11 @@ from serving import client_of, migrated, small_home, wait_until
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
 from refaug.service.process.guarded_config import ConnectionLimits
 from refaug.service.process.json_logging import JsonLines
 from refaug.service.process.server import config_of
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 

@@ -21,7 +21,8 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -22,7 +22,8 @@ from refaug.service.database.database import Database
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.worker import run_worker
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 BYTES = {"Content-Type": "application/octet-stream"}

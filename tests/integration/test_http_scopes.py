@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 

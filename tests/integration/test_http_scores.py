@@ -44,7 +44,8 @@ from refaug.metrics.signature import Signature
 from refaug.rater.rating import Candidate, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions import version_opener
 from refaug.service.serving.versions.open_versions import OpenVersions

@@ -12,7 +12,8 @@ import pytest
 from refaug.core.errors import NoKey
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyRing, Scope
+from refaug.service.keys import KeyRing
+from refaug.service.scopes import Scope
 
 pytest_plugins = ("databases",)
 
@@ -51,6 +52,12 @@ def test_a_key_that_was_made_opens_and_is_shown_once(home) -> None:
         assert "alice" in listed.out
         assert secret not in listed.out + listed.err
     assert secret.encode() not in b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_a_key_of_any_scope_alone_can_be_made(home, scope: Scope) -> None:
+    made = home("keys", "create", scope.value, "--scope", scope.value, "--json")
+    assert (made.code, made.json["scopes"]) == (0, [scope.value])
 
 
 def test_the_list_as_a_table(home) -> None:

@@ -25,7 +25,8 @@ from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.jobs.store import JobStore
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]

@@ -24,7 +24,8 @@ from serving import small_home
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.jobs.store import JobState, JobStore
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 BAD = "<img src=x onerror='window.hacked = true'> \u202egnp.exe \u0645\u0631\u062d\u0628\u0627 " + "x" * 5_000

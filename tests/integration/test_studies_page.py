@@ -14,7 +14,8 @@ from studying import Person
 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
 HOSTILE = "<img src=x onerror='window.hacked = true'> \u202egnp.exe"

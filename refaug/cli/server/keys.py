@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from refaug.cli.shared.database import open_database
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+from refaug.service.scopes import Scope
 
 if TYPE_CHECKING:
     from refaug.service.keys import Key
@@ -17,21 +17,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make and revoke the keys of the service.", no_args_is_help=True)
 
 
-class ScopeChoice(StrEnum):
-    """The scopes of a key."""
-
-    READ = "read"
-    SCORE = "score"
-    WRITE = "write"
-    ADMIN = "admin"
-
-
 @app.command("create")
 def create_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Whose key it is; a name is not used again.", metavar="NAME")],
     scope: Annotated[
-        list[ScopeChoice],
+        list[Scope],
         typer.Option(help="What it allows; may be repeated. None includes another, but for admin, which is all."),
     ],
     rate: Annotated[float | None, typer.Option(help="Requests a second, at most.", metavar="N")] = None,
@@ -43,12 +34,12 @@ def create_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key, and print its token: the only time that anybody sees it."""
-    from refaug.service.keys import KeyStore, Scope  # noqa: PLC0415  sqlalchemy
+    from refaug.service.keys import KeyStore  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database:
         token, key = KeyStore(database).create(
             name,
-            [Scope(choice.value) for choice in scope],
+            scope,
             rate_per_s=rate,
             quota_per_day=quota,
             expires=None if expires is None else datetime.now(UTC) + timedelta(days=expires),

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Header, Request
 
 from refaug.core.errors import RefaugError
-from refaug.service.keys import ANONYMOUS, Key, Scope, WrongKey, id_in
+from refaug.service.keys import ANONYMOUS, Key, WrongKey, id_in
+from refaug.service.scopes import Scope
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.state import ServiceState, state_of
 

@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.connection.body import MODELS
 from refaug.service.web.dependencies import Requires
 from refaug.service.web.problems import MEDIA_TYPE, ProblemOut

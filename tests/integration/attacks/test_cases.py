@@ -22,7 +22,8 @@ from servers import Served, served
 from serving import small_home, wait_until
 
 from refaug.service.database.database import Database
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 if TYPE_CHECKING:
     from conftest import Attacked

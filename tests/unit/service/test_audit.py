@@ -18,7 +18,8 @@ from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import AUDIT
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.store import ENDED, JobState, JobStore
-from refaug.service.keys import KeyStore, Scope
+from refaug.service.keys import KeyStore
+from refaug.service.scopes import Scope
 
 pytest_plugins = ("databases",)
 

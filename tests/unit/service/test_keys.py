@@ -22,7 +22,8 @@ from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, 
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import KEYS
-from refaug.service.keys import _REFRESH_S, ANONYMOUS, Key, KeyRing, KeyStore, RateLimits, Scope, Token
+from refaug.service.keys import _REFRESH_S, ANONYMOUS, Key, KeyRing, KeyStore, RateLimits, Token
+from refaug.service.scopes import Scope
 
 pytest_plugins = ("databases",)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from refaug.core.version import VERSION
 from refaug.evaluation.reports.html_page import render_page
+from refaug.service.scopes import ALLOWED
 from refaug.service.web.pages.static_files import static_files
 
 _FOLDER: Final = Path(__file__).with_name("templates")
@@ -63,6 +64,7 @@ def render_shell(path: str, root: str) -> str:
         shell=SHELLS[path],
         path=path,
         shells=SHELLS,
+        scopes=ALLOWED,
         root=root,
         files=f"{root}/pages/{static_files().digest}",
         version=VERSION,

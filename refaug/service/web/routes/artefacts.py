@@ -21,7 +21,7 @@ from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.rater.stored_raters import network_of, read_rater_manifest
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires

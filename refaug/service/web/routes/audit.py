@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import requires
 from refaug.service.web.handling import database_threads

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.parameters import Choice
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import requires
 from refaug.service.web.openapi import errors

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from refaug.core.errors import Later, RefaugError
 from refaug.core.version import VERSION
 from refaug.service import prometheus_figures
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import requires
 from refaug.service.web.openapi import errors

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from refaug.core.errors import NotFound, StorageFull, Unavailable
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.jobs.store import Event, Job, JobState, JobStore
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.connection.event_stream import PING_S, EventStream

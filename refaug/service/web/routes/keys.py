@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from refaug.core.errors import Conflict
-from refaug.service.keys import Key, KeyStore, Scope
+from refaug.service.keys import Key, KeyStore
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import key_of, requires

@@ -13,7 +13,7 @@ from refaug.logs.manifest import LogIngest, LogManifest
 from refaug.logs.store import StoredLog, list_logs
 from refaug.service.jobs.inbox import BadDialogues
 from refaug.service.jobs.orders.job_order import parse_order
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import count_items, key_of, requires

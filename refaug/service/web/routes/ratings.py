@@ -13,7 +13,7 @@ from refaug.core.errors import TooLarge
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Candidate, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body

@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.service import prometheus_figures
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected

@@ -12,7 +12,7 @@ from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.cases import evidence_of
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected

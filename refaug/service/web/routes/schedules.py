@@ -10,7 +10,7 @@ from starlette.responses import Response
 from refaug.core.errors import NotFound
 from refaug.service.jobs.schedules import Firing, Schedule
 from refaug.service.jobs.store import JobStore
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires

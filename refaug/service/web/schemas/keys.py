@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
 
 
@@ -17,7 +17,9 @@ class KeyIn(BaseModel):
 
     name: str = Field(description="whose key it is; a name is not used again", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     scopes: list[Scope] = Field(
-        description="what it allows; none includes another, but for admin, which is all", min_length=1, max_length=5
+        description="what it allows; none includes another, but for admin, which is all",
+        min_length=1,
+        max_length=len(Scope),
     )
     rate_per_s: float | None = Field(
         default=None, description="requests a second, at most", gt=0, le=1_000_000, allow_inf_nan=False

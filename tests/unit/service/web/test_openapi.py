@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 from refaug.service.web.connection.body import MODELS

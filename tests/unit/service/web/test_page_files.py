@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.evaluation.reports import html_page
+from refaug.service.scopes import ALLOWED, Scope
 from refaug.service.web.pages import static_files as module
 from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
 from refaug.service.web.pages.static_files import StaticFiles, static_files
@@ -284,3 +285,8 @@ def test_every_colour_is_a_token() -> None:
     used = set(re.findall(r"var\(--([\w-]+)", "".join(styles.values())))
     defined = {*re.findall(r"--([\w-]+):", FILES["base.css"])}
     assert used - defined == {"share", "from", "points"}  # set by scripts
+
+
+def test_the_keys_page_offers_every_scope() -> None:
+    offered = re.findall(r'name="scope" value="(\w+)" data-allowed="([^"]+)"', render_shell("/keys", ""))
+    assert offered == [(scope.value, ALLOWED[scope]) for scope in Scope]

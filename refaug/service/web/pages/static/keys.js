@@ -5,7 +5,7 @@ import { byId, element, fill, printable, userText } from "./dom.js";
 import { count } from "./format.js";
 import { allows, copyText, empty, moment, ownKey, showProblem, start } from "./frame.js";
 
-const SCOPES = { read: "look at everything but texts of dialogues", score: "find references, score, evaluate files", write: "post dialogues, freeze sets", admin: "all of these, jobs, versions and keys" };
+const SCOPES = [...document.querySelectorAll("#new-key [name=scope]")].map((box) => ({ name: box.value, allowed: box.dataset.allowed }));
 let isRequired = false;
 
 function showOwn(own) {
@@ -19,7 +19,7 @@ function showOwn(own) {
   fill(place,
     element("dl", { class: "facts" },
       element("dt", {}, "Name"), element("dd", {}, userText(own.name)),
-      element("dt", {}, "It allows"), element("dd", {}, Object.keys(SCOPES).filter((scope) => own.scopes.includes(scope)).map((scope) => element("div", {}, element("b", {}, scope), `: ${SCOPES[scope] ?? ""}`))),
+      element("dt", {}, "It allows"), element("dd", {}, SCOPES.filter(({ name }) => own.scopes.includes(name)).map(({ name, allowed }) => element("div", {}, element("b", {}, name), `: ${allowed}`))),
       element("dt", {}, "Limits"), element("dd", {}, limits.join(", ") || "none"),
       element("dt", {}, "It ends"), element("dd", {}, own.expires ? moment(own.expires) : "never")),
     !own.required && element("p", { class: "faint" }, "This service asks for no keys: everybody who reaches it may do everything. With ", element("code", {}, "refaug serve --keys"), " it asks for them, and this page makes them."));

@@ -17,7 +17,7 @@ from refaug.evaluation.conversations.played import played_conversations
 from refaug.evaluation.conversations.reading import usable_conversation
 from refaug.evaluation.conversations.records import BadConversation, Conversation
 from refaug.evaluation.selfplay.stored import open_self_play
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import count_items, requires, while_connected

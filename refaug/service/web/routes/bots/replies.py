@@ -22,7 +22,7 @@ from refaug.evaluation.replies.system_replies import (
 )
 from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.evaluation.scoring.items import BadItem, item_json, system_name
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected

@@ -17,7 +17,7 @@ from refaug.core.errors import NotAllowed, TooLarge
 from refaug.core.records import TestPair
 from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected

@@ -11,7 +11,8 @@ from refaug.service.evaluations.evaluation_store import StoredEvaluation, evalua
 from refaug.service.evaluations.uploads import Upload, not_found, upload_in
 from refaug.service.jobs.orders.evaluation_orders import ItemSources, MetaJob, ScoreJob
 from refaug.service.jobs.store import Job, JobState
-from refaug.service.keys import Key, Scope
+from refaug.service.keys import Key
+from refaug.service.scopes import Scope
 from refaug.service.web.dependencies import key_of
 from refaug.service.web.handling.job_queueing import require_clusters, sources_of
 from refaug.service.web.state import ServiceState, state_of

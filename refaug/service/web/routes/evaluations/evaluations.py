@@ -20,7 +20,7 @@ from refaug.service.evaluations.uploads import upload_in
 from refaug.service.jobs.ended_jobs import EndedJobs
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.jobs.store import Job, JobState
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import key_of, requires

@@ -13,7 +13,7 @@ from refaug.evaluation.score_views.replies import full_reply, reply_rows
 from refaug.evaluation.score_views.reply_query import ReplyOrder, ReplyQuery, points_json
 from refaug.evaluation.score_views.score_view import ScoreView
 from refaug.service.evaluations.notes import ReplyNote
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import key_of, requires

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, Response
 from refaug.evaluation.item_files.preview import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body

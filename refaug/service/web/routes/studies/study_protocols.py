@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from refaug.evaluation.studies.assignment.next_task import check_plan
-from refaug.service.keys import Scope
+from refaug.service.scopes import Scope
 from refaug.service.studies.study_figures import study_counts, study_slots
 from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.web.answers import json_response

@@ -82,7 +82,7 @@ class Key(Model):
 
     id: str
     name: str  # whose key it is
-    scopes: list[str]  # what it allows: read, score, write, admin
+    scopes: list[str]  # what it allows: read, score, write, study, admin
     rate_per_s: Optional[float] = None  # requests a second, at most
     quota_per_day: Optional[int] = None  # requests a day (UTC), at most
     created: Optional[str] = None

@@ -1,0 +1,26 @@
+"""The scopes of keys, for the command, the page and the routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class Scope(StrEnum):
+    """What a key allows; no scope includes another, except admin, which includes all."""
+
+    READ = "read"
+    SCORE = "score"
+    WRITE = "write"
+    STUDY = "study"
+    ADMIN = "admin"
+
+
+ALLOWED: Final[Mapping[Scope, str]] = {
+    Scope.READ: "look at everything but texts of dialogues",
+    Scope.SCORE: "find references, score, evaluate files",
+    Scope.WRITE: "post dialogues, freeze sets",
+    Scope.STUDY: "studies with people: protocols, invitations, participants and reports",
+    Scope.ADMIN: "all of these, jobs, versions and keys",
+}
