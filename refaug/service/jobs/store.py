@@ -3,6 +3,7 @@
 Every change of state is one transaction that also writes its event, so that events and states never disagree. A change
 to a running job names the worker: a worker that was wrongly taken for dead learns that it has lost the job.
 """
+# ruff: noqa: A002  `id` is the name of the column
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -119,7 +121,7 @@ class JobStore:
 
         Conflict if the same kind already waits for the same resources, Overloaded if too many jobs wait.
         """
-        names, actor = _sorted_resources(resources), actor_of(requested_by, schedule)
+        names, actor = sorted(set(resources)), actor_of(requested_by, schedule)  # equal sets are equal texts
         with self._database.writing() as connection:
             self._database.advisory_lock(connection, "enqueue")  # so that both checks are exact
             self._require_room(connection, kind, names)
@@ -162,7 +164,7 @@ class JobStore:
                 retry_after_s=_RETRY_AFTER_S,
             )
 
-    def cancel(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:  # noqa: A002  the name of the column
+    def cancel(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:
         """Cancel a job: at once if it waits, else as soon as its worker can; an ended job stays as it is.
 
         The audit log gets a row if this changes the job; without an actor it is the user of the command.
@@ -181,7 +183,7 @@ class JobStore:
                 _add_events(connection, id, [NewEvent(type="note", data={"message": "asked to stop"})])
             return _load_job(connection, id)
 
-    def retry(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:  # noqa: A002
+    def retry(self, id: str, *, actor: str | None = None, request: str | None = None) -> Job:
         """Queue a failed or cancelled job again, under its id: what it had finished is not done again.
 
         Conflict if it is done, has not ended, or if another one like it waits.
@@ -203,7 +205,7 @@ class JobStore:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def get(self, id: str) -> Job:  # noqa: A002
+    def get(self, id: str) -> Job:
         """Return the job; NotFound if there is none."""
         with self._database.reading() as connection:
             return _load_job(connection, id)
@@ -216,16 +218,17 @@ class JobStore:
         resource: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        is_listed: Callable[[Job], bool] = lambda _job: True,
     ) -> tuple[list[Job], str | None]:
         """Return jobs, newest first, and the `after` of the next page, if there is one.
 
-        `resource` is what they write, such as index/chat.
+        `resource` is what they write, such as index/chat; jobs that are not `is_listed` are as if not there.
         """
         if after is not None and not is_row_id(after):
             raise Usage(f"{after[:40]!r} is no place in the list", remedy="give what the page before named as the next")
         if not 1 <= limit <= _MAX_PAGE:
             raise Usage(f"a page of {limit} jobs", remedy=f"from 1 to {_MAX_PAGE:,}")
-        query = select(JOBS).order_by(JOBS.c.id.desc()).limit(limit + 1)
+        query = select(JOBS).order_by(JOBS.c.id.desc())
         if state is not None:
             query = query.where(JOBS.c.state == state)
         if kind is not None:
@@ -235,8 +238,11 @@ class JobStore:
             query = query.where(exists().where(writes.job == JOBS.c.id, writes.resource == resource))
         if after is not None:
             query = query.where(JOBS.c.id < after)
-        jobs = self._all(query)
-        return [*jobs[:limit]], jobs[limit - 1].id if len(jobs) > limit else None
+        with self._database.reading() as connection:  # rows are read as they are needed
+            rows = connection.execute(query.execution_options(yield_per=limit + 1))
+            jobs = [*islice(filter(is_listed, map(_job, rows)), limit + 1)]
+            rows.close()
+        return jobs[:limit], jobs[limit - 1].id if len(jobs) > limit else None
 
     def running(self) -> Sequence[Job]:
         """Return all running jobs, oldest first."""
@@ -315,19 +321,13 @@ class JobStore:
         _add_events(connection, claimed.id, [_state_event(JobState.RUNNING, **{"try": claimed.tries})])
         return _load_job(connection, claimed.id)
 
-    def heartbeat(self, id: str, worker: str) -> bool:  # noqa: A002
+    def heartbeat(self, id: str, worker: str) -> bool:
         """Record that the worker lives, and return whether it is to stop the job; LostJob if it has lost the job."""
         with self._database.writing() as connection:
             _update_job(connection, id, worker=worker, beat=time_text())
             return _load_job(connection, id).cancel_requested
 
-    def progress(
-        self,
-        id: str,  # noqa: A002
-        worker: str,
-        progress: Mapping[str, Any] | None,
-        events: Sequence[NewEvent],
-    ) -> None:
+    def progress(self, id: str, worker: str, progress: Mapping[str, Any] | None, events: Sequence[NewEvent]) -> None:
         """Write the job's progress and events; without progress the row keeps the old one."""
         with self._database.writing() as connection:
             columns = {} if progress is None else {"progress": _json(progress)}
@@ -336,7 +336,7 @@ class JobStore:
 
     def finish(
         self,
-        id: str,  # noqa: A002
+        id: str,
         worker: str,
         state: JobState,
         *,
@@ -361,7 +361,7 @@ class JobStore:
         for act in self._acts.of_job(job.id) if self._acts is not None else ():
             add_row(connection, job.actor, act.action, act.subject, **act.details, job=job.id)
 
-    def requeue(self, id: str, worker: str, why: str) -> None:  # noqa: A002
+    def requeue(self, id: str, worker: str, why: str) -> None:
         """Put a job back whose worker stops; it ends where cancelling was requested."""
         with self._database.writing() as connection:
             job = _load_job(connection, id, locked=True)
@@ -437,11 +437,6 @@ def _json(content: object) -> str | None:
     return None if content is None else orjson.dumps(content).decode()
 
 
-def _sorted_resources(resources: Sequence[str]) -> Sequence[str]:
-    """Return the names without duplicates in one order, so that equal sets are equal texts."""
-    return sorted(set(resources))
-
-
 def _job(row: Row[Any]) -> Job:
     values = dict(row._mapping)  # noqa: SLF001  SQLAlchemy's public name for it
     del values["events"]
@@ -451,13 +446,18 @@ def _job(row: Row[Any]) -> Job:
     return Job(**{**values, "state": JobState(values["state"])})
 
 
-def _load_job(connection: Connection, id: str, *, locked: bool = False) -> Job:  # noqa: A002
+def _load_job(connection: Connection, id: str, *, locked: bool = False) -> Job:
     """Return the job; `locked`: no other transaction changes it before this one ends."""
     query = select(JOBS).where(JOBS.c.id == id)
     row = connection.execute(query.with_for_update() if locked else query).first() if is_row_id(id) else None
     if row is None:
-        raise NotFound(f"no job {id[:40]!r}", remedy="refaug jobs list, or GET /v1/jobs")
+        raise job_not_found(id)
     return _job(row)
+
+
+def job_not_found(id: str) -> NotFound:
+    """Return the error for a job that is not there, or is of another key."""
+    return NotFound(f"no job {id[:40]!r}", remedy="refaug jobs list, or GET /v1/jobs")
 
 
 def _require_owner(job: Job, worker: str) -> None:
@@ -465,7 +465,7 @@ def _require_owner(job: Job, worker: str) -> None:
         raise LostJob(f"job {job.id} is {job.state}, and not with worker {worker}", remedy="leave it alone")
 
 
-def _update_job(connection: Connection, id: str, *, worker: str | None = None, **values: Any) -> None:  # noqa: A002
+def _update_job(connection: Connection, id: str, *, worker: str | None = None, **values: Any) -> None:
     """Write into a job's row; with a worker, only while it has the job."""
     statement = update(JOBS).where(JOBS.c.id == id)
     if worker is not None:

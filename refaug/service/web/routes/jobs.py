@@ -34,6 +34,7 @@ from refaug.service.web.handling.job_queueing import (
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.visibility import is_job_visible, visible_job
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -117,10 +118,10 @@ async def list_jobs(
     after: Annotated[str | None, Query(description="what `next` was on the page before", max_length=200)] = None,
     limit: Annotated[int, Query(description="how many on a page", ge=1, le=200)] = 50,
 ) -> Response:
-    """Jobs, newest first."""
-    jobs = state_of(request).jobs
+    """Jobs, newest first: those of the server, and evaluations of the key that asks; with `admin` all."""
+    jobs, is_listed = state_of(request).jobs, partial(is_job_visible, key_of(request))
     page, following = await database_threads.run_query(
-        lambda: jobs.list(state=state, kind=kind, resource=resource, after=after, limit=limit)
+        lambda: jobs.list(state=state, kind=kind, resource=resource, after=after, limit=limit, is_listed=is_listed)
     )
     return json_response({"jobs": [describe_job(job) for job in page], "next": following})
 
@@ -128,8 +129,7 @@ async def list_jobs(
 @router.get("/jobs/{id}", dependencies=_READ, responses={200: {"model": OneJobOut}, **errors(404, 507)})
 async def get_job(request: Request, id: JobId) -> Response:  # noqa: A002  the name in the address
     """A job: where it is, and what came of it."""
-    jobs = state_of(request).jobs
-    return json_response(describe_job(await database_threads.run_query(lambda: jobs.get(id))))
+    return json_response(describe_job(await database_threads.run_query(partial(visible_job, request, id))))
 
 
 @router.delete(
@@ -201,7 +201,7 @@ async def follow_job(
     Ids rise, so a client that connects again with the last one misses none and gets none twice.
     """
     state = state_of(request)
-    await database_threads.run_query(lambda: state.jobs.get(id))  # NotFound, before anything is sent
+    await database_threads.run_query(partial(visible_job, request, id))  # NotFound, before anything is sent
     stopping = anyio.Event()
     begin = after if last_event_id is None else last_event_id
     remedy = "close one, or ask for the job"

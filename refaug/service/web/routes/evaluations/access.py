@@ -1,4 +1,4 @@
-"""Which uploads and evaluations a key sees: its own, and with the scope admin all; others are as if not there."""
+"""What an order of an evaluation may name and ask for, by the key that sends it."""
 
 from __future__ import annotations
 
@@ -6,54 +6,20 @@ from typing import Annotated
 
 from fastapi import Path, Request
 
-from refaug.core.errors import Conflict, NotAllowed, NotFound, TooLarge
-from refaug.service.evaluations.evaluation_store import StoredEvaluation, evaluation_not_found
-from refaug.service.evaluations.uploads import Upload, not_found, upload_in
+from refaug.core.errors import Conflict, NotAllowed, TooLarge
+from refaug.service.evaluations.uploads import upload_in
 from refaug.service.jobs.orders.evaluation_orders import ItemSources, MetaJob, ScoreJob
-from refaug.service.jobs.store import Job, JobState
+from refaug.service.jobs.store import JobState
 from refaug.service.keys import Key
 from refaug.service.scopes import Scope
 from refaug.service.web.dependencies import key_of
 from refaug.service.web.handling.job_queueing import require_clusters, sources_of
 from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.visibility import EVALUATION_KINDS, visible_upload
 
 EvaluationId = Annotated[
     str, Path(description="id of the evaluation, which is that of its job", pattern=r"^[0-9a-z]{26}$")
 ]
-_KINDS = ("score", "meta")
-
-
-def is_visible(key: Key, owner: str | None) -> bool:
-    """Whether a key sees what has this owner."""
-    return key.allows(Scope.ADMIN) or owner == key.name
-
-
-def visible_upload(request: Request, upload_id: str) -> Upload:
-    """Return an upload; NotFound where there is none that the key sees."""
-    upload = state_of(request).uploads.get(upload_id)
-    if not is_visible(key_of(request), upload.owner):
-        raise not_found(upload_id)
-    return upload
-
-
-def visible_job(request: Request, evaluation_id: str) -> Job | None:
-    """Return the job of an evaluation that the key sees, or None; a job of another kind is none."""
-    try:
-        job = state_of(request).jobs.get(evaluation_id)
-    except NotFound:
-        return None
-    return job if job.kind in _KINDS and is_visible(key_of(request), job.order.get("owner")) else None
-
-
-def visible_result(request: Request, evaluation_id: str) -> StoredEvaluation:
-    """Return a finished evaluation that the key sees; Conflict while its job has not ended well, else NotFound."""
-    job = visible_job(request, evaluation_id)
-    if job is not None and job.state is not JobState.DONE:
-        raise Conflict(f"evaluation {evaluation_id} is {job.state.value}", remedy="wait until it is done, or retry it")
-    stored = state_of(request).evaluations.get(evaluation_id)
-    if not is_visible(key_of(request), stored.owner):
-        raise evaluation_not_found(evaluation_id)
-    return stored
 
 
 def require_allowed_sources(request: Request, order: ItemSources | ScoreJob | MetaJob) -> None:
@@ -94,7 +60,7 @@ def require_within_limits(state: ServiceState, key: Key, order: ScoreJob | MetaJ
     waiting = [
         job
         for job_state in (JobState.QUEUED, JobState.RUNNING)
-        for kind in _KINDS
+        for kind in EVALUATION_KINDS
         for job in state.jobs.list(state=job_state, kind=kind, limit=1_000)[0]
         if job.order.get("owner") == key.name
     ]

@@ -24,8 +24,8 @@ from refaug.service.evaluations.evaluation_store import (
     SCORES,
     SCORES_LATEX,
 )
-from refaug.service.web.routes.evaluations.access import visible_result
 from refaug.service.web.state import state_of
+from refaug.service.web.visibility import visible_result
 
 
 class DownloadForm(StrEnum):

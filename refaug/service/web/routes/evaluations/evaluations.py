@@ -31,11 +31,9 @@ from refaug.service.web.handling.job_queueing import enqueue_job, require_source
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.routes.evaluations.access import (
     EvaluationId,
-    is_visible,
     require_allowed_cluster,
     require_allowed_sources,
     require_within_limits,
-    visible_job,
 )
 from refaug.service.web.routes.evaluations.downloads import (
     ComparedSystems,
@@ -50,11 +48,11 @@ from refaug.service.web.schemas.evaluations.evaluations import (
     EvaluationsOut,
 )
 from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.visibility import EVALUATION_KINDS, evaluation_job, find_result, is_visible
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
 _SCORE: Final = [Depends(requires(Scope.SCORE))]
-_KINDS: Final = ("score", "meta")
 _JOBS_AT_ONCE: Final = 200
 _EXAMPLES: Final = {
     "scores of an uploaded table": {
@@ -161,7 +159,7 @@ async def remove_evaluation(request: Request, id: EvaluationId) -> Response:  # 
 
 def _remove(request: Request, evaluation_id: str) -> tuple[Mapping[str, Any], int]:
     state = state_of(request)
-    job, stored = visible_job(request, evaluation_id), _stored(request, evaluation_id)
+    job, stored = evaluation_job(request, evaluation_id), find_result(request, evaluation_id)
     if not _is_listed(request, None, job, stored):
         raise evaluation_not_found(evaluation_id)
     if job is not None and not job.state.is_ended:
@@ -194,7 +192,7 @@ async def list_evaluations(
         rows = list[dict[str, Any]]()
         for evaluation_id, listed_job in _newest_first(state, kind, after):
             stored = state.evaluations.find(evaluation_id)
-            job = listed_job if listed_job is not None or stored is None else visible_job(request, evaluation_id)
+            job = listed_job if listed_job is not None or stored is None else evaluation_job(request, evaluation_id)
             if _is_listed(request, kind, job, stored):
                 rows.append(_row(state, job, stored))
             if len(rows) > limit:
@@ -210,7 +208,7 @@ def _newest_first(state: ServiceState, kind: str | None, after: str | None) -> I
     stored: list[tuple[str, Job | None]] = [
         (name, None) for name in state.evaluations.ids() if begin is None or name < begin
     ]
-    jobs = [_jobs_of_kind(state, one, begin) for one in (_KINDS if kind is None else (kind,))]
+    jobs = [_jobs_of_kind(state, one, begin) for one in (EVALUATION_KINDS if kind is None else (kind,))]
     last = ""
     for evaluation_id, job in heapq.merge(*jobs, stored, key=lambda pair: pair[0], reverse=True):
         if evaluation_id != last:
@@ -240,7 +238,7 @@ def _is_listed(request: Request, kind: str | None, job: Job | None, stored: Stor
 @router.get("/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": EvaluationOut}, **errors(404, 507)})
 async def get_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
     """An evaluation: where its job is, and its summary or its agreement once it is done."""
-    job, stored = await database_threads.run_query(lambda: (visible_job(request, id), _stored(request, id)))
+    job, stored = await database_threads.run_query(lambda: (evaluation_job(request, id), find_result(request, id)))
     if not _is_listed(request, None, job, stored):
         raise evaluation_not_found(id)
     return await run_in_threadpool(_describe, state_of(request), job, stored)
@@ -306,15 +304,9 @@ def compare_two_evaluations(
 
 
 def _require_job(request: Request, evaluation_id: str) -> Job:
-    if (job := visible_job(request, evaluation_id)) is None:
+    if (job := evaluation_job(request, evaluation_id)) is None:
         raise evaluation_not_found(evaluation_id)
     return job
-
-
-def _stored(request: Request, evaluation_id: str) -> StoredEvaluation | None:
-    """Return a stored evaluation that the key sees, or None."""
-    stored = state_of(request).evaluations.find(evaluation_id)
-    return stored if stored is not None and is_visible(key_of(request), stored.owner) else None
 
 
 def _row(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.openapi import errors
-from refaug.service.web.routes.evaluations.access import EvaluationId, visible_result
+from refaug.service.web.routes.evaluations.access import EvaluationId
 from refaug.service.web.schemas.evaluations.scored_replies import (
     FullReplyOut,
     NoteIn,
@@ -28,6 +28,7 @@ from refaug.service.web.schemas.evaluations.scored_replies import (
     ScoredRepliesOut,
 )
 from refaug.service.web.state import state_of
+from refaug.service.web.visibility import visible_result
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 

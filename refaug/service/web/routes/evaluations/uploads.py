@@ -24,10 +24,11 @@ from refaug.service.web.dependencies import ClientGone, Deadline, key_of, requir
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest
-from refaug.service.web.routes.evaluations.access import is_visible, require_allowed_sources, visible_upload
+from refaug.service.web.routes.evaluations.access import require_allowed_sources
 from refaug.service.web.routes.evaluations.preview_turns import run_in_turn
 from refaug.service.web.schemas.evaluations.uploads import PreviewIn, PreviewOut, UploadOut, UploadsOut
 from refaug.service.web.state import state_of
+from refaug.service.web.visibility import is_visible, visible_upload
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
