@@ -22,9 +22,10 @@ from refaug.service.backup.backup_files import (
     describe_file,
     link_file,
 )
+from refaug.service.jobs.posted_requests import LIST_FILE
 
 TRIES: Final = 20  # of what jobs change while it is copied
-_PASSING: Final = (".aside", ".lock", ".adding")  # half-written files and locks
+_PASSING: Final = (".aside", ".lock", ".adding", LIST_FILE)  # half-written files, locks, and what is made anew
 _Stamp = tuple[int, int, int, int]
 
 

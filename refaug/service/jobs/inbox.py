@@ -6,9 +6,9 @@
         batch-<hash>.jsonl                         the batch: one source for the log, from any number of requests
         taken.json                                 ingested requests, so that a repeated one is recognised
 
-Every file is complete or absent. A batch is named first, then written, then its requests are removed; after it was
-ingested, its requests are recorded, then it is removed, then its name. A kill between any two steps loses nothing, and
-repeating a step writes the same bytes.
+`posted_requests` keeps a list of the requests beside them. Every other file is complete or absent. A batch is named
+first, then written, then its requests are removed; after it was ingested, its requests are recorded, then it is
+removed, then its name. A kill between any two steps loses nothing, and repeating a step writes the same bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ from refaug.core.home import Settings
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.shapes import KNOWN_NAMES, Fields, as_id, as_tags, as_time, dialogue_columns
 from refaug.logs.reading.sources import MAX_LINE_BYTES
+from refaug.service.jobs.posted_requests import LIST_FILE, PostedRequest, PostedRequests, total
 from refaug.service.server_settings import MIB, ServeSettings
 
 FOLDER: Final = ".posted"  # hidden, so that no job reads this folder as a source
@@ -53,13 +55,12 @@ _PLAN_FILE: Final = "batch.json"
 _INGESTED_FILE: Final = "taken.json"
 _POSTING_LOCK: Final = ".adding"
 _MAX_REMEMBERED: Final = 100_000  # ingested requests: about two megabytes of names
-_MAX_REQUESTS: Final = 50_000  # waiting requests: each addition lists them all
+_MAX_REQUESTS: Final = 50_000  # waiting requests
 _RETRY_AFTER_S: Final = 60.0
 _MAX_ID_CHARS: Final = 200
 _READ_BYTES: Final = 1 << 20
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SHOWN: Final = 5
-_REQUEST_NAME: Final = re.compile(r"\d{20}-([0-9a-f]{32})-(\d{1,12})-(\d{1,15})\.jsonl")
 _BATCH_NAME: Final = re.compile(r"batch-[0-9a-f]{32}\.jsonl")
 
 
@@ -107,6 +108,8 @@ class Inbox:
 
     def __init__(self, home: Settings, serve: ServeSettings) -> None:
         self._inbox, self._logs, self._serve = home.home / "inbox", home.logs, serve
+        self._posted = dict[str, PostedRequests]()
+        self._ingested = dict[str, _IngestedRequests]()
 
     def folder(self, log: str) -> Path:
         """Return the folder of a log's waiting dialogues."""
@@ -132,17 +135,21 @@ class Inbox:
         for folder_made in (self._inbox.parent, self._inbox, self._inbox / FOLDER, folder):
             make_folder(folder_made)
         with lock_file(folder / _POSTING_LOCK):  # so that two equal requests at the same time do not write two files
-            is_known = self._is_known(log, digest)
+            posted = self._posted_requests(log)
+            is_known = digest in posted or self._is_ingested(log, digest)
             if not is_known:
-                self._require_room(log, len(lines))
-                with write_aside(folder / f"{time.time_ns():020}-{digest}-{len(good)}-{len(lines)}.jsonl") as file:
+                self._require_room(log, posted.waiting, len(lines))
+                name = f"{time.time_ns():020}-{digest}-{len(good)}-{len(lines)}.jsonl"
+                request = PostedRequest(name=name, digest=digest, dialogues=len(good), size=len(lines))
+                with posted.adding(request), write_aside(folder / name) as file:
                     file.write(lines)
+            waiting = posted.waiting
         return {
             "log": log,
             "accepted": len(good),
             "duplicate": is_known,
             "ids": [_id_of(one, digest, place) for place, one in enumerate(good)],
-            "waiting": self.waiting(log),
+            "waiting": waiting,
             "problems": [{"place": one.place, "id": one.id, "field": one.field, "message": one.message} for one in bad],
         }
 
@@ -162,22 +169,31 @@ class Inbox:
             good.append(checked)
         return good, bad
 
-    def _is_known(self, log: str, digest: str) -> bool:
-        """Return whether these dialogues wait, or are in a batch or in the log, in the order in which they move."""
-        if any(part.digest == digest for part in self._requests(log)) or digest in self._read_plan(log).digests:
-            return True
-        ingested = _read_optional(self.folder(log) / _INGESTED_FILE)
-        return digest in _string_list(ingested.get("requests")) and ingested.get("log_created") == self._log_created(
-            log
-        )
+    def _posted_requests(self, log: str) -> PostedRequests:
+        """Return what waits for a log; only under the lock of those who post."""
+        posted = self._posted.setdefault(log, PostedRequests(self.folder(log), partial(self._waiting_requests, log)))
+        posted.refresh()
+        return posted
+
+    def _is_ingested(self, log: str, digest: str) -> bool:
+        """Return whether the log has these dialogues; a file of a hundred thousand names is read when it is another."""
+        path = self.folder(log) / _INGESTED_FILE
+        stamp = _stamp_of(path)
+        known = self._ingested.get(log)
+        if known is None or known.stamp != stamp:
+            content = _read_optional(path)
+            digests = frozenset(_string_list(content.get("requests")))
+            known = _IngestedRequests(stamp=stamp, log_created=content.get("log_created"), digests=digests)
+            self._ingested[log] = known
+        return digest in known.digests and known.log_created == self._log_created(log)
 
     def _log_created(self, log: str) -> str | None:
         """Return when the log was created: a log deleted and created again has none of the dialogues posted before."""
         folder = self._logs / log
         return LogManifest.read(folder).created if (folder / MANIFEST).exists() else None
 
-    def _require_room(self, log: str, size: int) -> None:
-        limit, waiting = self._serve.posted_mib * MIB, self.waiting(log)
+    def _require_room(self, log: str, waiting: Mapping[str, int], size: int) -> None:
+        limit = self._serve.posted_mib * MIB
         if size > limit:
             raise TooLarge(
                 f"{size / MIB:.1f} MiB of dialogues at once, where {limit / MIB:g} MiB may wait",
@@ -193,12 +209,12 @@ class Inbox:
 
     def waiting(self, log: str) -> dict[str, int]:
         """Return how much was posted and is not in the log yet."""
-        parts = {part.name: part for part in [*self._requests(log), *self._read_plan(log).parts]}
-        return {
-            "requests": len(parts),
-            "dialogues": sum(part.dialogues for part in parts.values()),
-            "bytes": sum(part.size for part in parts.values()),
-        }
+        return total(self._waiting_requests(log))
+
+    def _waiting_requests(self, log: str) -> list[PostedRequest]:
+        """Return the requests outside and inside of a batch, each once, in the order in which they move."""
+        requests = {request.name: request for request in [*self._requests(log), *self._read_plan(log).parts]}
+        return list(requests.values())
 
     # ── ingesting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,11 +288,13 @@ class Inbox:
 
     def _remove_batch(self, log: str, plan: _BatchPlan) -> None:
         folder = self.folder(log)
-        if plan.file:
-            (folder / plan.file).unlink(missing_ok=True)
-            sync_folder(folder)  # the name last: without it, the batch would never be found again
-        (folder / _PLAN_FILE).unlink(missing_ok=True)
-        sync_folder(folder)
+        with lock_file(folder / _POSTING_LOCK):
+            (folder / LIST_FILE).unlink(missing_ok=True)  # those who post make it anew, without this batch
+            if plan.file:
+                (folder / plan.file).unlink(missing_ok=True)
+                sync_folder(folder)  # the name last: without it, the batch would never be found again
+            (folder / _PLAN_FILE).unlink(missing_ok=True)
+            sync_folder(folder)
 
     # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -300,13 +318,13 @@ class Inbox:
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _requests(self, log: str) -> list[_PostedRequest]:
+    def _requests(self, log: str) -> list[PostedRequest]:
         """Return the waiting requests outside a batch, oldest first."""
         folder = self.folder(log)
         if not folder.is_dir():
             return []
         return sorted(
-            (part for path in folder.iterdir() if (part := _PostedRequest.of(path.name))), key=lambda part: part.name
+            (part for path in folder.iterdir() if (part := PostedRequest.of(path.name))), key=lambda part: part.name
         )
 
     def _read_plan(self, log: str) -> _BatchPlan:
@@ -317,7 +335,7 @@ class Inbox:
             return _BatchPlan()
         file, parts = (
             str(values.get("file")),
-            [_PostedRequest.of(name) for name in _string_list(values.get("requests"))],
+            [PostedRequest.of(name) for name in _string_list(values.get("requests"))],
         )
         if not _BATCH_NAME.fullmatch(file) or None in parts or not parts:
             raise Corrupt(f"{path} does not name a batch and its requests", remedy="remove it: nothing is lost by that")
@@ -325,30 +343,29 @@ class Inbox:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PostedRequest:
-    """The file of one request, described by its name."""
-
-    name: str
-    digest: str
-    dialogues: int
-    size: int
-
-    @classmethod
-    def of(cls, name: str) -> _PostedRequest | None:
-        match = _REQUEST_NAME.fullmatch(name)
-        return cls(name=name, digest=match[1], dialogues=int(match[2]), size=int(match[3])) if match else None
-
-
-@dataclass(frozen=True, kw_only=True)
 class _BatchPlan:
     """The name of a batch, and its requests."""
 
     file: str = ""
-    parts: tuple[_PostedRequest, ...] = ()
+    parts: tuple[PostedRequest, ...] = ()
 
-    @property
-    def digests(self) -> frozenset[str]:
-        return frozenset(part.digest for part in self.parts)
+
+@dataclass(frozen=True, kw_only=True)
+class _IngestedRequests:
+    """The ingested requests that are remembered, as one file has them."""
+
+    stamp: tuple[int, ...]
+    log_created: object
+    digests: frozenset[str]
+
+
+def _stamp_of(path: Path) -> tuple[int, ...]:
+    """Return what differs between a file and the one that replaces it; nothing where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read_optional(path: Path) -> dict[str, object]:

@@ -20,7 +20,12 @@ from refaug.service.jobs.inbox import BadDialogues, Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted
 from refaug.service.jobs.kinds.job_context import JobContext, TimedProgress
 from refaug.service.jobs.orders.log_orders import Cleaning
+from refaug.service.jobs.posted_requests import LIST_FILE
 from refaug.service.server_settings import ServeSettings
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
 
 
 @pytest.fixture
@@ -189,6 +194,92 @@ def test_more_than_may_wait_is_told_to_come_again(home, monkeypatch):
         box.add("chat", [TEA])
 
 
+# ── what one more request costs ───────────────────────────────────────────────────────────────────────────────────
+
+
+def calls_of_one_more(box: Inbox, number: int, monkeypatch) -> dict[str, int]:
+    """How often a post calls the system, and how much it reads."""
+    counts = dict.fromkeys(("listdir", "scandir", "stat", "open", "read"), 0)
+
+    def counted(name, real, amount):
+        def call(*given, **named):
+            answer = real(*given, **named)
+            counts[name] += amount(answer)
+            return answer
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for name in ("listdir", "scandir", "stat"):
+            patched.setattr(os, name, counted(name, getattr(os, name), lambda _answer: 1))
+        patched.setattr(Path, "open", counted("open", Path.open, lambda _answer: 1))
+        patched.setattr(Path, "read_bytes", counted("read", Path.read_bytes, len))
+        box.add("chat", [said(f"d{number}", "hello", f"hi {number}")])
+    return counts
+
+
+def test_one_more_request_costs_the_same_however_many_wait(box, monkeypatch):
+    costs = [calls_of_one_more(box, number, monkeypatch) for number in range(60)]
+    assert (costs[-1]["listdir"], costs[-1]["scandir"]) == (0, 0)
+    assert all(cost == costs[1] for cost in costs[1:])
+    assert box.waiting("chat")["requests"] == 60
+
+
+def test_a_refused_request_lists_no_folder(home, box, monkeypatch):
+    for number in range(3):
+        box.add("chat", [said(f"d{number}", "hello", f"hi {number}")])
+    monkeypatch.setattr(module, "_MAX_REQUESTS", 3)
+    monkeypatch.setattr(os, "listdir", None)
+    with pytest.raises(Overloaded):
+        box.add("chat", [TEA])
+
+
+def test_processes_know_what_others_have_posted_and_what_is_ingested(home, box):
+    other = Inbox(home, ServeSettings())
+    for number in range(4):
+        (box, other)[number % 2].add("chat", [said(f"d{number}", f"question {number}", f"answer {number}")])
+        assert other.add("chat", [said("d0", "question 0", "answer 0")])["duplicate"]
+    ingested(home)
+    for process in (box, other, box):
+        answer = process.add("chat", [said("d3", "question 3", "answer 3")])
+        assert (answer["duplicate"], answer["waiting"]["requests"]) == (True, 0)
+    assert [process.add("chat", [TEA])["duplicate"] for process in (other, box)] == [False, True]
+    assert box.add("chat", [TEA])["waiting"] == box.waiting("chat")
+
+
+@pytest.mark.parametrize("spoil", [b"", b"\xff\x00\n", b"no name of a request\n", b"00000000000000000001-torn"])
+def test_a_list_that_is_no_list_is_made_anew(home, box, spoil):
+    for number in range(2):
+        box.add("chat", [said(f"d{number}", "hello", f"hi {number}")])
+    path = box.folder("chat") / LIST_FILE
+    path.write_bytes(path.read_bytes() + spoil if spoil else spoil)
+    for process in (box, Inbox(home, ServeSettings())):
+        answer = process.add("chat", [said("d1", "hello", "hi 1")])
+        assert (answer["duplicate"], answer["waiting"]) == (True, box.waiting("chat"))
+
+
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_a_process_killed_while_it_posts_leaves_an_exact_list(home, box, monkeypatch, step):
+    box.add("chat", [TEA])
+    real = Path.replace
+
+    def killed(path, target):
+        if step == "after":
+            real(path, target)
+        raise Killed
+
+    with monkeypatch.context() as killing:
+        killing.setattr(Path, "replace", killed)
+        with pytest.raises(Killed):
+            box.add("chat", [SOUP])
+    for process in (box, Inbox(home, ServeSettings())):
+        answer = process.add("chat", [TEA])
+        assert answer["waiting"] == box.waiting("chat")
+        assert answer["waiting"]["requests"] == (2 if step == "after" else 1)
+    assert box.add("chat", [SOUP])["duplicate"] is (step == "after")
+    assert box.waiting("chat")["requests"] == 2
+
+
 # ── ingesting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -242,10 +333,6 @@ def test_nothing_waits_where_nothing_was_posted(home, box):
     with box.take_batch("chat") as batch:
         assert batch is None
     assert ingested(home) == {"log": "chat", "pairs_added": 0, "posted": {"requests": 0, "dialogues": 0}}
-
-
-class Killed(BaseException):
-    """What a kill looks like from inside."""
 
 
 @pytest.mark.parametrize("number", mostly_slow(range(1, 11), quick=[0, 3, 6]))
