@@ -26,7 +26,8 @@ def served(home: Path, *, keys: bool = False) -> Iterator[TestClient]:
 
     from refaug.core.home import Settings  # noqa: PLC0415
     from refaug.service.database.database import Database  # noqa: PLC0415
-    from refaug.service.keys import KeyStore, Scope  # noqa: PLC0415
+    from refaug.service.keys import KeyStore  # noqa: PLC0415
+    from refaug.service.scopes import Scope  # noqa: PLC0415
 
     settings, headers = Settings(home=home), {"X-Request-Id": "golden"}
     if keys:
