@@ -30,6 +30,6 @@ def library_answers(name: str) -> dict[str, Any]:
                 if hasattr(outcome, "__next__"):
                     outcome = list(outcome)
             except RefaugError as error:
-                outcome = {"error": type(error).__name__, "code": error.code}
+                outcome = {"code": error.code}
             answers[call] = normal(plain(outcome))
     return answers

@@ -14,10 +14,10 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\
 _VERSION: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)(\.\d+)\b")
 _HASH: Final = re.compile(r"(?<![0-9a-zA-Z.])(?=[0-9]*[a-f])[0-9a-f]{12,64}(?![0-9a-zA-Z])")
 _ROW_ID: Final = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
-_SETTINGS: Final = ("rate_per_s", "timeout_s")  # in seconds, and no measurement
+_SETTINGS: Final = ("rate_per_s", "timeout_s", "reservation_minutes")  # in seconds, and no measurement
 _KEY_ID: Final = re.compile(r"[a-z2-7]{12}")
 _TOKENS: Final = re.compile("|".join(pattern.pattern for pattern in (_TIME, _VERSION, _HASH, _ROW_ID)))
-_SECONDS: Final = re.compile(r"seconds|(^|_)(s|ms|duration|elapsed)$")
+_SECONDS: Final = re.compile(r"seconds|(^|_)(s|ms|minutes|duration|elapsed)$")
 _PLAIN: Final = (
     (re.compile(r"\|full:[0-9a-f]{12}"), "|full:HASH"),
     (re.compile(r"refaug[: ]\d+\.\d+\.\d+"), "refaug:VERSION"),
