@@ -21,7 +21,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
 
 GROUPS: Final = ("commands-scores", "commands-sets", "http-more", "library-all", "routes")
-_SILENT: Final = {"set", "parent", "preset"}
+_SILENT: Final = {"preset"}
 
 
 def _lines(content: Any) -> Iterator[str]:
