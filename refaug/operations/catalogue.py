@@ -14,6 +14,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "index-build": "build_index:BuildIndex",
     "index-update": "update_index:UpdateIndex",
     "index-compact": "compact_index:CompactIndex",
+    "vectors": "train_vectors:TrainVectors",
     "gc": "remove_versions:RemoveVersions",
 }
 

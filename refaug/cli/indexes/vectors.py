@@ -10,11 +10,10 @@ import typer
 
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.output import (
     JsonFlag,
-    MemoryOption,
     count_of,
-    parse_size,
     print_facts,
     print_json,
     print_line,
@@ -25,6 +24,7 @@ from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.operations.train_vectors import TrainVectors
 
 if TYPE_CHECKING:
     from refaug.indexer.vectors.training import StoredVectors
@@ -42,72 +42,19 @@ TokenizerOption = Annotated[
 
 
 @app.command("train")
-def train_command(
-    context: typer.Context,
-    logs: Annotated[list[str], typer.Argument(help="Logs whose turns are learned from.", metavar="LOG…")],
-    name: Annotated[str | None, typer.Option(help="Name of the vectors; by default that of the first log.")] = None,
-    dimensions: Annotated[int, typer.Option(help="Length of a vector.", min=1, max=10_000)] = 200,
-    epochs: Annotated[int, typer.Option(help="How often all co-occurrences are gone through.", min=1)] = 25,
-    window: Annotated[int, typer.Option(help="Words to each side that count as neighbours.", min=1)] = 15,
-    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.", min=1)] = 5,
-    max_words: Annotated[int, typer.Option(help="At most so many words get one, the most frequent.", min=2)] = 400_000,
-    x_max: Annotated[float, typer.Option(help="From this co-occurrence on, all weigh the same.")] = 100.0,
-    alpha: Annotated[float, typer.Option(help="How fast the weight grows up to there.")] = 0.75,
-    learning_rate: Annotated[float, typer.Option(help="Of AdaGrad, at the start.")] = 0.05,
-    tokenizer: TokenizerOption = None,
-    seed: Annotated[int, typer.Option(help="Another seed, other vectors.")] = 1,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
-    ] = None,
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Train in one thread; the vectors are the same with several.")
-    ] = False,
-    memory: MemoryOption = "1GiB",
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on",
-            help="Count words and neighbours on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    publish: PublishOption = True,
-    again: Annotated[
-        bool, typer.Option("--again", help="Train even if the published vectors were made of exactly this.")
-    ] = False,
-    as_json: JsonFlag = False,
-) -> None:
+@with_options
+def train_command(context: typer.Context, *, order: TrainVectors, as_json: JsonFlag = False) -> None:
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings  # noqa: PLC0415  compiles
-    from refaug.indexer.vectors.glove import GloveSettings  # noqa: PLC0415
-    from refaug.indexer.vectors.training import VectorsOrder, train_vectors  # noqa: PLC0415
+    from refaug.indexer.vectors.training import train_vectors  # noqa: PLC0415  compiles
 
-    order = VectorsOrder(
-        name=name or logs[0],
-        logs=tuple(logs),
-        tokenizer=tokenizer,
-        min_count=min_count,
-        max_words=max_words,
-        cooccurrence=CooccurrenceSettings(window=window, memory_bytes=parse_size(memory)),
-        glove=GloveSettings(
-            dimensions=dimensions,
-            epochs=epochs,
-            x_max=x_max,
-            alpha=alpha,
-            learning_rate=learning_rate,
-            seed=seed,
-            threads=1 if deterministic else threads,
-        ),
-        publish=publish,
-    )
-    with connected(on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
+    with connected(order.on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
         trained = train_vectors(
             places_of(context.obj),
-            order,
+            order.order(threads=order.threads, tokenizer=order.tokenizer),
             progress,
             on_epoch=lambda epoch, loss: progress.say(f"epoch {epoch}: loss {loss:.6f}"),
-            again=again,
+            again=order.again,
             cluster=cluster,
         )
     _record_stored(context.obj, trained)

@@ -11,10 +11,9 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.piece_vectors import learn_piece_vectors
 from refaug.evaluation.home.raters import rater_places
 from refaug.evaluation.rater_report.plots import training_images
-from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
-from refaug.indexer.vectors.glove import GloveSettings
-from refaug.indexer.vectors.training import VectorsOrder, train_vectors
+from refaug.indexer.vectors.training import train_vectors
 from refaug.logs.pairs import SharedSettings
+from refaug.operations.train_vectors import TrainVectors
 from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
 from refaug.rater.cross.build import CrossOrder, train_cross
 from refaug.rater.cross.examples import CrossExampleSettings
@@ -28,33 +27,19 @@ from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.indexing import find_earlier_version
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import resolve_tokenizer
-from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
+from refaug.service.jobs.orders.training_orders import RaterTrainJob
 
 _REPORT_FIELDS: Final = ("best_epoch", "validation_loss", "validation_accuracy", "auc_good_vs_wrong", "temperature")
 
 
-def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
+def vectors_job(order: TrainVectors, context: JobContext) -> Mapping[str, Any]:
     """Count words and their neighbours, train vectors, and publish them."""
-    places, name = places_of(context.home), order.name or order.logs[0]
+    places, name = places_of(context.home), order.vectors_name
     version = find_earlier_version(places.vectors, name, context)
     if version is None:
-        vectors_order = VectorsOrder(
-            name=name,
-            logs=tuple(order.logs),
+        vectors_order = order.order(
+            threads=context.threads(order.threads),
             tokenizer=resolve_tokenizer(order.tokenizer, context.home, context.serve),
-            min_count=order.min_count,
-            max_words=order.max_words,
-            cooccurrence=CooccurrenceSettings(window=order.window, memory_bytes=order.memory_mib << 20),
-            glove=GloveSettings(
-                dimensions=order.dimensions,
-                epochs=order.epochs,
-                x_max=order.x_max,
-                alpha=order.alpha,
-                learning_rate=order.learning_rate,
-                seed=order.seed,
-                threads=context.threads(order.threads),
-            ),
-            publish=order.publish,
         )
         with connected(order.on, context.serve) as cluster:
             version = train_vectors(
@@ -62,6 +47,7 @@ def vectors_job(order: VectorsJob, context: JobContext) -> Mapping[str, Any]:
                 vectors_order,
                 context.progress,
                 on_epoch=lambda epoch, loss: context.progress.stage(f"epoch {epoch} done: loss {loss:.6f}"),
+                again=order.again,
                 cluster=cluster,
             ).version
     elif order.publish:

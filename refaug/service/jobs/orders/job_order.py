@@ -22,7 +22,7 @@ from refaug.service.jobs.orders.fields import StrictModel
 from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
 from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
-from refaug.service.jobs.orders.training_orders import RaterTrainJob, VectorsJob
+from refaug.service.jobs.orders.training_orders import RaterTrainJob
 from refaug.service.option_groups import decoded
 
 _MAX_SHOWN: Final = 5
@@ -30,7 +30,6 @@ _LONGEST_SHOWN: Final = 40
 
 _Modelled = Annotated[
     IngestJob
-    | VectorsJob
     | RaterTrainJob
     | FreezeJob
     | ScoreJob
@@ -176,8 +175,6 @@ def resources_of(order: Any) -> tuple[str, ...]:
             return (f"log/{order.log}",)
         case NightlyJob():
             return (f"log/{order.log}", f"index/{order.index}")
-        case VectorsJob():
-            return (f"vectors/{order.name or order.logs[0]}",)
         case RaterTrainJob():
             return (f"rater/{order.rater or order.logs[0]}",)
         case FreezeJob():

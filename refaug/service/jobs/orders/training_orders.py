@@ -7,14 +7,11 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from refaug.service.jobs.orders.fields import (
-    THREADS,
     Count,
     Logs,
     Name,
-    Positive,
     ResourceOptions,
     Seed,
-    StrictModel,
     Text,
 )
 
@@ -22,36 +19,6 @@ _RATER_THREADS: Final = (
     "threads; another number gives other bits; by default those of the setting `job_threads`, else one for each core "
     "that the job may use"
 )
-
-
-class VectorsJob(StrictModel):
-    """Train word vectors on logs."""
-
-    kind: Literal["vectors"] = Field(description="which job it is")
-    logs: Logs = Field(description="logs whose turns are learned from")
-    name: Name | None = Field(default=None, description="name of the vectors; by default that of the first log")
-    dimensions: int = Field(default=200, description="length of a vector", ge=1, le=10_000)
-    epochs: int = Field(default=25, description="how often all co-occurrences are gone through", ge=1, le=10_000)
-    window: int = Field(default=15, description="words to each side that count as neighbours", ge=1, le=255)
-    min_count: int = Field(default=5, description="rarer words get no vector", ge=1, le=1_000_000)
-    max_words: int = Field(
-        default=400_000, description="at most so many words get one, the most frequent", ge=2, le=100_000_000
-    )
-    x_max: Positive = Field(default=100.0, description="from this co-occurrence on, all weigh the same")
-    alpha: Positive = Field(default=0.75, description="how fast the weight grows up to there")
-    learning_rate: Positive = Field(default=0.05, description="of AdaGrad, at the start")
-    tokenizer: str | None = Field(
-        default=None, description="tokenizer whose words they are; by default what suits the logs", max_length=200
-    )
-    seed: Seed = Field(default=1, description="another seed, other vectors")
-    threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
-    memory_mib: int = Field(default=1_024, description="memory to count words in, in MiB", ge=1, le=16_777_216)
-    on: Text | None = Field(
-        default=None,
-        description="count words and co-occurrences on a cluster of Ray: HOST:PORT, auto or local, as the server's "
-        "settings name it",
-    )
-    publish: bool = Field(default=True, description="let them be what their name stands for from now on")
 
 
 class RaterTrainJob(ResourceOptions):

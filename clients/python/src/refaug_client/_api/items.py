@@ -99,3 +99,4 @@ class Retrieval(TypedDict, total=False):
     alpha: float
     epsilon: float
     partial: Literal["refuse", "allow"]
+    show_excluded: int

@@ -9,7 +9,6 @@ from typing import get_type_hints
 
 import pytest
 
-from refaug.cli.indexes import vectors
 from refaug.cli.logs import ingest
 from refaug.cli.raters import rater
 from refaug.core.errors import BadInput
@@ -17,10 +16,10 @@ from refaug.core.options.describing import options_of
 from refaug.evaluation.agreement.records import MetaSettings
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.vectors.glove import GloveSettings
 from refaug.indexer.vectors.training import VectorsOrder
 from refaug.operations.build_index import BuildIndex
 from refaug.operations.operation import Operation
+from refaug.operations.train_vectors import TrainVectors
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
@@ -131,9 +130,9 @@ def test_names_that_are_given_decide_over_the_resource():
             "no_rules and only_rules contradict each other",
         ),
         ({"kind": "erase", "log": "chat"}, "nothing is named that should go"),
-        ({"kind": "vectors", "logs": []}, "logs: List should have at least 1 item"),
-        ({"kind": "vectors", "logs": ["a", "B"]}, "logs[1]: 'B' does not have the form"),
-        ({"kind": "vectors", "logs": ["a"], "alpha": float("nan")}, "alpha: Input should be"),
+        ({"kind": "vectors", "logs": []}, "logs: it is empty"),
+        ({"kind": "vectors", "logs": ["a", "B"]}, "logs[1]: 'B' is not a name"),
+        ({"kind": "vectors", "logs": ["a"], "alpha": float("nan")}, "alpha: nan is not a finite number"),
         ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "at once"),
         ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: 0 is out of range"),
         ({"kind": "freeze", "purpose": "test"}, "either items, or a source"),
@@ -242,12 +241,6 @@ def of_command(command):
             {"format": "format_", "min_chars": "", "max_chars": "", "flood_cap": "", "encoding": "", "markup": ""}
             | {"ids": "", "language": "", "max_bad_share": "", "on_error": "", "workers": ""},
         ),
-        (
-            training_orders.VectorsJob,
-            vectors.train_command,
-            dict.fromkeys(("dimensions", "epochs", "window", "min_count", "max_words", "x_max", "alpha"), "")
-            | dict.fromkeys(("learning_rate", "seed", "publish", "threads", "tokenizer", "name"), ""),
-        ),
         (training_orders.RaterTrainJob, rater.train_command, {"preset": "", "positives": "", "negatives": ""}),
     ],
 )
@@ -260,9 +253,7 @@ def test_defaults_are_those_of_the_settings_that_are_made_of_them():
     ours = defaults(evaluation_orders.MetaJob)
     assert {one.name: ours[one.name] for one in dataclasses.fields(MetaSettings)} == dataclasses.asdict(MetaSettings())
     assert cleaning_of(log_orders.Cleaning()).rules == cleaning_of(log_orders.Cleaning(no_rules=[])).rules
-    glove, mine = GloveSettings(), defaults(training_orders.VectorsJob)
-    assert {name: mine[name] for name in dataclasses.asdict(glove)} == dataclasses.asdict(glove)
-    assert mine["min_count"] == VectorsOrder(name="a", logs=("a",)).min_count
+    assert TrainVectors(logs=("a",)).order(threads=None, tokenizer=None) == VectorsOrder(name="a", logs=("a",))
     build = IndexOrder(name="a", logs=("a",), vectors="a")
     assert BuildIndex(logs=("a",)).order(threads=1) == build
     assert defaults(training_orders.RaterTrainJob)["patience"] == TrainConfig().patience

@@ -1,0 +1,111 @@
+"""Each option of an operation is in every face, with the same limits, and no face has one of its own."""
+
+from __future__ import annotations
+
+import re
+import typing
+from typing import Any, Final
+
+import pytest
+from refaug_client import _api
+from typer.main import get_command
+
+from refaug.cli.main import app
+from refaug.cli.shared.field_options import flag_of
+from refaug.core.home import Settings
+from refaug.core.options.decoding import BadOptions, decode, from_texts
+from refaug.core.options.describing import options_of
+from refaug.core.options.kinds import NumberKind, UnionKind
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.library.retrieval_settings import augment_settings
+from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.server_settings import ServeSettings
+from refaug.service.web.app import create_app
+
+COMMANDS: Final = {"vectors": "vectors train", "index-build": "index build", "index-compact": "index compact"}
+# What a command has beside its operation: how the result is printed, and where items lie.
+OF_COMMANDS: Final = {"--json", "--help"}
+WITHOUT_A_COMMAND_OF_THEIR_OWN: Final = {
+    "gc": "the command of each kind of artefact, whose kind is no option",
+    "index-update": "the command says nothing of recall: `refaug index check --least` does",
+}
+
+
+def command_of(path: str) -> Any:
+    command = get_command(app)
+    for name in path.split():
+        command = command.commands[name]
+    return command
+
+
+def flags_of(path: str) -> set[str]:
+    return {name for parameter in command_of(path).params for name in parameter.opts if name.startswith("-")}
+
+
+def test_every_operation_has_a_command_or_a_reason() -> None:
+    assert set(COMMANDS) | set(WITHOUT_A_COMMAND_OF_THEIR_OWN) == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_the_options_of_its_operation_and_no_others(name: str) -> None:
+    options = options_of(find_operation(name))
+    flags = {flag_of(option.spelling) for option in options if option.argument is None}
+    assert flags_of(COMMANDS[name]) - OF_COMMANDS == flags
+    arguments = [option.argument for option in options if option.argument is not None]
+    assert [one.metavar for one in command_of(COMMANDS[name]).params if one.param_type_name == "argument"] == arguments
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    home = Settings(home=tmp_path_factory.mktemp("home"))
+    document: dict[str, Any] = create_app(home, ServeSettings(allowed_hosts="testserver")).openapi()
+    return document["components"]["schemas"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_order_of_a_job_has_the_options_of_its_operation(schemas: dict[str, Any], name: str) -> None:
+    operation = find_operation(name)
+    properties = schemas[operation.__name__]["properties"]
+    assert set(properties) == {"kind", *(option.spelling for option in options_of(operation))}
+    for option in options_of(operation):
+        assert properties[option.spelling]["description"] == option.doc
+
+
+@pytest.mark.parametrize("path", ["refs", "score", "meta", "sets freeze"])
+def test_commands_have_all_settings_of_references(path: str) -> None:
+    assert {flag_of(option.spelling) for option in options_of(AugmentSettings)} <= flags_of(path)
+
+
+def test_bodies_orders_and_the_client_have_all_settings_of_references(schemas: dict[str, Any]) -> None:
+    names = {option.spelling for option in options_of(AugmentSettings)}
+    assert set(schemas["RetrievalIn"]["properties"]) == names
+    assert set(schemas["ReferenceSettings"]["properties"]) == names
+    assert set(typing.get_type_hints(_api.items.Retrieval)) == names
+
+
+def broken_limits() -> list[tuple[str, float]]:
+    """A number above the limit of each setting that has one."""
+    for_each = list[tuple[str, float]]()
+    for option in options_of(AugmentSettings):
+        kinds = option.kind.kinds if isinstance(option.kind, UnionKind) else (option.kind,)
+        for_each += [(option.spelling, kind.le + 1) for kind in kinds if isinstance(kind, NumberKind) and kind.le]
+    return for_each
+
+
+@pytest.mark.parametrize(("name", "number"), broken_limits())
+def test_a_limit_that_is_broken_has_one_message_in_every_face(name: str, number: float) -> None:
+    def message(make: Any) -> str:
+        with pytest.raises(BadOptions) as refused:
+            make()
+        [fault] = refused.value.faults
+        assert fault.field == name
+        return fault.message
+
+    said = message(lambda: decode(AugmentSettings, {name: number}))
+    assert message(lambda: AugmentSettings(**{name: number})) == said
+    assert message(lambda: augment_settings({name: number})) == said
+    assert message(lambda: from_texts(AugmentSettings, {name: str(number)})) == said
+    order = {"kind": "freeze", "source": "a", "purpose": "test", "index": "i", "settings": {name: number}}
+    with pytest.raises(Exception, match=re.escape(f"settings.{name}: {said}")):
+        parse_order(order)
