@@ -84,8 +84,7 @@ def walk_answers() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as path, answering(Path(path)) as client:
         normal = Normaliser(Path(path) / "inputs")  # there is none: all ids and times belong to this run
         asked = answers(client, keeps_all=True)
-        figures = str(asked["get_figures"]["answer"]).splitlines()
-        asked["get_figures"]["answer"] = sorted(line for line in figures if line.startswith("# "))  # the others count
+        asked["get_figures"]["answer"] = "figures"  # they count what the process has done so far
         return {name: normal({"status": call["status"], "answer": call.get("answer")}) for name, call in asked.items()}
 
 
