@@ -123,8 +123,6 @@ check: $(VENV)/.installed
 	$(BIN)/python clients/python/unasync.py --check
 	$(BIN)/lint-imports
 	$(BIN)/python checks/imports.py
-	$(BIN)/lint-imports
-	$(BIN)/python checks/imports.py
 	$(BIN)/python checks/house.py refaug
 	$(BIN)/python checks/house.py clients/python/src
 	$(BIN)/codespell

@@ -78,7 +78,7 @@ def preview_files(
         encoding=encoding,
         allow_truncated=allow_truncated,
     )
-    return Call("POST", "/v1/uploads/preview", read_model(models.FilePreview), body=document)
+    return Call("POST", "/v1/uploads/preview", read_model(models.FilePreview), body=document, timed=True)
 
 
 def start_evaluation(kind: str, **order: Any) -> Call[models.Evaluation]:
