@@ -277,7 +277,9 @@ def _ask_of_studies(recorder: Recorder) -> None:
     ask("get_participant", "GET", at)
     ask("exclude_from_report", "PUT", f"{at}/exclusion", {"reason": "a test of ours"})
     ask("export_study", "GET", f"{studies}/first/export")
+    renewed = ask("renew_resume_link", "POST", f"{at}/resume-link")
     client.headers["X-Action"] = "example-withdraw-000000"
+    client.post("/v1/take/session", json={"token": renewed["token"]})
     ask("withdraw", "POST", "/v1/take/withdraw", {})
     del client.headers["X-Action"]
     ask("erase_study_participant", "DELETE", at)
@@ -290,11 +292,8 @@ def _ask_of_studies(recorder: Recorder) -> None:
 
 def _hide_resume(kept: Mapping[str, Asked]) -> None:
     """Write the links of other devices down as dots."""
-    for asked in kept.values():
-        answer = asked.get("answer")
-        for state in (answer, answer.get("state")) if isinstance(answer, dict) else ():
-            if isinstance(state, dict) and "resume" in state:
-                state["resume"] = "r.…"
+    kept["open_session"]["answer"]["resume"] = "r.…"
+    kept["renew_resume_link"]["answer"] |= {"token": "r.…", "link": "/take#r.…"}
 
 
 def _take_part(recorder: Recorder, token: str) -> None:

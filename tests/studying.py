@@ -73,6 +73,7 @@ class Person:
     client: Caller
     state: dict[str, Any] = field(default_factory=dict)
     cookie: str = ""
+    resume: str = ""  # of the link that was shown at the start
     raw: list[bytes] = field(default_factory=list)  # every body that the server has sent
 
     def post(self, path: str, body: Any = None, *, action: str | None = None) -> Any:
@@ -100,15 +101,24 @@ class Person:
         self.state = answer.json()
         return self.state
 
+    def open(self, token: str, *, action: str | None = None, **given: Any) -> Any:
+        """The answer to who opens a link in this browser."""
+        headers = {
+            "X-Action": action or action_id(),
+            **({"Cookie": f"refaug_take={self.cookie}"} if self.cookie else {}),
+        }
+        answer = self.client.request("POST", "/v1/take/session", json={"token": token, **given}, headers=headers)
+        self.client.cookies.clear()  # each person has a browser of their own
+        return answer
+
     def enter(self, token: str, *, action: str | None = None, **given: Any) -> dict[str, Any]:
         """The state after the link was opened."""
-        headers = {"X-Action": action or action_id()}
-        answer = self.client.request("POST", "/v1/take/session", json={"token": token, **given}, headers=headers)
+        answer = self.open(token, action=action, **given)
         assert answer.status_code == 200, answer.text
         self.raw.append(answer.content)
         self.cookie = answer.headers["set-cookie"].partition("refaug_take=")[2].partition(";")[0]
-        self.client.cookies.clear()  # each person has a browser of their own
         self.state = answer.json()
+        self.resume = self.state.pop("resume") or self.resume
         return self.state
 
     def agree(self, **screening: Any) -> dict[str, Any]:

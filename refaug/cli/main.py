@@ -251,6 +251,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "invite": "studies.stored_studies:invite_command",
             "progress": "studies.stored_studies:progress_command",
             "tasks": "studies.stored_studies:tasks_command",
+            "resume": "studies.stored_studies:resume_command",
             "erase": "studies.stored_studies:erase_command",
             "report": "studies.report:report_command",
             "export": "studies.study_files:export_command",

@@ -129,6 +129,12 @@ class ServeSettings:
         least=1,
         most=1_000_000,
     )
+    newcomers: int = _setting(
+        120,
+        "people a minute who are new to a study, by one invitation from one address; more are told to come again",
+        least=1,
+        most=1_000_000,
+    )
     requests: int = _setting(
         256, "requests at once in a web process; more are told to come again", least=1, most=100_000
     )

@@ -26,11 +26,19 @@ _NETWORK_BITS: Final = 64  # of IPv6: a subscriber has at least that many addres
 
 
 @dataclass
-class _WrongBucket:
-    """The wrong keys that are still allowed, which grow with time."""
+class MinuteBucket:
+    """What is still allowed, which grows with time up to that of a minute."""
 
     allowed: float
     at: float
+
+    def wait_s(self, a_minute: float, now: float) -> float:
+        """Return the seconds until one more is allowed: 0 where it is now."""
+        self.allowed = min(a_minute, self.allowed + max(0.0, now - self.at) * a_minute / _MINUTE_S)
+        self.at = now
+        if self.allowed >= 1.0 - 1e-9:  # sums of fractions may end slightly below 1
+            return 0.0
+        return (1.0 - self.allowed) * _MINUTE_S / a_minute
 
 
 class WrongKeys:
@@ -41,35 +49,30 @@ class WrongKeys:
     ) -> None:
         self._a_minute, self._clock = max(1.0, a_minute / workers), clock
         self._lock = threading.Lock()
-        self._pairs = BoundedCache[tuple[str, str], _WrongBucket](most)
-        self._addresses = BoundedCache[str, _WrongBucket](most)
+        self._pairs = BoundedCache[tuple[str, str], MinuteBucket](most)
+        self._addresses = BoundedCache[str, MinuteBucket](most)
 
     def count(self, key_id: str, address: str) -> None:
         """Count a wrong key; TooMany in place of its error where its address has sent too many of it, or of any."""
         network, now = network_of(address), self._clock()
         with self._lock:
-            sender = self._addresses.get(network) or _WrongBucket(_TIMES_AN_ADDRESS * self._a_minute, now)
+            sender = self._addresses.get(network) or MinuteBucket(_TIMES_AN_ADDRESS * self._a_minute, now)
             self._addresses.put(network, sender)
             self._require(sender, _TIMES_AN_ADDRESS * self._a_minute)
-            pair = self._pairs.get((key_id, network)) or _WrongBucket(self._a_minute, now)
+            pair = self._pairs.get((key_id, network)) or MinuteBucket(self._a_minute, now)
             self._pairs.put((key_id, network), pair)
             self._require(pair, self._a_minute)
             pair.allowed -= 1.0
             sender.allowed -= 1.0
 
-    def _require(self, bucket: _WrongBucket, a_minute: float) -> None:
-        self._refill(bucket, a_minute)
-        if bucket.allowed < 1.0 - 1e-9:  # sums of fractions may end slightly below 1
+    def _require(self, bucket: MinuteBucket, a_minute: float) -> None:
+        wait_s = bucket.wait_s(a_minute, self._clock())
+        if wait_s:
             raise TooMany(
                 "too many wrong keys came from this address",
                 remedy="look at the key: refaug_, 12 characters, _, 43 characters",
-                retry_after_s=(1.0 - bucket.allowed) * _MINUTE_S / a_minute,
+                retry_after_s=wait_s,
             )
-
-    def _refill(self, bucket: _WrongBucket, a_minute: float) -> None:
-        now = self._clock()
-        bucket.allowed = min(a_minute, bucket.allowed + max(0.0, now - bucket.at) * a_minute / _MINUTE_S)
-        bucket.at = now
 
 
 def network_of(address: str) -> str:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @contextmanager
 def served(home: Path, *, keys: bool = False) -> Iterator[TestClient]:
     """Serve a home, in this process, to a client that may do everything, with a key where keys are asked for."""
-    from serving import client_of  # noqa: PLC0415
+    from serving import client_of, migrated  # noqa: PLC0415
 
     from refaug.core.home import Settings  # noqa: PLC0415
     from refaug.service.database.database import Database  # noqa: PLC0415
     from refaug.service.keys import KeyStore  # noqa: PLC0415
     from refaug.service.scopes import Scope  # noqa: PLC0415
 
-    settings, headers = Settings(home=home), {"X-Request-Id": "golden"}
+    settings, headers = migrated(Settings(home=home)), {"X-Request-Id": "golden"}
     if keys:
         with closing(Database.open(settings)) as database:
             token, _ = KeyStore(database).create("operator", [Scope.ADMIN])
@@ -40,11 +40,13 @@ def served(home: Path, *, keys: bool = False) -> Iterator[TestClient]:
 
 def _work(home: Path) -> None:
     """Do the jobs that wait."""
+    from serving import migrated  # noqa: PLC0415
+
     from refaug.core.home import Settings  # noqa: PLC0415
     from refaug.service.jobs.worker import run_worker  # noqa: PLC0415
     from refaug.service.server_settings import ServeSettings  # noqa: PLC0415
 
-    run_worker(Settings(home=home), ServeSettings(), once=True)
+    run_worker(migrated(Settings(home=home)), ServeSettings(), once=True)
 
 
 # ── routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────

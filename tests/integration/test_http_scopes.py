@@ -99,6 +99,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
     (Scope.STUDY, "GET", "/v1/studies/s/participants", None),
     (Scope.STUDY, "GET", "/v1/studies/s/participants/P-000000", None),
     (Scope.STUDY, "PUT", "/v1/studies/s/participants/P-000000/exclusion", {"reason": None}),
+    (Scope.STUDY, "POST", "/v1/studies/s/participants/P-000000/resume-link", None),
     (Scope.STUDY, "DELETE", "/v1/studies/s/participants/P-000000", None),
     (Scope.STUDY, "GET", "/v1/studies/s/progress", None),
     (Scope.STUDY, "GET", "/v1/studies/s/events", None),

@@ -176,6 +176,7 @@ def test_an_expired_task_is_given_to_another_and_goes_on_when_its_participant_re
     token = new_study(client, "late", protocol, items)
     slow, quick = entered(client, token), entered(client, token)
     task = slow.done("tasks/next")["task"]["id"]
+    slow.done(f"tasks/{task}/answers", {"answers": {"overall": 1}})
     assert quick.done("tasks/next")["step"] == "full"  # the only task is reserved
     change(client, "UPDATE study_tasks SET reserved_until = '2020-01-01T00:00:00.000000Z' WHERE id = :id", id=task)
     another = entered(client, token)

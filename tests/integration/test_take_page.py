@@ -276,6 +276,35 @@ def test_what_is_pasted_is_text_and_too_much_of_it_is_said(browsed: Browsed, dev
     assert device.run(directions) == ["ltr", "rtl", "ltr"]
 
 
+def test_a_closed_browser_is_gone_on_from_by_the_link_of_the_start_and_the_id_opens_nothing(
+    browsed: Browsed, device: Page
+) -> None:
+    study = opened_study(browsed, "closed-browser", CHAT)
+    link = study.link.replace("#", "?PROLIFIC_PID=anna-0001#")
+    device.go(link)
+    device.until("document.querySelector('#keep-link')")
+    device.run("document.querySelector('#keep-link').open = true")
+    looks_right(device)
+    kept = device.text("#start-link")
+    agree(device)
+    press_button(device, "#start-task")
+    say(device, "the first line", 1)
+    stranger = device.other_device(link)
+    stranger.until("document.querySelector('#view h1') && !document.querySelector('#view[aria-busy]')")
+    assert "has this id already" in stranger.text("#view")
+    assert "the first line" not in "".join(stranger.bodies("/v1/take/"))
+    stranger.tell("Page.close")
+    device.go(link)  # in the browser that began, the cookie is enough
+    device.until("document.querySelectorAll('.message.bot').length === 1")
+    assert not device.run("document.querySelector('#elsewhere') !== null"), "the link was shown once"
+    elsewhere = device.other_device(kept)
+    elsewhere.until("document.querySelectorAll('.message.bot').length === 1")
+    assert shown_messages(elsewhere, "participant") == ["the first line"]
+    say(elsewhere, "the second line", 2)
+    elsewhere.tell("Page.close")
+    assert len(participants(browsed, study.id)) == 1
+
+
 def test_another_device_goes_on_where_the_first_one_was_and_both_see_the_same(browsed: Browsed, device: Page) -> None:
     study = opened_study(browsed, "two-devices", CHAT)
     device.go(study.link)

@@ -203,6 +203,10 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
     ),
     "GET /v1/studies/{id}/participants/{code}": (calls.get_participant("autumn", "P-1"), models.ParticipantTasks),
     "DELETE /v1/studies/{id}/participants/{code}": (calls.erase_participant("autumn", "P-1"), None),
+    "POST /v1/studies/{id}/participants/{code}/resume-link": (
+        calls.renew_resume_link("autumn", "P-1"),
+        models.ResumeLink,
+    ),
     "PUT /v1/studies/{id}/participants/{code}/exclusion": (
         calls.exclude_participant("autumn", "P-1", reason="hasty"),
         models.ParticipantExclusion,
@@ -322,6 +326,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "studies.participants": calls.list_participants,
     "studies.participant": calls.get_participant,
     "studies.exclude": calls.exclude_participant,
+    "studies.resume_link": calls.renew_resume_link,
     "studies.erase": calls.erase_participant,
     "studies.report": calls.get_study_report,
     "studies.agreement": calls.get_study_agreement,

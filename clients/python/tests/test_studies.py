@@ -123,6 +123,8 @@ def test_participants_are_excluded_taken_in_and_erased(url: str, studied: str) -
         (participant,) = client.studies.participants(study.id)
         assert client.studies.exclude(study.id, participant.code, reason="hasty").excluded == "hasty"
         assert client.studies.exclude(study.id, participant.code, reason=None).excluded is None
+        link = client.studies.resume_link(study.id, participant.code)
+        assert (link.code, link.link) == (participant.code, f"/take#{link.token}")
         client.studies.erase(study.id, participant.code)
         assert list(client.studies.records(study.id)) == []
 

@@ -93,7 +93,7 @@ def _run(
 ) -> None:
     """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
-    from refaug.service.studies.invites import InviteStore  # noqa: PLC0415
+    from refaug.service.studies.admission.invites import InviteStore  # noqa: PLC0415
     from refaug.service.studies.study_records import bots_of_task  # noqa: PLC0415
 
     invites, actor = InviteStore(database), user_of_machine()

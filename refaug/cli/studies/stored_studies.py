@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from refaug.service.studies.study_store import StudyStore
 
 StudyArgument = Annotated[str, typer.Argument(help="The study's name or id.", metavar="STUDY")]
+CodeArgument = Annotated[str, typer.Argument(help="The participant's code, such as P-3F7K2M.", metavar="CODE")]
+ServerAddress = Annotated[str, typer.Option("--url", help="The address of the server, before the path.", metavar="URL")]
 _TEXT_FIELDS = ("consent", "guidelines")
 
 
@@ -183,14 +185,12 @@ def invite_command(
     ] = None,
     days: Annotated[float | None, typer.Option("--days", help="Days until they end.", min=0.01, max=3_650)] = None,
     label: Annotated[str, typer.Option("--label", help="What they are for.")] = "",
-    base: Annotated[
-        str, typer.Option("--url", help="The address of the server, before the path.", metavar="URL")
-    ] = "http://127.0.0.1:8000",
+    base: ServerAddress = "http://127.0.0.1:8000",
     as_json: JsonFlag = False,
 ) -> None:
     """Make invitations to a study, and print their links, which are shown this once."""
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
-    from refaug.service.studies.invites import InviteStore  # noqa: PLC0415
+    from refaug.service.studies.admission.invites import InviteStore  # noqa: PLC0415
 
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with open_database(context.obj) as database, _stores(context) as studies:
@@ -224,11 +224,19 @@ def progress_command(context: typer.Context, study: StudyArgument, as_json: Json
     print_table("bots", ("slot", "bot", "target", "done", "reserved", "failures"), rows)
 
 
-def erase_command(
-    context: typer.Context,
-    study: StudyArgument,
-    code: Annotated[str, typer.Argument(help="The participant's code, such as P-3F7K2M.", metavar="CODE")],
+def resume_command(
+    context: typer.Context, study: StudyArgument, code: CodeArgument, *, base: ServerAddress = "http://127.0.0.1:8000"
 ) -> None:
+    """Print a new link by which a participant goes on; their former links and all their sessions end."""
+    from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
+    from refaug.service.studies.admission.invites import InviteStore  # noqa: PLC0415
+
+    with open_database(context.obj) as database, _stores(context) as studies:
+        token = InviteStore(database).renew_resume_link(studies.get(study), code, actor=user_of_machine())
+    print_line(f"{base.rstrip('/')}/take#{token}")
+
+
+def erase_command(context: typer.Context, study: StudyArgument, code: CodeArgument) -> None:
     """Erase all texts and answers of a participant from the database and its free pages; the fact stays."""
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
     from refaug.service.studies.erasure import erase_participant  # noqa: PLC0415

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select, update
 
-from refaug.core.errors import NotFound, StorageFull, Unavailable
+from refaug.core.errors import StorageFull, Unavailable
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import (
@@ -19,10 +19,11 @@ from refaug.service.database.migrations.tables import (
     STUDY_ANSWERS,
     STUDY_MESSAGES,
     STUDY_PARTICIPANTS,
+    STUDY_RESUME_LINKS,
     STUDY_SESSIONS,
     STUDY_TASKS,
 )
-from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance
+from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance, participant_row
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
     values: dict[str, Any] = {
         "state": "withdrawn",
         "external_hash": None,
+        "opening": None,
         "screening": None,
         "training": None,
         "excluded_reason": None,
@@ -59,11 +61,7 @@ def erase_participant(
 ) -> None:
     """Erase a participant of this code for an operator; the fact stays, with a row in the audit log."""
     with database.writing() as connection:
-        columns = STUDY_PARTICIPANTS.c
-        query = select(columns.id).where(columns.study == study.id, columns.code == code)
-        participant = connection.execute(query).scalar() if code.isascii() and code.isprintable() else None
-        if participant is None:
-            raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="a code such as P-3F7K2M")
+        participant = participant_row(connection, study, code).id
         erase_one(connection, study, participant, actor=actor, is_sqlite=database.is_sqlite, request=request)
     clean_storage(database, rewrites=True)
 
@@ -77,10 +75,11 @@ def erase_one(
     is_sqlite: bool,
     request: str | None = None,
 ) -> None:
-    """Erase a participant and their sessions, in a transaction of the caller; `clean_storage` belongs after it."""
+    """Erase a participant with sessions and links, in a transaction of the caller; `clean_storage` belongs after it."""
     attending = attendance(connection, participant, locks=True)
     erase_rows(connection, attending, is_sqlite=is_sqlite)
-    connection.execute(delete(STUDY_SESSIONS).where(STUDY_SESSIONS.c.participant == participant))
+    for table in (STUDY_SESSIONS, STUDY_RESUME_LINKS):
+        connection.execute(delete(table).where(table.c.participant == participant))
     subject = f"participant {attending.participant.code} of study {study.name}"
     add_row(connection, actor, "erase", subject, request=request)
 

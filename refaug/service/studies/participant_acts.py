@@ -19,6 +19,7 @@ from refaug.service.database.migrations.tables import (
     STUDY_TASKS,
 )
 from refaug.service.studies.action_log import UNDONE, ActionOutcome
+from refaug.service.studies.admission.places import FULL, QUOTA, places_are_taken, quota_is_full
 from refaug.service.studies.study_rows import Attendance, json_text, lock_study, storable_json
 from refaug.service.studies.tasks.task_acts import write_answers
 from refaug.service.studies.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
@@ -54,22 +55,22 @@ def give_consent(
         raise Conflict("the text of the consent has changed", remedy="load the page, and read it again")
     answers = _screening_answers(protocol["screening"], screening)
     lock_study(connection, attending.study.id)
-    reason = _screened_out_for(connection, attending, answers)
+    state, reason = _after_consent(connection, attending, answers)
     now = time_text(attending.now)
     values: dict[str, Any] = {
         "consent_sha256": sha256,
         "consented": now,
         "screening": json_text(storable_json(answers)),
-        "state": "screened_out" if reason else "training" if protocol["training"] else "active",
+        "state": state,
         "reason": reason,
-        "ended": now if reason else None,
+        "ended": None if state in ("training", "active") else now,
     }
     if protocol["training"]:
         values["training"] = json_text({"attempt": 1, "at": 0, "right": 0, "feedback": None})
     connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
-    if values["state"] == "active":
+    if state == "active":
         begin_tasks(connection, attending)
-    return ActionOutcome(done={"consent": sha256, "let_in": reason is None})
+    return ActionOutcome(done={"consent": sha256, "let_in": state in ("training", "active")})
 
 
 def _screening_answers(questions: list[Mapping[str, Any]], answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,29 +95,18 @@ def _screening_question(question: Mapping[str, Any]) -> StudyQuestion:
     )
 
 
-def _screened_out_for(connection: Connection, attending: Attendance, answers: Mapping[str, Any]) -> str | None:
-    """Return why a participant cannot take part, `screening` or `quota`; None where they can."""
-    for question in attending.protocol["screening"]:
+def _after_consent(connection: Connection, attending: Attendance, answers: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the state of a participant who agrees, and why they cannot take part: `screening`, `quota`, or full."""
+    protocol = attending.protocol
+    for question in protocol["screening"]:
         accepted = question.get("accept")
         if accepted is not None and answers.get(question["id"]) not in accepted:
-            return "screening"
-    quotas = attending.protocol["quotas"]
-    if not quotas:
-        return None
-    columns = STUDY_PARTICIPANTS.c
-    query = select(columns.screening).where(
-        columns.study == attending.study.id,
-        columns.is_pilot == attending.participant.is_pilot,
-        columns.state.in_(("training", "active", "done")),
-        columns.screening.is_not(None),
-    )
-    other_answers = [orjson.loads(text) for text in connection.execute(query).scalars()]
-    for quota in quotas:
-        question, answer = quota["question"], quota["value"]
-        count = sum(other.get(question) == answer for other in other_answers)
-        if answers.get(question) == answer and count >= quota["most"]:
-            return "quota"
-    return None
+            return "screened_out", "screening"
+    if quota_is_full(connection, attending, answers):
+        return "screened_out", QUOTA
+    if places_are_taken(connection, attending.study, is_pilot=attending.participant.is_pilot):
+        return FULL, None
+    return ("training" if protocol["training"] else "active"), None
 
 
 # ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────

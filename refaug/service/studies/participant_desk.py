@@ -20,6 +20,7 @@ from refaug.service.studies.action_log import (
     spend_time,
     spent_ms,
 )
+from refaug.service.studies.admission.places import take_place
 from refaug.service.studies.erasure import clean_storage, erase_rows
 from refaug.service.studies.study_figures import study_counts
 from refaug.service.studies.study_records import study_records
@@ -65,7 +66,7 @@ class ParticipantDesk:
         def work(connection: Connection, attending: Attendance) -> ActionOutcome:
             return participant_acts.answer_training(connection, attending, item=item, answers=answers)
 
-        return self._run(participant, action, work)
+        return self._answer(participant, action, work)
 
     def next_task(self, participant: str, action: ParticipantAction) -> Mapping[str, Any]:
         """Give out the next task; the current one stays where there is one."""
@@ -101,7 +102,7 @@ class ParticipantDesk:
             sides = chat_turns.add_message(connection, attending, row, n, text, holder=self._holder)
             return ActionOutcome(done={"task": task, "n": n, "asked": sides})
 
-        return self._run(participant, action, work)
+        return self._answer(participant, action, work)
 
     def ask_again(self, participant: str, action: ParticipantAction, task: str) -> Mapping[str, Any]:
         """Let the failed replies of a task be asked for again."""
@@ -141,7 +142,7 @@ class ParticipantDesk:
             undo = task_acts.store_answers(connection, attending, row, answers, side=side, turn=turn)
             return ActionOutcome(done={"task": task, "stored": sorted(answers)}, undo=undo)
 
-        return self._run(participant, action, work)
+        return self._answer(participant, action, work)
 
     def finish(self, participant: str, action: ParticipantAction, task: str) -> Mapping[str, Any]:
         """Finish a task; the study closes by itself where its stop rule says so."""
@@ -210,6 +211,15 @@ class ParticipantDesk:
 
     def _run(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
         return run_action(self._database, participant, action, work)
+
+    def _answer(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
+        """Run an action by which a participant takes a place, if it is the first; without one nothing is stored."""
+
+        def with_place(connection: Connection, attending: Attendance) -> ActionOutcome:
+            reason = take_place(connection, attending)
+            return work(connection, attending) if reason is None else ActionOutcome(done={"let_in": False})
+
+        return self._run(participant, action, with_place)
 
     def _study_of(self, participant: str) -> StoredStudy:
         with self._database.reading() as connection:

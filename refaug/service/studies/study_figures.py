@@ -13,7 +13,8 @@ from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
 from refaug.service.studies.study_rows import StoredStudy
-from refaug.service.studies.tasks.task_assignment import BOT_FAILED, LIVE
+from refaug.service.studies.tasks.reservations import LIVE
+from refaug.service.studies.tasks.task_assignment import BOT_FAILED
 
 
 def study_progress(database: Database, study: StoredStudy) -> dict[str, Any]:

@@ -106,6 +106,16 @@ def attendance(connection: Connection, participant: str, *, locks: bool = False)
     return Attendance(study=StoredStudy.of(study), participant=row, now=datetime.now(UTC))
 
 
+def participant_row(connection: Connection, study: StoredStudy, code: str) -> Row[Any]:
+    """Return the participant of a study who has this code; NotFound where there is none."""
+    columns = STUDY_PARTICIPANTS.c
+    query = select(STUDY_PARTICIPANTS).where(columns.study == study.id, columns.code == code)
+    row = connection.execute(query).first() if code.isascii() and code.isprintable() else None
+    if row is None:
+        raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="a code such as P-3F7K2M")
+    return row
+
+
 def lock_study(connection: Connection, study: str) -> None:
     """Let one transaction at a time give out tasks of a study; writers on SQLite take turns anyway."""
     connection.execute(_LOCKED_STUDY, {"study": study}).one()

@@ -11,7 +11,6 @@ from sqlalchemy import Connection, Row, bindparam, func, select
 from refaug.evaluation.studies.protocol.study_items import training_messages
 from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
 from refaug.service.database.migrations.tables import STUDY_TASKS
-from refaug.service.studies.invites import resume_token
 from refaug.service.studies.participant_acts import undoable_action
 from refaug.service.studies.study_rows import Attendance
 from refaug.service.studies.tasks.task_acts import (
@@ -45,7 +44,6 @@ def participant_state(connection: Connection, attending: Attendance) -> dict[str
         "completion": _completion(attending),
         "can_undo": step in ("task", "ready", "done") and undoable_action(connection, attending) is not None,
         "code": attending.participant.code,
-        "resume": resume_token(attending.study, attending.participant.id),
     }
 
 

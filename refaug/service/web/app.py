@@ -52,7 +52,8 @@ from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions
 from refaug.service.serving.versions.version_watcher import VersionWatcher
-from refaug.service.studies.invites import InviteStore
+from refaug.service.studies.admission.invites import InviteStore
+from refaug.service.studies.admission.newcomers import Newcomers
 from refaug.service.studies.participant_desk import ParticipantDesk
 from refaug.service.studies.study_store import StudyStore
 from refaug.service.web import problems
@@ -219,6 +220,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.callback(state.keys.close)
         state.rate_limits = RateLimits(workers=serve.workers)
         state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
+        state.newcomers = Newcomers(serve.newcomers, workers=serve.workers)
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         state.bots = BotStore(state.database, state.home)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
-    from refaug.service.studies.invites import InviteStore
+    from refaug.service.studies.admission.invites import InviteStore
+    from refaug.service.studies.admission.newcomers import Newcomers
     from refaug.service.studies.participant_desk import ParticipantDesk
     from refaug.service.studies.study_store import StudyStore
     from refaug.service.wrong_keys import WrongKeys
@@ -71,6 +72,7 @@ class ServiceState:
     keys: KeyRing = field(init=False)
     rate_limits: RateLimits = field(init=False)
     wrong_keys: WrongKeys = field(init=False)
+    newcomers: Newcomers = field(init=False)
     key_places: KeyPlaces = field(init=False)
     audit: AuditLog = field(init=False)
     processes: LiveProcesses = field(init=False)

@@ -288,6 +288,7 @@ STUDY_PARTICIPANTS: Final = Table(
     Column("study", PLAIN, ForeignKey("studies.id", ondelete="CASCADE"), nullable=False),
     Column("code", PLAIN, nullable=False),
     Column("external_hash", PLAIN),
+    Column("opening", PLAIN),  # the keyed hash of the action that opened the link for the first time
     Column("invite", PLAIN),
     Column("is_pilot", Boolean, nullable=False, server_default=false()),
     Column("language", Text, nullable=False),
@@ -308,6 +309,7 @@ STUDY_PARTICIPANTS: Final = Table(
     Column("active_ms", Integer, nullable=False, server_default="0"),
     Column("created", PLAIN, nullable=False),
     Column("seen", PLAIN, nullable=False),
+    Column("answered", PLAIN),  # the first message or answer: from then on the participant has a place
     Column("ended", PLAIN),
     UniqueConstraint("study", "code", name="uq_study_participants_code"),
     UniqueConstraint("study", "external_hash", name="uq_study_participants_external"),
@@ -322,6 +324,16 @@ STUDY_SESSIONS: Final = Table(
     Column("created", PLAIN, nullable=False),
 )
 Index("ix_study_sessions_participant", STUDY_SESSIONS.c.participant)
+
+# Links by which a participant goes on elsewhere; each was shown once.
+STUDY_RESUME_LINKS: Final = Table(
+    "study_resume_links",
+    TABLES,
+    Column("hash", PLAIN, primary_key=True),  # of the token
+    Column("participant", PLAIN, ForeignKey("study_participants.id", ondelete="CASCADE"), nullable=False),
+    Column("created", PLAIN, nullable=False),
+)
+Index("ix_study_resume_links_participant", STUDY_RESUME_LINKS.c.participant)
 
 STUDY_TASKS: Final = Table(
     "study_tasks",

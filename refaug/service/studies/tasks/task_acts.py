@@ -23,10 +23,10 @@ from refaug.service.database.migrations.tables import (
 )
 from refaug.service.studies.study_rows import Attendance, json_text, storable, storable_json
 from refaug.service.studies.tasks.chat_turns import messages_of
+from refaug.service.studies.tasks.reservations import change_load
 from refaug.service.studies.tasks.task_assignment import (
     ATTENTION_ANSWERS,
     BOT_FAILED,
-    change_load,
     current_task,
     finish_participant,
     take_back_plan,

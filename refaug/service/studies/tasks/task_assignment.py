@@ -37,8 +37,8 @@ from refaug.service.database.migrations.tables import (
 )
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, lock_study
+from refaug.service.studies.tasks.reservations import LIVE, change_load, expire_due_tasks, expire_unanswered_tasks
 
-LIVE: Final = ("reserved", "started")
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
 _LAST_TASKS: Final = 200  # of so many finished tasks it is looked how long they took
@@ -50,16 +50,6 @@ _LAST_TASK: Final = (
 )
 _LAST_NUMBER: Final = select(func.coalesce(func.max(STUDY_TASKS.c.number), 0)).where(
     STUDY_TASKS.c.participant == bindparam("participant")
-)
-_DUE: Final = (
-    select(STUDY_TASKS.c.id, STUDY_TASKS.c.unit, STUDY_TASKS.c.is_pilot, STUDY_TASKS.c.check_kind)
-    .where(
-        STUDY_TASKS.c.study == bindparam("study"),
-        STUDY_TASKS.c.state.in_(LIVE),
-        STUDY_TASKS.c.reserved_until <= bindparam("now"),
-        STUDY_TASKS.c.participant != bindparam("participant"),
-    )
-    .with_for_update(skip_locked=True)
 )
 _BOTS: Final = select(STUDY_BOTS).where(STUDY_BOTS.c.study == bindparam("study")).order_by(STUDY_BOTS.c.slot)
 _OF_THE_PLAN: Final = (  # tasks that count for the balance
@@ -176,6 +166,8 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
     while position < len(sequence):
         planned = sequence[position]
         work = _work(connection, attending, planned["check"])
+        if work is None and planned["check"] is None and expire_unanswered_tasks(connection, attending):
+            work = _work(connection, attending, None)
         if work is not None:
             _set_position(connection, attending, position)
             return _reserve(connection, attending, planned, work)
@@ -212,26 +204,6 @@ def finish_participant(connection: Connection, attending: Attendance, position: 
 def _drawn_code() -> str:
     drawn = "".join(secrets.choice(DIGITS) for _ in range(8))
     return f"{drawn[:4]}-{drawn[4:]}"
-
-
-def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
-    """Give back the reservations of tasks whose time is over."""
-    columns = STUDY_TASKS.c
-    whose = {"study": attending.study.id, "participant": attending.participant.id, "now": time_text(attending.now)}
-    for row in connection.execute(_DUE, whose).all():
-        values = {"state": "expired", "ended": time_text(attending.now)}
-        connection.execute(update(STUDY_TASKS).where(columns.id == row.id).values(values))
-        change_load(connection, attending, row, -1)
-
-
-def change_load(connection: Connection, attending: Attendance, task: Any, by: int) -> None:
-    """Count a task of an item as taken or given back; those of a pilot do not count when the study is open."""
-    is_counted = task.unit is not None and task.check_kind != TaskCheck.REPEAT
-    if not is_counted or bool(task.is_pilot) != attending.study.is_pilot:
-        return
-    columns = STUDY_ITEMS.c
-    mine = (columns.study == attending.study.id, columns.unit == task.unit)
-    connection.execute(update(STUDY_ITEMS).where(*mine).values(load=columns.load + by))
 
 
 # ── what the next task is about ───────────────────────────────────────────────────────────────────────────────────────

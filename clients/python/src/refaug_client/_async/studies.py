@@ -170,6 +170,13 @@ class AsyncStudies(AsyncResource):
         """Leave a participant out of the report, with a reason; None takes them in again. The report shows both."""
         return await self._send(calls.exclude_participant(id, code, reason=reason), timeout_s)
 
+    async def resume_link(self, id: str, code: str, *, timeout_s: Optional[float] = None) -> models.ResumeLink:  # noqa: A002
+        """Make a new link by which a participant goes on; their former links and all their sessions end.
+
+        Give it only to whom you know to be the participant: it opens what they wrote.
+        """
+        return await self._send(calls.renew_resume_link(id, code), timeout_s)
+
     async def erase(self, id: str, code: str, *, timeout_s: Optional[float] = None) -> None:  # noqa: A002
         """Erase all texts and answers of a participant; that there was one stays."""
         await self._send(calls.erase_participant(id, code), timeout_s)

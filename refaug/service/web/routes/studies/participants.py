@@ -16,12 +16,12 @@ from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.pagination import After, Limit
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.service.web.routes.take.participant_access import forget_sessions
 from refaug.service.web.schemas.studies.admin import (
     ErasedParticipantOut,
     ExclusionIn,
     OneParticipantOut,
     ParticipantTasksOut,
+    ResumeLinkOut,
     StudyParticipantsOut,
 )
 from refaug.service.web.state import state_of
@@ -89,6 +89,29 @@ async def exclude_from_report(
     return json_response({"code": code, "excluded": body.reason})
 
 
+@router.post(
+    "/studies/{id}/participants/{code}/resume-link",
+    status_code=201,
+    dependencies=STUDY,
+    responses={201: {"model": ResumeLinkOut}, **errors(404, 409)},
+)
+async def renew_resume_link(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Make a new link by which a participant goes on; their former links and all their sessions end.
+
+    The token is in this answer alone. Give it only to whom you know to be the participant: it opens what they wrote.
+    """
+    state = state_of(request)
+    token = await database_threads.run_query(
+        lambda: state.invites.renew_resume_link(state.studies.get(id), code, **acting(request))
+    )
+    root = request.scope.get("root_path", "")
+    return json_response({"code": code, "token": token, "link": f"{root}/take#{token}"}, status=201)
+
+
 @router.delete(
     "/studies/{id}/participants/{code}",
     dependencies=STUDY,
@@ -104,5 +127,4 @@ async def erase_study_participant(
     await database_threads.run_query(
         lambda: erase_participant(state.database, state.studies.get(id), code, **acting(request))
     )
-    forget_sessions()
     return json_response({"code": code})

@@ -12,18 +12,16 @@ from urllib.parse import urlsplit
 from fastapi import Header, Request
 
 from refaug.core.errors import NotAllowed
-from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.service.keys import Key
 from refaug.service.studies.action_log import ACTION_ID, ParticipantAction
+from refaug.service.studies.admission.invites import SESSION_DAYS
 from refaug.service.web.handling import database_threads
 from refaug.service.web.state import ServiceState, state_of
 
 COOKIE: Final = "refaug_take"
 PATH: Final = "/v1/take"
-_DAYS: Final = 90  # that a session lasts
 _REQUESTS_A_SECOND: Final = 100.0
 INVITATIONS_A_SECOND: Final = 200.0  # of all who come
-_SESSIONS: Final = BoundedCache[tuple[str, str], str](20_000)  # participants by home and cookie
 
 ActionId = Annotated[
     str,
@@ -37,13 +35,12 @@ ActionId = Annotated[
 
 
 async def participant_of(request: Request) -> str:
-    """Return the participant of a request; NoKey where its browser has no session, TooMany where it asks too often."""
+    """Return the participant of a request; NoKey where its browser has no session, TooMany where it asks too often.
+
+    The row of the session is looked at each time: what any process has ended is over with the next request to all.
+    """
     state, cookie = state_of(request), request.cookies.get(COOKIE)
-    key = (str(state.home.home), cookie or "")
-    participant = _SESSIONS.get(key) if cookie else None
-    if participant is None:
-        participant = await database_threads.run_query(lambda: state.invites.participant_of(cookie))
-        _SESSIONS.put(key, participant)
+    participant = await database_threads.run_query(lambda: state.invites.participant_of(cookie))
     limit_requests(state, f"participant {participant}")
     return participant
 
@@ -52,11 +49,6 @@ def limit_requests(state: ServiceState, sender: str, rate_per_s: float = _REQUES
     """Count a request of a participant, or of all who open invitations; TooMany for too many in a second."""
     rate = rate_per_s * state.serve.workers
     state.participant_limits.take(Key(id=sender, name=sender.partition(" ")[0], scopes=frozenset(), rate_per_s=rate))
-
-
-def forget_sessions() -> None:
-    """Look sessions up again, after some were removed."""
-    _SESSIONS.clear()
 
 
 def action_of(request: Request, action: str, kind: str, body: bytes, task: str | None = None) -> ParticipantAction:
@@ -79,7 +71,7 @@ def session_cookie(request: Request, secret: str) -> dict[str, Any]:
     return {
         "key": COOKIE,
         "value": secret,
-        "max_age": _DAYS * 86_400,
+        "max_age": SESSION_DAYS * 86_400,
         "path": f"{request.scope.get('root_path', '')}{PATH}",
         "httponly": True,
         "samesite": "strict",

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from refaug.core.backoff import Backoff
-from refaug.service.studies.invites import WrongInvite
+from refaug.service.studies.admission.invites import Visitor, WrongInvite
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.admission import lent_place
 from refaug.service.web.connection.body import parse_body, read_body, request_body
@@ -18,6 +18,7 @@ from refaug.service.web.dependencies import while_connected
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.take.participant_access import (
+    COOKIE,
     INVITATIONS_A_SECOND,
     ActionId,
     action_of,
@@ -32,6 +33,7 @@ from refaug.service.web.schemas.studies.taking import (
     EmptyIn,
     OwnDataOut,
     SessionIn,
+    SessionOut,
     TakeStateOut,
     TrainingIn,
 )
@@ -49,29 +51,33 @@ DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ActionOut}, **err
 @router.post(
     "/session",
     openapi_extra=request_body(SessionIn),
-    responses={200: {"model": TakeStateOut}, **errors(403, 404, 409, 429)},
+    responses={200: {"model": SessionOut}, **errors(403, 404, 409, 429)},
 )
 async def open_session(request: Request, action: ActionId) -> Response:
     """Exchange the token of an invitation for a session, and begin where the participant was, or anew.
 
-    The answer sets a cookie that scripts cannot read. The same person comes back by the id of the recruiting service,
-    by an invitation for one use, or by the `resume` of another device. 404 for a token that is none; 409 for a study
-    that has not begun, pauses or is over.
+    The answer sets a cookie that scripts cannot read, and has `resume` for a new participant. The same person comes
+    back by the cookie, by `resume`, by an invitation for one use, or by the same X-Action where the first answer was
+    lost. The id of a recruiting service begins once: 403 where it takes part already and none of these comes with it.
+    404 for a token that is none; 409 for a study that has not begun, pauses or is over; 429 where too many new people
+    come by one invitation from one address.
     """
     require_same_site(request)
-    state = state_of(request)
+    state, cookie = state_of(request), request.cookies.get(COOKIE)
+    address = request.client.host if request.client is not None else ""
     body = await parse_body(SessionIn, await read_body(request))
     limit_requests(state, "invitations", INVITATIONS_A_SECOND)
+    visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
         opened = await database_threads.run_query(
             lambda: state.invites.open_session(
-                body.token, action=action, external=body.external, language=body.language
+                body.token, visitor, admit=lambda invite: state.newcomers.count(invite, address)
             )
         )
     except WrongInvite:
-        state.wrong_keys.count("", request.client.host if request.client is not None else "")
+        state.wrong_keys.count("", address)
         raise
-    response = json_response(await shown_state(state, opened.participant))
+    response = json_response({**await shown_state(state, opened.participant), "resume": opened.resume})
     response.set_cookie(**session_cookie(request, opened.cookie))
     return response
 

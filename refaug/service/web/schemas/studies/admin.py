@@ -227,6 +227,14 @@ class OneParticipantOut(ResponseModel):
     excluded: str | None = Field(description="why they are left out of the report")
 
 
+class ResumeLinkOut(ResponseModel):
+    """A new link by which a participant goes on; its token is in this answer alone."""
+
+    code: str = Field(description="of the participant")
+    token: str = Field(description="what stands behind the #")
+    link: str = Field(description="path and fragment of the link: /take#…")
+
+
 class ErasedParticipantOut(ResponseModel):
     """The participant whose texts and answers are gone."""
 

@@ -105,7 +105,15 @@ class TakeStateOut(ResponseModel):
     completion: dict[str, Any] | None = Field(description="code and return address at the end")
     can_undo: bool = Field(description="whether the last action can be taken back")
     code: str = Field(description="of the participant, to be named to the operator")
-    resume: str = Field(description="what stands behind the # of a link that goes on on another device")
+
+
+class SessionOut(TakeStateOut):
+    """The state, and once, at the start, what opens it elsewhere."""
+
+    resume: str | None = Field(
+        description="what stands behind the # of the link by which the participant goes on in another browser; shown "
+        "to whom begins, this once, and null afterwards"
+    )
 
 
 class ActionOut(ResponseModel):

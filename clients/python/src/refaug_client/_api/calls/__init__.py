@@ -95,6 +95,7 @@ from .studies import (
     pilot_study,
     plan_study,
     preview_study,
+    renew_resume_link,
     revoke_invite,
 )
 
@@ -192,6 +193,7 @@ __all__ = [
     "references",
     "remove_evaluation",
     "remove_upload",
+    "renew_resume_link",
     "replies",
     "reply_to_dialogues",
     "request_body",

@@ -130,6 +130,12 @@ def exclude_participant(id: str, code: str, *, reason: Optional[str]) -> Call[mo
     return Call("PUT", route, read_model(models.ParticipantExclusion), body={"reason": reason})
 
 
+def renew_resume_link(id: str, code: str) -> Call[models.ResumeLink]:  # noqa: A002
+    """POST /v1/studies/{id}/participants/{code}/resume-link: former links and sessions end."""
+    route = path("v1", "studies", id, "participants", code, "resume-link")
+    return Call("POST", route, read_model(models.ResumeLink))
+
+
 def erase_participant(id: str, code: str) -> Call[None]:  # noqa: A002
     """DELETE /v1/studies/{id}/participants/{code}."""
     return Call("DELETE", path("v1", "studies", id, "participants", code), _require_code)

@@ -94,10 +94,19 @@ class StudyInvite(Model):
     id: str
     created: str
     label: str = ""
-    uses: int = 0  # participants whom it has let in
+    uses: int = 0  # participants whom it has let in and who have answered
     uses_max: Optional[int] = None  # None: any number
     expires: Optional[str] = None
     revoked: Optional[str] = None
+
+
+@record
+class ResumeLink(Model):
+    """A new link by which a participant goes on: no later answer has it."""
+
+    code: str  # of the participant
+    token: str
+    link: str  # path and fragment behind the server's address: /take#…
 
 
 @record

@@ -44,7 +44,7 @@ export function inviteSection(study) {
     list.removeAttribute("aria-busy");
   }
   showInvites();
-  return [element("p", {}, "Whoever opens a link takes part. Recruiting services send their people to the same link with an id of theirs, such as ", element("code", {}, "/take?PROLIFIC_PID={{%PROLIFIC_PID%}}#…"), "; the id is kept as a keyed hash only."), form, state, list];
+  return [element("p", {}, "Whoever opens a link takes part, and counts with the first answer. Recruiting services send their people to the same link with an id of theirs, such as ", element("code", {}, "/take?PROLIFIC_PID={{%PROLIFIC_PID%}}#…"), "; the id is kept as a keyed hash only."), form, state, list];
 }
 
 function showLinks(place, links, study) {

@@ -204,13 +204,14 @@ function takeUp() {
 }
 
 /**
- * Begin or resume: the token of the link stays in the part of the address that no server sees. From then on the address
- * is the one by which this participant goes on, here and on another device.
+ * Begin or resume: the token of the link stays in the part of the address that no server sees. At the start the address
+ * becomes the one by which this participant goes on, here and on another device; the service shows it this once.
  */
 export async function begin(draw) {
   show = draw;
   const token = decodeURIComponent(location.hash.slice(1)), number = ++begun;
   const first = token ? await ask("POST", "session", JSON.stringify(sessionBody(token)), sessionAction(token)) : await ask("GET", "state");
+  if (token) forget(sessionKey(token)); // from here on the cookie says who this is
   tag = first.code;
   if (first.resume) history.replaceState(null, "", `${location.pathname}#${first.resume}`);
   if ((await takeUp()).length) await refresh();
@@ -223,12 +224,17 @@ function sessionBody(token) {
   return { token, ...(language ? { language } : {}), ...(Object.keys(external).length ? { external } : {}) };
 }
 
-/** Return the id of the first opening of a link: a page that asks again, or another tab, is the same participant. */
+const sessionKey = (token) => `refaug.take.session.${nameOf(token)}`;
+
+/** Return the id of the opening of a link: a page that asks again for a lost answer is the same participant. */
 function sessionAction(token) {
-  const key = `refaug.take.session.${nameOf(token)}`, id = read(key) ?? newAction();
+  const key = sessionKey(token), id = read(key) ?? newAction();
   write(key, id);
   return id;
 }
+
+/** Return the link by which this participant goes on elsewhere, or null where this browser does not know it. */
+export const resumeLink = () => (location.hash.startsWith("#r.") ? location.href : null);
 
 /** Return all that is stored about the participant. */
 export const ownData = () => ask("GET", "export");

@@ -3,7 +3,7 @@
 import { element, fill } from "../dom.js";
 import { itemOf, paragraphs } from "./dialogues.js";
 import { createForm } from "./forms.js";
-import { act, forgetAll } from "./session.js";
+import { act, forgetAll, resumeLink } from "./session.js";
 import { say, studyLanguage } from "./words.js";
 
 const heading = (text) => element("h1", { tabindex: "-1" }, text);
@@ -42,8 +42,14 @@ export function consentStep(state, { onTrouble }) {
   }, novalidate: true }, !screening.isEmpty && screening.node,
   element("label", { class: "option agree", for: "agree" }, agree, element("span", { class: "option-text" }, say("agree"))), problem,
   element("div", { class: "row form-end" }, button, decline));
-  const node = element("div", { class: "step" }, heading(say("consent")), state.study.texts?.welcome && ownWords(state.study.texts.welcome), element("div", { class: "panel" }, ownWords(consent.text)), factsOf(state.study), form);
+  const node = element("div", { class: "step" }, heading(say("consent")), state.study.texts?.welcome && ownWords(state.study.texts.welcome), element("div", { class: "panel" }, ownWords(consent.text)), factsOf(state.study), linkBox(), form);
   return { node, update: () => undefined, focus: () => node.querySelector("h1").focus(), press: (digit) => screening.press(digit) };
+}
+
+/** Return the link to go on elsewhere, which nobody can look up later. */
+function linkBox() {
+  const link = resumeLink();
+  return link && element("details", { class: "panel", id: "keep-link" }, element("summary", {}, say("keep_link")), element("p", {}, say("elsewhere_text")), element("pre", { tabindex: 0, id: "start-link", dir: "ltr", "aria-label": say("keep_link") }, link));
 }
 
 /** Return what one should know beforehand, and what the protocol says of it. */

@@ -2,7 +2,7 @@
 
 import { byId, element, fill } from "../dom.js";
 import { askReason, confirmAct, showData, showLink } from "./asking.js";
-import { Refusal, act, begin, drafts, forgetAll, isBusy, onConnection, ownData, refresh } from "./session.js";
+import { Refusal, act, begin, drafts, forgetAll, isBusy, onConnection, ownData, refresh, resumeLink } from "./session.js";
 import { consentStep, doneStep, guidelines, linkStep, readyStep, trainingStep, wordsStep } from "./steps.js";
 import { createTask } from "./task.js";
 import { directionOf, say, speak, spokenLanguage } from "./words.js";
@@ -78,7 +78,7 @@ function showFoot(step, canUndo, skipsLeft) {
   fill(foot,
     canUndo && button("undo", "undo", () => act("undo").catch(onTrouble)),
     step === "task" && skipsLeft !== 0 && button("skip", "skip", () => askReason((reason) => act(`tasks/${last.task.id}/skip`, { reason }).catch(onTrouble))),
-    button("elsewhere", "elsewhere", () => showLink(location.href)),
+    resumeLink() && button("elsewhere", "elsewhere", () => showLink(resumeLink())),
     button("my-data", "my_data", () => ownData().then(showData, onTrouble)),
     step !== "done" && button("withdraw", "withdraw", () => confirmAct({ title: say("withdraw"), text: say("withdraw_text"), yes: say("withdraw_yes"), act: () => act("withdraw").catch(onTrouble) })));
   if (focused && foot.querySelector(`#${CSS.escape(focused)}`)) byId(focused).focus();

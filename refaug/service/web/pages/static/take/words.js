@@ -47,6 +47,7 @@ const ENGLISH = {
   guest: "Guest",
   guidelines: "What to do",
   keep: "Keep taking part",
+  keep_link: "Your link, to go on later or elsewhere",
   label_from: "from word",
   label_to: "to word",
   least_turns: "Turn {done} of at least {least}",

@@ -46,6 +46,7 @@ export const WORDS = {
   guest: "Gast",
   guidelines: "Was zu tun ist",
   keep: "Weiter teilnehmen",
+  keep_link: "Ihr Link, um später oder anderswo weiterzumachen",
   label_from: "von Wort",
   label_to: "bis Wort",
   least_turns: "Runde {done} von mindestens {least}",
