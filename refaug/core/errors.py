@@ -24,6 +24,7 @@
     │   ├── Overloaded          more work is waiting than can be done in time
     │   ├── Expired             the time that the caller gave ran out before the work was done
     │   └── Unavailable         a dependency, such as the database, cannot be reached now
+    │       └── DamagedDatabase the file of the database is not as it was written
     ├── Interrupted             stopped from outside; the same command continues where it stopped
     ├── CheckFailed             built, but not published because a check failed
     ├── StorageFull             the disk, or a quota on it, is full
@@ -206,6 +207,12 @@ class Unavailable(Later):
     """Something that is needed, such as the database, cannot be reached now."""
 
     code = "unavailable"
+
+
+class DamagedDatabase(Unavailable):
+    """The file of the database is damaged: a backup has to be restored."""
+
+    code, exit_code = "damaged_database", 3
 
 
 class Interrupted(RefaugError):

@@ -1,11 +1,13 @@
 """The audit log: who published, removed, erased, withdrew, queued, and made or revoked keys.
 
-Rows are only added: triggers of the database refuse to change or remove one. Names of keys are never used twice, so a
-row stays unambiguous. Texts of dialogues, and names of speakers, are in no row.
+Rows are only added: triggers of the database refuse to change or remove one, and each row has a checksum over itself
+and the checksum before, so that a row that was altered or removed in another way is noticed. Names of keys are never
+used twice, so a row stays unambiguous. Texts of dialogues, and names of speakers, are in no row.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import pwd
@@ -21,6 +23,7 @@ from refaug.core.errors import StorageFull, Unavailable
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import AUDIT
 from refaug.service.database.row_ids import is_row_id, new_row_id
+from refaug.service.database.stored_cells import damaged_database
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +87,21 @@ class AuditLog:
             entries = [_entry(row) for row in connection.execute(rows).mappings()]
         return entries[:limit], entries[limit - 1].id if len(entries) > limit else None
 
+    def verify(self) -> int:
+        """Return how many rows there are; DamagedDatabase where one was altered, or one before another is missing.
+
+        The first rows may be older than checksums.
+        """
+        count, before = 0, None
+        rows = select(AUDIT).order_by(AUDIT.c.id).execution_options(yield_per=_ROWS_AT_ONCE)
+        with self._database.reading() as connection:
+            for row in connection.execute(rows).mappings():
+                is_older = row["checksum"] is None and before is None
+                if not is_older and row["checksum"] != _checksum(before, row):
+                    raise damaged_database(f"table audit, row {row['id']} was altered, or one before it removed")
+                count, before = count + 1, row["checksum"]
+        return count
+
     def entries(self, since: datetime | None = None) -> Iterator[AuditEntry]:
         """Yield all rows since a time, the oldest first."""
         after: str | None = ""
@@ -96,8 +114,10 @@ def add_row(
     connection: Connection, actor: str, action: str, subject: str, *, request: str | None = None, **details: Any
 ) -> None:
     """Add a row in a transaction of the caller, together with what it tells of."""
+    Database.advisory_lock(connection, "audit")  # a row is of the row before it
+    last = connection.execute(select(AUDIT.c.id, AUDIT.c.checksum).order_by(AUDIT.c.id.desc()).limit(1)).first()
     row = {
-        "id": new_row_id(),
+        "id": new_row_id(after=last.id if last is not None else ""),
         "at": time_text(),
         "actor": actor,
         "action": action,
@@ -105,7 +125,8 @@ def add_row(
         "details": orjson.dumps(details).decode(),
         "request": request,
     }
-    connection.execute(insert(AUDIT).values(row))
+    checksum = _checksum(last.checksum if last is not None else None, row)
+    connection.execute(insert(AUDIT).values({**row, "checksum": checksum}))
 
 
 def actor_of(requested_by: str | None, schedule: str | None = None) -> str:
@@ -131,6 +152,12 @@ def _since_text(since: datetime) -> str:
         return time_text(max(since.astimezone(UTC), _FIRST))
     except OverflowError:
         return time_text(_FIRST if since.year == 1 else datetime.max.replace(tzinfo=UTC))
+
+
+def _checksum(before: str | None, row: Mapping[Any, Any]) -> str:
+    """Return the checksum of a row after the row with the checksum `before`."""
+    cells = [before, *(row[name] for name in ("id", "at", "actor", "action", "subject", "details", "request"))]
+    return hashlib.sha256(orjson.dumps(cells)).hexdigest()
 
 
 def _entry(row: Mapping[Any, Any]) -> AuditEntry:

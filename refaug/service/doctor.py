@@ -413,7 +413,8 @@ def _evaluations(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 
 def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     """Check what a server has beside artefacts: its database, and failing schedules."""
-    from refaug.service.database.database import FILE, Database  # noqa: PLC0415  imports sqlalchemy, needed only with a server
+    from refaug.service.database.database import Database  # noqa: PLC0415  imports sqlalchemy, needed only with a server
+    from refaug.service.database.stored_cells import FILE  # noqa: PLC0415
 
     lock = settings.home / "serving" / ".lock"
     if LiveFile.is_live(lock):
@@ -430,6 +431,7 @@ def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 
 
 def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
+    from refaug.service.audit import AuditLog  # noqa: PLC0415
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
     from refaug.service.jobs.store import JobStore  # noqa: PLC0415
 
@@ -449,6 +451,8 @@ def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
     except Unavailable as error:
         yield Finding(what="database", state=FindingState.NOTE, found=error.message, remedy=error.remedy)
         return
+    if verify:
+        AuditLog(database).verify()
     waiting = Counter(JobStore(database).counts())
     yield Finding(
         what="database",

@@ -21,6 +21,9 @@ def audit_command(
         str | None,
         typer.Option(help="A time such as 2026-11-20 or 2026-11-20T08:30+01:00; UTC without a zone.", metavar="TIME"),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="First compare each row with its checksum, and with the row before.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Say who published, removed, erased, withdrew, queued, and made or revoked keys.
@@ -31,6 +34,8 @@ def audit_command(
 
     moment = None if since is None else _time_of(since)
     with open_database(context.obj) as database:
+        if verify:
+            AuditLog(database).verify()
         entries = AuditLog(database).entries(moment)
         if as_json:
             for entry in entries:

@@ -33,10 +33,13 @@ from refaug.core.files import make_folder
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
 from refaug.service.database.migrations.tables import TABLES
+from refaug.service.database.stored_cells import FILE, damaged_database
 
 log = logging.getLogger(__name__)
 
-FILE: Final = "refaug.db"
+_NOT_UTF8: Final = "Could not decode to UTF-8"
+_LACKING: Final = re.compile(r"NOT NULL constraint failed: (\w+)\.(\w+)")
+_TABLE: Final = re.compile(r'(?:FROM|INTO|UPDATE) "?([a-z_]+)')
 _STEPS: Final = Path(__file__).parent / "migrations"
 _WAIT_S: Final = 10.0  # for a lock, for a connection of the pool, or for a server
 _SWITCH_S: Final = 0.01  # between two attempts at a new file's journal
@@ -45,7 +48,7 @@ _MIGRATION_S: Final = 600.0  # a migration may rewrite a table, and a second ser
 _NO_ROOM: Final = 1 << 20  # SQLite reports a disk that fills up during a write like any file error
 _WRITES: Final = "refaug_writes"  # the execution option of writing transactions
 # PostgreSQL's advisory locks are numbers.
-_LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002, "evaluation notes": 7_302_003}
+_LOCKS: Final = {"migrate": 7_302_001, "enqueue": 7_302_002, "evaluation notes": 7_302_003, "audit": 7_302_004}
 
 _MIGRATION_LOCK: Final = threading.Lock()  # Alembic keeps what it is doing in a global
 
@@ -144,9 +147,10 @@ class Database:
                 raw.invalidate()  # its settings are not those of the pool
                 raw.close()
 
-    def advisory_lock(self, connection: Connection, what: str) -> None:
+    @staticmethod
+    def advisory_lock(connection: Connection, what: str) -> None:
         """Let one transaction at a time pass this line until it ends; writers on SQLite take turns anyway."""
-        if not self.is_sqlite:
+        if connection.dialect.name != "sqlite":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCKS[what]})
 
     @property
@@ -164,6 +168,8 @@ class Database:
                 raise
             log.warning("database", extra={"why": _reason(error)})
             raise public_error from None
+        except UnicodeDecodeError:  # of the driver, whose message about a damaged file has bytes of it
+            raise damaged_database("") from None
 
     # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -226,8 +232,11 @@ def time_text(moment: datetime | None = None) -> str:
 
 
 def time_of(written: str) -> datetime:
-    """Return the time of such a text."""
-    return datetime.fromisoformat(written)
+    """Return the time of such a text; DamagedDatabase for another one."""
+    try:
+        return datetime.fromisoformat(written)
+    except ValueError:
+        raise damaged_database("a time cannot be read") from None
 
 
 # ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -379,27 +388,37 @@ def _public_error(error: exc.SQLAlchemyError, file: Path | None) -> RefaugError 
         return None
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
-        return _public_sqlite_error(cause, file)
+        return _public_sqlite_error(cause, file, error.statement or "")
     return _public_postgresql_error(cause)
 
 
-def _public_sqlite_error(cause: sqlite3.Error, file: Path | None) -> RefaugError | None:
+def _public_sqlite_error(cause: sqlite3.Error, file: Path | None, statement: str) -> RefaugError | None:
     name = getattr(cause, "sqlite_errorname", "") or ""
     if name == "SQLITE_FULL" or (name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _is_full(file)):
         return StorageFull(f"{FILE}: the disk is full", remedy="free some room; then the same request goes through")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return _unavailable_error("is locked by another process")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return _unavailable_error("is damaged", f"stop the server and restore {FILE} from a backup")
+    if _is_damage(str(cause), name, statement):
+        tables = _TABLE.findall(statement)
+        return damaged_database(f"table {tables[0]}, or what refers to it" if tables else "")
     if name == "SQLITE_CANTOPEN" and file is not None and not file.exists():
         return _unavailable_error("is not there", f"start the server, which makes {FILE}; or restore it from a backup")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_NOMEM")):
         return _unavailable_error("cannot be opened, read or written", f"look at {FILE} in the home")
-    if "no such table" in str(cause) or "no such column" in str(cause):
+    if any(words in str(cause) for words in ("no such table", "no such column", "has no column named")):
         return _no_tables_error()
     if "no such savepoint" in str(cause):  # an error such as a full disk has rolled back the whole transaction
         return _unavailable_error("has undone what was begun")
     return None
+
+
+def _is_damage(message: str, name: str, statement: str) -> bool:
+    """Whether an error says that the file is damaged: where it has other bytes, or breaks what no statement can."""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or _NOT_UTF8 in message:
+        return True
+    if lacking := _LACKING.fullmatch(message):
+        return TABLES.tables[lacking[1]].c[lacking[2]].server_default is not None
+    return name == "SQLITE_CONSTRAINT_FOREIGNKEY" and statement.startswith("DELETE")  # which takes along what refers
 
 
 def _is_full(file: Path | None) -> bool:
@@ -439,7 +458,7 @@ def _reason(error: exc.SQLAlchemyError) -> str:
     """Return the driver's message for the log: the first line, without values and URLs."""
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
     first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-    return re.sub(r"\w+://\S+", "URL", first)[:200]
+    return re.sub(r"\w+://\S+", "URL", first.partition(_NOT_UTF8)[0] or _NOT_UTF8)[:200]
 
 
 # ── versions of the tables ────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import secrets
 import threading
@@ -20,9 +21,10 @@ class _Ids:
     def __init__(self) -> None:
         self._lock, self._last = threading.Lock(), 0
 
-    def new(self) -> str:
+    def new(self, after: str = "") -> str:
+        """Return a new id, larger than another one, which another process may have made."""
         with self._lock:
-            self._last = max(time.time_ns() // 1000, self._last + 1)
+            self._last = max(time.time_ns() // 1000, self._last + 1, _moment_of(after) + 1)
             moment = self._last
         return _digits(moment, _TIME_DIGITS) + _digits(secrets.randbits(5 * _CHANCE_DIGITS), _CHANCE_DIGITS)
 
@@ -30,6 +32,12 @@ class _Ids:
 def is_row_id(text: str) -> bool:
     """Return whether a text can be an id; PostgreSQL refuses queries with some texts."""
     return _ID.fullmatch(text) is not None
+
+
+def _moment_of(row_id: str) -> int:
+    """Return the time in an id; 0 where it is none."""
+    digits = row_id[:_TIME_DIGITS] if is_row_id(row_id) else ""
+    return functools.reduce(lambda number, digit: number << 5 | _DIGITS.index(digit), digits, 0)
 
 
 def _digits(number: int, count: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 
@@ -63,6 +64,28 @@ def test_a_row_can_neither_be_changed_nor_removed(database: Database) -> None:
         ):
             connection.execute(statement)
     assert rows(database) == [("key ann", "publish", "index chat@1")]
+
+
+def test_rows_older_than_checksums_stay_and_later_ones_are_a_chain(database: Database) -> None:
+    audit = AuditLog(database)
+    for number in range(2):
+        audit.add("key ann", "publish", f"index chat@{number}")
+    with database.writing() as connection:  # as step 0007 left it
+        connection.execute(text("ALTER TABLE audit DROP COLUMN checksum"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
+    database.migrate()
+    assert audit.verify() == 2
+    for number in range(2, 4):
+        audit.add("key ann", "publish", f"index chat@{number}")
+    assert audit.verify() == 4
+    assert [entry.subject for entry in audit.entries()] == [f"index chat@{number}" for number in range(4)]
+
+
+def test_writers_at_once_make_one_chain(database: Database) -> None:
+    audit = AuditLog(database)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: audit.add("key ann", "publish", f"index chat@{number}"), range(20)))
+    assert audit.verify() == 20
 
 
 def test_a_row_cannot_be_replaced(database: Database) -> None:

@@ -7,8 +7,10 @@ JSON type refuses the NUL that a dialogue may hold.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+import orjson
 from sqlalchemy import (
     DDL,
     Boolean,
@@ -28,10 +30,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.event import listen
 
+from refaug.service.database.stored_cells import PARSER, check_cells
+from refaug.service.scopes import Scope
+
 # Compared by bytes, whatever PostgreSQL's language: the database sorts ids and times.
 PLAIN: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 STATES: Final = ("queued", "running", "done", "failed", "cancelled")
+
+_JSON: Final = {PARSER: orjson.loads}
+_SCOPES: Final = {PARSER: lambda words: [Scope(word) for word in words.split()]}
+
+
+def _one_of(words: Sequence[str]) -> dict[Any, Any]:
+    """Return what a column says whose cells are one of a few words."""
+    return {PARSER: words.index}
+
 
 TABLES: Final = MetaData(
     naming_convention={
@@ -47,16 +61,16 @@ JOBS: Final = Table(
     TABLES,
     Column("id", PLAIN, primary_key=True),  # rises with the time of creation
     Column("kind", Text, nullable=False),
-    Column("order", Text, nullable=False),  # JSON
-    Column("resources", Text, nullable=False),  # a JSON list, sorted: equal lists are equal texts
-    Column("state", Text, nullable=False),
+    Column("order", Text, nullable=False, info=_JSON),  # JSON
+    Column("resources", Text, nullable=False, info=_JSON),  # a JSON list, sorted: equal lists are equal texts
+    Column("state", Text, nullable=False, info=_one_of(STATES)),
     Column("created", PLAIN, nullable=False),
     Column("started", PLAIN),  # the last start
     Column("finished", PLAIN),
     Column("tries", Integer, nullable=False, server_default="0"),
-    Column("progress", Text),  # JSON
-    Column("result", Text),  # JSON
-    Column("error", Text),  # JSON
+    Column("progress", Text, info=_JSON),  # JSON
+    Column("result", Text, info=_JSON),  # JSON
+    Column("error", Text, info=_JSON),  # JSON
     Column("requested_by", Text),
     Column("schedule", Text),
     Column("cancel_requested", Boolean, nullable=False, server_default=false()),
@@ -94,7 +108,7 @@ JOB_EVENTS: Final = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("at", PLAIN, nullable=False),
     Column("type", Text, nullable=False),
-    Column("data", Text, nullable=False),  # JSON
+    Column("data", Text, nullable=False, info=_JSON),  # JSON
 )
 
 SCHEDULES: Final = Table(
@@ -103,7 +117,7 @@ SCHEDULES: Final = Table(
     Column("name", PLAIN, primary_key=True),
     Column("cron", Text, nullable=False),
     Column("timezone", Text, nullable=False),
-    Column("order", Text, nullable=False),  # JSON
+    Column("order", Text, nullable=False, info=_JSON),  # JSON
     Column("enabled", Boolean, nullable=False, server_default=true()),
     Column("created", PLAIN, nullable=False),
     Column("updated", PLAIN, nullable=False),
@@ -126,7 +140,7 @@ KEYS: Final = Table(
     Column("id", PLAIN, primary_key=True),
     Column("name", PLAIN, nullable=False),
     Column("hash", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
+    Column("scopes", Text, nullable=False, info=_SCOPES),
     Column("rate_per_s", Float),
     Column("quota_per_day", Integer),
     Column("created", PLAIN, nullable=False),
@@ -142,7 +156,7 @@ IDEMPOTENCY: Final = Table(
     Column("key", PLAIN, primary_key=True),
     Column("body_sha256", Text, nullable=False),
     Column("status", Integer),  # null while the first request is under way
-    Column("answer", Text),  # JSON
+    Column("answer", Text, info=_JSON),  # JSON
     Column("created", PLAIN, nullable=False),
     Column("holder", Text, nullable=False),  # the process that handles the first request
 )
@@ -153,7 +167,7 @@ BOTS: Final = Table(
     TABLES,
     Column("name", PLAIN, primary_key=True),
     Column("kind", Text, nullable=False),
-    Column("spec", Text, nullable=False),  # JSON with sorted keys
+    Column("spec", Text, nullable=False, info=_JSON),  # JSON with sorted keys
     Column("spec_sha256", Text, nullable=False),
 )
 
@@ -165,8 +179,9 @@ AUDIT: Final = Table(
     Column("actor", Text, nullable=False),
     Column("action", Text, nullable=False),
     Column("subject", Text, nullable=False),
-    Column("details", Text, nullable=False),  # JSON
+    Column("details", Text, nullable=False, info=_JSON),  # JSON
     Column("request", Text),
+    Column("checksum", Text),  # over the row and the checksum before; null in rows older than step 0008
     sqlite_with_rowid=False,  # a rowid would be a second key, by which a row could be replaced
 )
 _KEPT: Final = "rows of the audit log are never changed or removed"
@@ -216,8 +231,8 @@ STUDIES: Final = Table(
     Column("id", PLAIN, primary_key=True),  # rises with the time of creation
     Column("name", PLAIN, nullable=False),
     Column("kind", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("protocol", Text, nullable=False),  # JSON with sorted keys
+    Column("state", Text, nullable=False, info=_one_of(STUDY_STATES)),
+    Column("protocol", Text, nullable=False, info=_JSON),  # JSON with sorted keys
     Column("protocol_sha256", Text, nullable=False),
     Column("secret", Text, nullable=False),  # of the hashes of this study's participants
     Column("created", PLAIN, nullable=False),
@@ -234,7 +249,7 @@ STUDY_PROTOCOLS: Final = Table(
     Column("study", PLAIN, ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("sha256", Text, nullable=False),
-    Column("protocol", Text, nullable=False),  # JSON
+    Column("protocol", Text, nullable=False, info=_JSON),  # JSON
     Column("at", PLAIN, nullable=False),
     Column("actor", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -260,7 +275,7 @@ STUDY_ITEMS: Final = Table(
     Column("unit", PLAIN, primary_key=True),
     Column("position", Integer, nullable=False),
     Column("shuffled", Integer, nullable=False),  # the order in which units are given out
-    Column("content", Text, nullable=False),  # JSON
+    Column("content", Text, nullable=False, info=_JSON),  # JSON
     Column("load", Integer, nullable=False, server_default="0"),  # tasks that are done or reserved
 )
 Index("ix_study_items_load", STUDY_ITEMS.c.study, STUDY_ITEMS.c.load, STUDY_ITEMS.c.shuffled)
@@ -296,11 +311,11 @@ STUDY_PARTICIPANTS: Final = Table(
     Column("reason", Text),  # why the participant was screened out
     Column("consent_sha256", Text),
     Column("consented", PLAIN),
-    Column("screening", Text),  # JSON
-    Column("training", Text),  # JSON
+    Column("screening", Text, info=_JSON),  # JSON
+    Column("training", Text, info=_JSON),  # JSON
     Column("square_row", Integer),
-    Column("plan", Text),  # JSON: the slots of the planned tasks
-    Column("sequence", Text),  # JSON: the checks at each position
+    Column("plan", Text, info=_JSON),  # JSON: the slots of the planned tasks
+    Column("sequence", Text, info=_JSON),  # JSON: the checks at each position
     Column("seed", Integer, nullable=False),
     Column("position", Integer, nullable=False, server_default="0"),  # of the sequence: tasks that are over
     Column("completion_code", Text),
@@ -343,12 +358,12 @@ STUDY_TASKS: Final = Table(
     Column("participant", PLAIN, ForeignKey("study_participants.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),  # within the participant's tasks, from 1
     Column("check_kind", Text),
-    Column("attention", Text),  # JSON: the question and the right answer
+    Column("attention", Text, info=_JSON),  # JSON: the question and the right answer
     Column("slot_a", Integer),
     Column("slot_b", Integer),  # of pairs, above slot_a
     Column("left_slot", Integer),
     Column("unit", PLAIN),
-    Column("state", Text, nullable=False),
+    Column("state", Text, nullable=False, info=_one_of(TASK_STATES)),
     Column("skip_reason", Text),
     Column("protocol_sha256", Text, nullable=False),
     Column("is_pilot", Boolean, nullable=False),
@@ -390,7 +405,7 @@ STUDY_ANSWERS: Final = Table(
     Column("side", PLAIN, primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     Column("question", PLAIN, primary_key=True),
-    Column("answer", Text, nullable=False),  # JSON
+    Column("answer", Text, nullable=False, info=_JSON),  # JSON
     Column("at", PLAIN, nullable=False),
 )
 
@@ -404,8 +419,8 @@ STUDY_ACTIONS: Final = Table(
     Column("kind", Text, nullable=False),
     Column("task", PLAIN),
     Column("body_sha256", Text, nullable=False),
-    Column("answer", Text, nullable=False),  # JSON
-    Column("undo", Text),  # JSON: what was there before; null where it cannot be undone
+    Column("answer", Text, nullable=False, info=_JSON),  # JSON
+    Column("undo", Text, info=_JSON),  # JSON: what was there before; null where it cannot be undone
     Column("at", PLAIN, nullable=False),
     UniqueConstraint("participant", "number", name="uq_study_actions_number"),
 )
@@ -417,8 +432,10 @@ STUDY_ADJUDICATIONS: Final = Table(
     Column("study", PLAIN, ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True),
     Column("item", PLAIN, primary_key=True),
     Column("question", PLAIN, primary_key=True),
-    Column("answer", Text, nullable=False),  # JSON
+    Column("answer", Text, nullable=False, info=_JSON),  # JSON
     Column("note", Text, nullable=False),
     Column("actor", Text, nullable=False),
     Column("at", PLAIN, nullable=False),
 )
+
+check_cells(TABLES)

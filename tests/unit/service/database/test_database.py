@@ -18,7 +18,7 @@ from disks import small_disk
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.exc import IntegrityError
 
-from refaug.core.errors import Conflict, StorageFull, Unavailable, Usage
+from refaug.core.errors import Conflict, DamagedDatabase, StorageFull, Unavailable, Usage
 from refaug.core.home import Settings
 from refaug.service.database.database import (
     FILE,
@@ -334,9 +334,9 @@ def test_a_damaged_file_is_told(tmp_path):
     (tmp_path / FILE).write_bytes(b"this is no database, and never was one" * 100)
     database = Database.open(Settings(home=tmp_path))
     for ask in (database.require_current, database.migrate):
-        with pytest.raises(Unavailable, match="the database is damaged") as raised:
+        with pytest.raises(DamagedDatabase, match=r"refaug\.db: the database is damaged") as raised:
             ask()
-        assert "restore refaug.db from a backup" in raised.value.remedy
+        assert "refaug restore" in raised.value.remedy
     database.close()
 
 
