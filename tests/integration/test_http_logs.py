@@ -180,6 +180,22 @@ def test_a_log_may_hold_so_many_dialogues_that_wait_and_no_more(home: Settings) 
         assert client.get("/v1/logs/talk").json()["waiting"]["dialogues"] == 20
 
 
+def test_a_finished_erasure_has_no_name_of_whom_it_erased(home: Settings, client: TestClient) -> None:
+    names = ["zenobia-zanzibar", "nowhere"]
+    turns = [{"text": "where do you buy tea", "speaker": names[0]}, {"text": "at the mill", "speaker": "b"}]
+    client.post("/v1/logs/talk/dialogues", json={"dialogues": [{"id": "tea", "turns": turns}]})
+    job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))
+    queued = client.post("/v1/jobs", json={"kind": "erase", "log": "talk", "speakers": names})
+    assert queued.json()["order"]["speakers"] == names
+
+    job_done(client, home, queued)
+
+    job = client.get(f"/v1/jobs/{queued.json()['id']}").json()
+    assert (job["state"], job["order"]["log"], job["result"]["removed"]["speakers"]) == ("done", "talk", [1, 0])
+    left = [path for path in home.home.rglob("*") if path.is_file() and names[0].encode() in path.read_bytes()]
+    assert left == []
+
+
 def test_an_erased_dialogue_is_gone_from_the_log_and_from_what_waits(home: Settings, client: TestClient) -> None:
     client.post("/v1/logs/talk/dialogues", json={"dialogues": TALKS})
     job_done(client, home, client.post("/v1/jobs", json={"kind": "ingest", "log": "talk", "posted": True}))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import orjson
@@ -34,6 +35,7 @@ from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.ended_jobs import EndedJobs
+from refaug.service.jobs.erased_names import finish_without_names
 from refaug.service.jobs.interruption import Interruption, StopReason
 from refaug.service.jobs.job_progress import JobProgress
 from refaug.service.jobs.live_workers import LiveWorkers
@@ -238,7 +240,13 @@ class Worker:
             if ended.state is None:
                 self._jobs.requeue(job.id, self._name, "its worker was stopped")
             else:
-                self._jobs.finish(job.id, self._name, ended.state, outcome=ended.result, error=ended.error)
+                finish = partial(
+                    self._jobs.finish, job.id, self._name, ended.state, outcome=ended.result, error=ended.error
+                )
+                if job.kind == "erase" and ended.state is JobState.DONE:
+                    finish_without_names(self._database, job, finish)
+                else:
+                    finish()
                 EndedJobs(self._database, self._home, self._serve).discard(job.id)
 
         backoff, until = Backoff(_STEP_S, _MAX_RETRY_S), float("inf")

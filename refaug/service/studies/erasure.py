@@ -6,14 +6,13 @@ operator's erasure also writes the whole file anew, since pages that were split 
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select, update
 
-from refaug.core.errors import StorageFull, Unavailable
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
+from refaug.service.database.erased_storage import overwrite_removed, remove_old_copies
 from refaug.service.database.migrations.tables import (
     STUDY_ACTIONS,
     STUDY_ANSWERS,
@@ -25,15 +24,12 @@ from refaug.service.database.migrations.tables import (
 )
 from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance, participant_row
 
-log = logging.getLogger(__name__)
-
 _TABLES: Final = ("study_messages", "study_answers", "study_actions", "study_participants", "study_tasks")
 
 
 def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool) -> None:
     """Remove everything that a participant has written, in a transaction of the caller."""
-    if is_sqlite:
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    overwrite_removed(connection, is_sqlite=is_sqlite)
     me = attending.participant.id
     tasks = select(STUDY_TASKS.c.id).where(STUDY_TASKS.c.participant == me)
     connection.execute(delete(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(tasks)))
@@ -85,17 +81,5 @@ def erase_one(
 
 
 def clean_storage(database: Database, *, rewrites: bool) -> bool:
-    """Empty the log of writes, and overwrite or write anew what was removed; False where the database is busy."""
-    try:
-        for statement in _statements(database, rewrites=rewrites):
-            database.run_outside_transactions(statement)
-    except (Unavailable, StorageFull) as error:
-        log.warning("erased texts may be in free pages until the next erasure", extra={"why": error.message})
-        return False
-    return True
-
-
-def _statements(database: Database, *, rewrites: bool) -> list[str]:
-    if not database.is_sqlite:
-        return [f"VACUUM {'(FULL) ' if rewrites else ''}{table}" for table in _TABLES]
-    return [*(["VACUUM"] if rewrites else []), "PRAGMA wal_checkpoint(TRUNCATE)"]
+    """Remove the copies that the database has of what was erased; False where it is busy."""
+    return remove_old_copies(database, _TABLES, rewrites=rewrites)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -67,7 +67,7 @@ def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
 
 
 def _report_erasure(order: EraseJob) -> None:
-    """Report the erasure with its counts; names of speakers stay in the order alone."""
+    """Report the erasure with its counts; names of speakers are in the order alone, until the job is done."""
     counts = {"dialogues": len(order.dialogues), "speakers": len(order.speakers)}
     report_change("erase", f"log {order.log}", **counts)
 
@@ -109,8 +109,14 @@ def _pair_line(log: str, dialogue: str, position: str) -> str:
 
 
 def _erase_from_log(order: EraseJob, context: JobContext) -> dict[str, Any]:
-    counts = asdict(delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers))
-    return as_json(counts)
+    """Return the counts by the places of the names in the order: what is kept of a job names none of them."""
+    deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers)
+    return {
+        "pairs": deletion.pairs,
+        "dialogues": [deletion.dialogues[name] for name in order.dialogues],
+        "speakers": [deletion.speakers[name] for name in order.speakers],
+        "pairs_left": deletion.pairs_left,
+    }
 
 
 # ── indexes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
