@@ -37,7 +37,7 @@ def main() -> None:
     vectors = f"vectors={demo.vectors()}"
     greedy = f"upsilon-greedy:{GREEDY.format(',')},{vectors}"
     b = demo.refaug("metrics", "baseline", greedy, "--index", "demo", "--json")["b"]
-    blend = f"ruber:referenced=upsilon-greedy;{GREEDY.format(';')};b={b},unreferenced=rater,{vectors}"
+    blend = f"ruber:referenced=upsilon-greedy;{GREEDY.format(';')};b={b},unreferenced=rater,{vectors},sample=demo"
     rows = {
         "BLEU, gold": demo.probe(without, "bleu", options.steps),
         "υBLEU": demo.probe(without, "upsilon-bleu", options.steps),
@@ -92,9 +92,8 @@ class Demo:
     def probe(self, items: Path, metric: str, steps: int) -> dict[str, Any]:
         """Return every row of a metric with its shares of the base, and the constant that was searched."""
         models: Sequence[str] = ("--rater", "demo") if "rater" in metric else ()
-        sample: Sequence[str] = ("--sample", "demo") if metric.startswith("ruber") else ()
         search = ("--search", "--steps", str(steps), "--system", BASE, "--json")
-        (found,) = self.refaug("meta", "probe", str(items), "-m", metric, *models, *sample, *search)["scores"]
+        (found,) = self.refaug("meta", "probe", str(items), "-m", metric, *models, *search)["scores"]
         return {
             "signature": found["signature"],
             "searched": found["searched"],

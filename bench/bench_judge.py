@@ -70,7 +70,7 @@ def prepare(folder: Path, url: str, **fields: Any) -> None:
 def score(folder: Path) -> list[str]:
     """Return the command that scores the items."""
     home, items = str(folder / "home"), str(folder / "items.jsonl")
-    options = ["-m", "judge", "--judge", "bench", "--draws", "0", "--json"]
+    options = ["-m", "judge:model=bench", "--draws", "0", "--json"]
     return [sys.executable, "-m", "refaug", "--home", home, "-q", "score", items, *options]
 
 

@@ -59,7 +59,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
         "/v1/ratings",
         {"rater": "demo", "pairs": [{"utterance": QUESTION, "golds": ["fine"], "candidates": [{"text": "so so"}]}]},
     ),
-    "ruber": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:referenced=bleu,norm=none"], "ruber": "demo"}),
+    "ruber": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:model=demo,referenced=bleu,norm=none"]}),
     "set": ("GET", f"/v1/reference-sets/{SET}/download", None),
     "set_scores": (
         "POST",
@@ -70,7 +70,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "graph": ("POST", "/v1/references", {**WITH_INDEX, "index": "graph"}),
     "lists": ("POST", "/v1/references", {**WITH_INDEX, "index": "lists"}),
     "pieces": ("POST", "/v1/references", {**WITH_INDEX, "index": "pieces"}),
-    "ranges": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:referenced=bleu"], "ruber": "demo"}),
+    "ranges": ("POST", "/v1/scores", {**WITH_INDEX, "metrics": ["ruber:model=demo,referenced=bleu"]}),
 }
 AUGMENTED = ("items.jsonl", "--index", "demo", "--rater", "demo", "--threads", "1")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -88,7 +88,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         for name in ("graph", "lists", "pieces")
     },
     "ranges": (
-        *("score", "items.jsonl", "--metric", "ruber:referenced=bleu", "--ruber", "demo", "--sample", "demo"),
+        *("score", "items.jsonl", "--metric", "ruber:model=demo,referenced=bleu,sample=demo"),
         *("--draws", "0", "--json"),
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import traceback
@@ -32,7 +33,7 @@ _TYPER_INTERRUPTED: Final = 130
 _BEGIN_ANEW: Final = frozenset(
     {"score", "compare", "verify", "meta", "diagnose", "refs", "replies", "sets", "report", "render", "evaluate"}
 )
-_STORE_ANSWERS: Final = frozenset({"--judge", "--on"})  # with which these too go on: answers, or finished blocks
+_STORE_ANSWERS: Final = re.compile(r"--on(=.*)?|(--metric=)?judge:.*")  # these too go on: finished blocks, or answers
 _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that is not whole
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
@@ -129,6 +130,10 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     "tokenizer": _CommandPlace(
         at="logs.tokenizer:app",
         help="Try tokenizers, and train a SentencePiece vocabulary on logs.",
+    ),
+    "encoder": _CommandPlace(
+        at="indexes.encoders:app",
+        help="Take over encoders of texts, for bertscore and sentence-cosine.",
     ),
     "vectors": _CommandPlace(
         at="indexes.vectors:app",
@@ -429,7 +434,7 @@ def _no_access(error: OSError) -> RefaugError:
 
 def _run(words: list[str]) -> int:
     """Run a command, and raise our errors in place of those of typer."""
-    stores = any(word.partition("=")[0] in _STORE_ANSWERS for word in words)
+    stores = any(_STORE_ANSWERS.fullmatch(word) for word in words)
     resumes = stores or not _BEGIN_ANEW.intersection(words)
     remedy = "the same command goes on where it stopped" if resumes else "nothing was kept: run it again"
     interrupted = Interrupted("interrupted", remedy=remedy)

@@ -42,6 +42,11 @@ class Settings:
         return self.home / "vectors"
 
     @property
+    def encoders(self) -> Path:
+        """The folder of the encoders that metrics use."""
+        return self.home / "encoders"
+
+    @property
     def indexes(self) -> Path:
         """The folder of the indexes."""
         return self.home / "indexes"

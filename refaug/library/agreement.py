@@ -10,7 +10,6 @@ from typing import Any, Literal
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.library.engine import engine_of
@@ -31,9 +30,6 @@ def meta(
     baseline: str | None = None,
     index: str | None = None,
     rater: str | None = None,
-    ruber: str | None = None,
-    adem: str | None = None,
-    sample: str | None = None,
     settings: Mapping[str, Any] | None = None,
     rows: Literal["fair", "all"] = "fair",
     draws: int = 10_000,
@@ -64,7 +60,7 @@ def meta(
     order = ScoreOrder(
         specifications=(*named, *((baseline,) if baseline is not None else ())),
         index=index,
-        models=ModelNames(rater=rater, ruber=ruber, adem=adem, sample=sample),
+        rater=rater,
         augmenting=augment_settings(settings),
         has_settings=bool(settings),
         language=language,
@@ -103,7 +99,7 @@ class _Comparison:
     ) -> None:
         self._order, self._named, self._baseline = order, list(named), baseline
         self._engine = engine_of(home)
-        self._asks_rater = order.require_models(self._engine)
+        self._asks_rater = order.require_models(self._engine.home)
         self._retrieved: RetrievedReferences | None = None
 
     def with_references(self, sets: ParsedSets) -> tuple[ParsedSets, RetrievedReferences | None]:
@@ -115,7 +111,7 @@ class _Comparison:
             return sets, None
         augmented, retrieved = dict[str, list[Item | BadItem]](), None
         for name, parsed in sets.items():
-            retrieved = retrieve_references(self._engine, parsed, order.index, order.models.rater, order.augmenting)
+            retrieved = retrieve_references(self._engine, parsed, order.index, order.rater, order.augmenting)
             line = retrieved.provenance.line
             augmented[name] = [
                 with_provenance(entry, line) if isinstance(entry, Item) else entry
@@ -142,11 +138,10 @@ class _Comparison:
 
         def build(text: str) -> MetricOfTexts:
             specification = preset.specification(text) if preset is not None else text
-            return metrics_of([specification], order.language, by_default, set_baseline)[0]
+            return metrics_of([specification], order.language, by_default, set_baseline, source=self._engine)[0]
 
         chosen, first = choose_metrics(named, self._baseline, build)
         augmenting = order.augmenting if self._asks_rater or provenance is not None else None
-        steps = ScoringSteps(home=self._engine.home, models=order.models, augmenting=augmenting)
-        opened = order.open_models(self._engine, provenance)
-        bound = steps.bound([compared.metric for compared in chosen], provenance, opened=opened)
+        steps = ScoringSteps(models=order.models(self._engine), augmenting=augmenting)
+        bound = steps.bound([compared.metric for compared in chosen], provenance)
         return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)], first

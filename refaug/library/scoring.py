@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
@@ -30,8 +29,8 @@ from refaug.library.retrieval import OnError, require_rater, retrieve_references
 from refaug.library.retrieval_settings import augment_settings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
-    from refaug.evaluation.metric_setup.model_metrics import OpenModels
+    from refaug.core.home import Settings
+    from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.library.retrieval import RetrievedReferences
 
@@ -48,10 +47,6 @@ def score(
     metrics: str | Sequence[str] | None = None,
     index: str | None = None,
     rater: str | None = None,
-    ruber: str | None = None,
-    adem: str | None = None,
-    judge: str | None = None,
-    sample: str | None = None,
     settings: Mapping[str, Any] | None = None,
     draws: int = 0,
     confidence: float = ScoreSettings.confidence,
@@ -79,7 +74,7 @@ def score(
     order = ScoreOrder(
         specifications=specifications_of(metric, metrics),
         index=index,
-        models=ModelNames(rater=rater, ruber=ruber, adem=adem, judge=judge, sample=sample),
+        rater=rater,
         augmenting=augment_settings(settings),
         has_settings=bool(settings),
         settings=ScoreSettings(
@@ -130,7 +125,7 @@ class ScoreOrder:
 
     specifications: tuple[str, ...] = ()
     index: str | None = None
-    models: ModelNames = field(default_factory=ModelNames)
+    rater: str | None = None  # weighs references, and rates replies for metrics that name no rater
     augmenting: AugmentSettings = field(default_factory=AugmentSettings)
     has_settings: bool = False
     settings: ScoreSettings = field(default_factory=lambda: ScoreSettings(draws=0, parts=False))
@@ -143,7 +138,7 @@ class ScoreOrder:
         from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
-        asks_rater = self.require_models(engine)
+        asks_rater = self.require_models(engine.home)
         preset = find_preset(self.augmenting.preset)
         retrieved = self._retrieved(engine, parsed, asks_rater=asks_rater)
         provenance: Provenance | None = None
@@ -153,10 +148,9 @@ class ScoreOrder:
         elif preset is not None:
             preset.require_items(parsed)
         steps = ScoringSteps(
-            home=engine.home,
+            models=self.models(engine),
             specifications=self.specifications,
             settings=self.settings,
-            models=self.models,
             rating=self.augmenting.rating,
             augmenting=self.augmenting if asks_rater or retrieved is not None else None,
             preset=preset,
@@ -166,7 +160,7 @@ class ScoreOrder:
         set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
         chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
         advice = baseline_advice(chosen, scored_items)
-        evaluation = steps.score_by(chosen, scored_items, provenance, opened=self.open_models(engine, provenance))
+        evaluation = steps.score_by(chosen, scored_items, provenance)
         return Scores.of(
             percent(evaluation) if self.percent else evaluation,
             self._versions(engine, provenance),
@@ -174,47 +168,29 @@ class ScoreOrder:
             (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
         )
 
-    def require_models(self, engine: Engine) -> bool:
-        """Say whether a metric asks the rater; raise Usage where a model is missing or has no effect."""
-        from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
+    def models(self, engine: Engine) -> MetricModels:
+        """Return the models of metrics, which the engine holds open."""
+        from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
 
-        needs = [MetricNeeds.of(text, engine.home) for text in self.specifications]
-        for need in needs:
-            self._require_models_of(need)
-        asks_rater = any(need.rater or need.weigher for need in needs)
-        if self.models.ruber is not None and not any(need.ruber for need in needs):
-            raise Usage("ruber=… without a metric that asks it", remedy='metric="ruber", or leave it out')
-        if self.models.adem is not None and not any(need.adem for need in needs):
-            raise Usage("adem=… without a metric that asks it", remedy='metric="adem", or leave it out')
-        if self.models.judge is not None and not any(need.judge for need in needs):
-            raise Usage("judge=… without a metric that asks it", remedy='metric="judge", or leave it out')
-        if self.models.sample is not None and not any(need.sample for need in needs):
-            raise Usage("sample=… without a metric that looks at it", remedy='metric="ruber", or leave it out')
+        return MetricModels(registry=engine, rater=self.rater)
+
+    def require_models(self, home: Settings) -> bool:
+        """Say whether a metric asks `rater`; raise Usage where a model is missing or has no effect."""
+        from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  numpy
+
+        requests = [metric_requests.MetricRequest.of(text, home) for text in self.specifications]
+        metric_requests.require_models(requests, rater=self.rater, index=self.index)
+        asks_rater = any(request.rates_by_default for request in requests)
         if self.index is not None:
-            if needs and not any(need.weighted or need.sample for need in needs):
-                remedy = 'metric="upsilon-bleu", or leave index=… out'
-                raise Usage("index=…, and no metric looks at weighted references", remedy=remedy)
+            metric_requests.require_index_used(requests)
             if not asks_rater:
-                require_rater(self.models.rater, self.augmenting)
-        elif self.models.rater is not None and not asks_rater:
+                require_rater(self.rater, self.augmenting)
+        elif self.rater is not None and not asks_rater:
             remedy = 'index="NAME", whose references it weighs, or metric="rater", for which it rates the replies'
             raise Usage("rater=… without index=…", remedy=remedy)
         elif self.has_settings and not asks_rater and self.augmenting.preset is None:
             raise Usage("settings=… of references without index=…", remedy='index="NAME", or leave them out')
         return asks_rater
-
-    def _require_models_of(self, need: MetricNeeds) -> None:
-        if need.rater and self.models.rater is None:
-            raise Usage(f"{need.name} needs a rater, and none is named", remedy='rater="NAME"')
-        if need.ruber and self.models.ruber is None:
-            raise Usage(f"{need.name} needs a ruber, and none is named", remedy='ruber="NAME"')
-        if need.adem and self.models.adem is None:
-            raise Usage(f"{need.name} needs an adem, and none is named", remedy='adem="NAME"')
-        if need.judge and self.models.judge is None:
-            raise Usage(f"{need.name} needs a judge, and none is named", remedy='judge="NAME"')
-        if need.sample and self.models.sample is None and self.index is None:
-            message = f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named"
-            raise Usage(message, remedy='sample="NAME", or norm=none in the metric')
 
     def _retrieved(
         self, engine: Engine, parsed: Sequence[Item | BadItem], *, asks_rater: bool
@@ -222,33 +198,13 @@ class ScoreOrder:
         if self.index is None:
             return None
         if not asks_rater or self.augmenting.needs_rater:
-            require_rater(self.models.rater, self.augmenting)
-        return retrieve_references(engine, parsed, self.index, self.models.rater, self.augmenting)
-
-    def open_models(self, engine: Engine, provenance: Provenance | None) -> OpenModels | None:
-        """Return the models of metrics, out of those that the engine holds open."""
-        from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
-
-        needs = [MetricNeeds.of(text) for text in self.specifications]
-        if not any(need.rater or need.ruber or need.adem or need.weigher for need in needs):
-            return None
-        from refaug.evaluation.metric_setup.model_metrics import OpenModels  # noqa: PLC0415  torch
-
-        rater = provenance.settings.get("rater", self.models.rater) if provenance is not None else self.models.rater
-        return OpenModels(
-            rater=engine.rater(rater) if rater is not None else None,
-            ruber=engine.ruber(self.models.ruber) if self.models.ruber is not None else None,
-            adem=engine.adem(self.models.adem) if self.models.adem is not None else None,
-        )
+            require_rater(self.rater, self.augmenting)
+        return retrieve_references(engine, parsed, self.index, self.rater, self.augmenting)
 
     def _versions(self, engine: Engine, provenance: Provenance | None) -> dict[str, str]:
         """Return the versions behind the scores."""
         named = provenance.settings if provenance is not None else {}
         versions = {kind: named[kind] for kind in ("index", "rater") if kind in named}
-        if "rater" not in versions and self.models.rater is not None:
-            versions["rater"] = engine.rater(self.models.rater).spec
-        if self.models.ruber is not None:
-            versions["ruber"] = engine.ruber(self.models.ruber).spec
-        if self.models.adem is not None:
-            versions["adem"] = engine.adem(self.models.adem).spec
+        if "rater" not in versions and self.rater is not None:
+            versions["rater"] = engine.rater(self.rater).spec
         return versions

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import ModelKind
 
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
@@ -118,7 +119,7 @@ class Metric(ABC):
     @property
     def computes_in_batches(self) -> bool:
         """Whether the last bits of a row depend on the rows beside it, as where a model reads many texts at once."""
-        return self.info.asks_model or self.info.parameter("encoder") is not None
+        return self.info.asks_model or self.info.asks(ModelKind.ENCODER)
 
     def lengths(self, rows: Sequence[Sequence[str]]) -> Lengths:
         """Measure texts for `cost`, an entry for the texts of each row."""

@@ -77,7 +77,6 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
         paper=paper,
         module="refaug.metrics.embeddings.word_vector_metrics",
         cost=Cost(product=0.02 if name == "greedy" else 0.0),  # a cosine of 300 dimensions for each pair of words
-        needs=("word vectors",),
         upsilon=True,
     )
 
@@ -209,7 +208,7 @@ _PLAIN = (
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
         module="refaug.metrics.words.meteor",
         cost=Cost(pair=50.0, again=2.0),
-        needs=("WordNet",),
+        needs_beside=("WordNet",),
         upsilon=True,
     ),
     MetricInfo(
@@ -269,7 +268,6 @@ _PLAIN = (
         paper="Zhang et al. 2020",
         module="refaug.metrics.embeddings.encoder_metrics",
         cost=ENCODED,
-        needs=("an ONNX encoder",),
         upsilon=True,
     ),
     MetricInfo(
@@ -283,7 +281,6 @@ _PLAIN = (
         paper="Reimers and Gurevych 2019, for example",
         module="refaug.metrics.embeddings.encoder_metrics",
         cost=ENCODED,
-        needs=("an ONNX encoder",),
         upsilon=True,
     ),
     *MODEL_METRICS,
@@ -319,8 +316,8 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         corpus=CorpusScore.MEAN,
         paper=f"ours; {base.name}: {base.paper}",
         module="refaug.metrics.upsilon",
-        needs=base.needs,
         cost=base.cost,
+        needs_beside=base.needs_beside,
     )
 
 

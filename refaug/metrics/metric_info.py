@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from refaug.metrics.costs import LINEAR, Cost
+from refaug.metrics.models.model_kinds import ModelKind, ModelName
 from refaug.metrics.parameters import Parameter
 
 
@@ -28,15 +28,6 @@ class CorpusScore(StrEnum):
 
     SUMS = "sums"  # from added statistics; it is not the mean of the reply scores
     MEAN = "mean"  # the mean of the reply scores
-
-
-A_RATER: Final = "a rater"  # the need of metrics that must be bound to a rater before they can score
-A_RUBER: Final = "a ruber"  # the same for a ruber, which judges how well a reply goes with an utterance
-
-A_VHRED: Final = "a VHRED"  # the same for a model of dialogue, which a parameter names
-AN_ADEM: Final = "an adem"  # the same for a scorer that was fitted to ratings
-A_JUDGE: Final = "a judge"  # the same for a language model behind an endpoint
-A_FITTED_JUDGE: Final = "a fitted judge"  # the same for a combination of metrics, which a parameter names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +53,7 @@ class MetricInfo:
     paper: str
     module: str
     higher_is_better: bool = True
-    needs: tuple[str, ...] = ()  # beside the texts
+    needs_beside: tuple[str, ...] = ()  # beside replies and references, and the models that parameters name
     upsilon: bool = False  # whether upsilon-<name> exists
     forced: tuple[ForcedParameters, ...] = ()
     beside: Uses | None = None  # what the second part of a metric of two parts looks at
@@ -75,44 +66,24 @@ class MetricInfo:
         return (self.low, self.high) == (0, 1)
 
     @property
-    def needs_rater(self) -> bool:
-        """Whether the metric needs a rater."""
-        return A_RATER in self.needs
+    def models(self) -> tuple[ModelName, ...]:
+        """The parameters that name a model."""
+        return tuple(parameter for parameter in self.parameters if isinstance(parameter, ModelName))
 
     @property
-    def needs_ruber(self) -> bool:
-        """Whether the metric needs a ruber."""
-        return A_RUBER in self.needs
+    def needs(self) -> tuple[str, ...]:
+        """What the metric needs beside the texts, in words."""
+        asked = [parameter.words for parameter in self.models if parameter.is_asked]
+        return (*asked, *self.needs_beside, *(parameter.words for parameter in self.models if not parameter.is_asked))
 
-    @property
-    def needs_judge(self) -> bool:
-        """Whether the metric needs a judge behind an endpoint."""
-        return A_JUDGE in self.needs
-
-    @property
-    def needs_vhred(self) -> bool:
-        """Whether the metric needs a VHRED."""
-        return A_VHRED in self.needs
-
-    @property
-    def needs_part(self) -> bool:
-        """Whether the metric needs a network of the home."""
-        return self.needs_rater or self.needs_ruber or self.needs_vhred
-
-    @property
-    def needs_adem(self) -> bool:
-        """Whether the metric needs an adem."""
-        return AN_ADEM in self.needs
-
-    @property
-    def needs_fitted_judge(self) -> bool:
-        """Whether the metric needs a combination of metrics that was fitted to ratings."""
-        return A_FITTED_JUDGE in self.needs
+    def asks(self, *kinds: ModelKind) -> bool:
+        """Whether the metric has a parameter that names a model of one of these kinds."""
+        return any(parameter.kind in kinds for parameter in self.models)
 
     @property
     def asks_model(self) -> bool:
-        """Whether the metric needs a rater, a ruber, a VHRED, an adem, a judge or a fitted judge."""
-        return self.needs_part or self.needs_adem or self.needs_judge or self.needs_fitted_judge
+        """Whether the metric asks a model about replies."""
+        return any(parameter.is_asked for parameter in self.models)
 
     @property
     def looks_at_utterance(self) -> bool:

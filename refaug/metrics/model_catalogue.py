@@ -5,19 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from refaug.metrics.costs import JUDGED
-from refaug.metrics.metric_info import (
-    A_FITTED_JUDGE,
-    A_JUDGE,
-    A_RATER,
-    A_RUBER,
-    A_VHRED,
-    AN_ADEM,
-    CorpusScore,
-    MetricInfo,
-    Uses,
-)
+from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
+from refaug.metrics.models.model_kinds import ModelKind, ModelName
 from refaug.metrics.parameters import Choice, Number, RangeParameter, Text
-from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, TURNS, VECTORS
+from refaug.metrics.shared_parameters import CALIBRATION, COMBINE, SAMPLE, TURNS, VECTORS
 
 MODEL_METRICS: Final = (
     MetricInfo(
@@ -27,6 +18,11 @@ MODEL_METRICS: Final = (
         low=-1,
         high=1,
         parameters=(
+            ModelName(
+                name="model",
+                kind=ModelKind.RATER,
+                help="the rater that is asked; without it, the rater that weighs references",
+            ),
             Choice(name="target", default="reply", choices=("reply",), help="what is rated"),
             COMBINE,
             CALIBRATION,
@@ -43,7 +39,7 @@ MODEL_METRICS: Final = (
         paper="Tsuta, Yoshinaga and Toyoda 2020: the rater of uBLEU, asked about the reply itself",
         module="refaug.metrics.models.model_scores",
         cost=JUDGED,
-        needs=(A_RATER, "the utterance"),
+        needs_beside=("the utterance",),
     ),
     MetricInfo(
         name="ruber",
@@ -52,6 +48,7 @@ MODEL_METRICS: Final = (
         low=0,
         high=1,
         parameters=(
+            ModelName(name="model", kind=ModelKind.RUBER, help="the network that judges the reply by the utterance"),
             Choice(
                 name="blend",
                 default="arithmetic",
@@ -68,7 +65,7 @@ MODEL_METRICS: Final = (
             Text(
                 name="unreferenced",
                 default="ruber",
-                what="ruber, or rater with its parameters: rater;combine=max;refs=gold",
+                what="ruber, or rater with its parameters: rater;model=NAME;combine=max;refs=gold",
                 help="what judges the reply by the utterance: a ruber, or the rating of rater:target=reply",
             ),
             Choice(
@@ -85,6 +82,7 @@ MODEL_METRICS: Final = (
                 name="range-unref", default="auto", help="with norm=log: what is 0 and 1 of the unreferenced part"
             ),
             VECTORS,
+            SAMPLE,
             Text(
                 name="tok",
                 default="auto",
@@ -98,7 +96,7 @@ MODEL_METRICS: Final = (
         paper="Tao, Mou, Zhao and Yan 2018, RUBER; norm=log and other parts than pooled and ruber are ours",
         module="refaug.metrics.models.ruber",
         cost=JUDGED,
-        needs=(A_RUBER, "the utterance", "word vectors", "an index"),
+        needs_beside=("the utterance",),
         beside=Uses.UTTERANCE,
     ),
     MetricInfo(
@@ -108,12 +106,7 @@ MODEL_METRICS: Final = (
         low=-100,
         high=100,
         parameters=(
-            Text(
-                name="model",
-                default="none",
-                what="a VHRED: name or name@version (refaug adem list)",
-                help="the model of dialogue that gives the probabilities; it must be named",
-            ),
+            ModelName(name="model", kind=ModelKind.VHRED, help="the model of dialogue that gives the probabilities"),
             Choice(
                 name="kind",
                 default="pmi-token",
@@ -127,7 +120,7 @@ MODEL_METRICS: Final = (
         paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
         module="refaug.metrics.models.likelihood",
         cost=JUDGED,
-        needs=(A_VHRED, "the utterance"),
+        needs_beside=("the utterance",),
     ),
     MetricInfo(
         name="adem",
@@ -136,6 +129,7 @@ MODEL_METRICS: Final = (
         low=1,
         high=5,
         parameters=(
+            ModelName(name="model", kind=ModelKind.ADEM, help="the scorer that was fitted to ratings"),
             Choice(
                 name="form",
                 default="full",
@@ -168,7 +162,7 @@ MODEL_METRICS: Final = (
         paper="Lowe et al. 2017, Towards an Automatic Turing Test (ADEM); several references are ours",
         module="refaug.metrics.models.adem",
         cost=JUDGED,
-        needs=(AN_ADEM, "the utterance"),
+        needs_beside=("the utterance",),
         beside=Uses.UTTERANCE,
     ),
     MetricInfo(
@@ -178,11 +172,10 @@ MODEL_METRICS: Final = (
         low=-100,
         high=100,
         parameters=(
-            Text(
+            ModelName(
                 name="model",
-                default="none",
-                what="a fitted judge: name or name@version (refaug judge-fit list)",
-                help="the judge, which must be named; judge-fit:NAME is short for judge-fit:model=NAME",
+                kind=ModelKind.FITTED_JUDGE,
+                help="the judge; judge-fit:NAME is short for judge-fit:model=NAME",
             ),
             Choice(
                 name="seen",
@@ -195,7 +188,6 @@ MODEL_METRICS: Final = (
         paper="Hoerl and Kennard 1970, Ridge Regression; the combination of metrics on normal scores is ours",
         module="refaug.metrics.models.combined_replies",
         cost=JUDGED,
-        needs=(A_FITTED_JUDGE,),
         beside=Uses.DIALOGUE,
         leading="model",
     ),
@@ -206,6 +198,11 @@ MODEL_METRICS: Final = (
         low=0,
         high=1,
         parameters=(
+            ModelName(
+                name="model",
+                kind=ModelKind.JUDGE,
+                help="the judge: a file in the folder judges/ of the home, or its path",
+            ),
             Text(
                 name="rubric",
                 default="overall",
@@ -251,6 +248,6 @@ MODEL_METRICS: Final = (
         paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
         module="refaug.metrics.models.judged_replies",
         cost=JUDGED,
-        needs=(A_JUDGE, "the utterance"),
+        needs_beside=("the utterance",),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refaug.metrics.models.model_kinds import ModelKind, ModelName
 from refaug.metrics.parameters import Choice, Number, Smoothing, Text
 
 TOKENIZER = Text(
@@ -58,8 +59,13 @@ def _penalty(*choices: str) -> Choice:
 PENALTY_ALL = _penalty("closest", "closest-positive", "average", "gold", "none")
 PENALTY_UNWEIGHTED = _penalty("closest", "average", "gold", "none")
 PENALTY_SINGLE = _penalty("closest", "none")
-VECTORS = Text(
-    name="vectors", default="", what="a file of word vectors (GloVe or word2vec)", help="the word vectors to use"
+VECTORS = ModelName(
+    name="vectors", kind=ModelKind.VECTORS, help="the word vectors: of the home, or a file of GloVe or word2vec"
+)
+SAMPLE = ModelName(
+    name="sample",
+    kind=ModelKind.INDEX,
+    help="with norm=log: the index whose log is sampled; without it, the one that references are found in",
 )
 WEIGHTING = Choice(
     name="weighting",
@@ -73,8 +79,10 @@ MULTIPLE = Choice(
     choices=("best", "mean"),
     help="of several references: the best score, or the mean",
 )
-ENCODER = Text(
-    name="encoder", default="", what="a folder with model.onnx and tokenizer.json", help="the ONNX encoder to use"
+ENCODER = ModelName(
+    name="vectors",
+    kind=ModelKind.ENCODER,
+    help="the encoder: of the home, or a folder with model.onnx and tokenizer.json",
 )
 FAMILY = (REFERENCES, MULTIPLE)
 COMBINE = Choice(

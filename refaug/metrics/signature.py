@@ -19,7 +19,8 @@ from refaug.core.errors import BadInput
 from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.specification import Specification
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.metrics.specification import Specification, named_models
 
 _KEY = re.compile(r"[a-z0-9+-]{1,40}")
 
@@ -75,6 +76,11 @@ class Signature:
         return Specification(
             self.metric, tuple((key, value) for key, value in self.settings.items() if key in own and value)
         )
+
+    @property
+    def models(self) -> list[tuple[ModelKind, str]]:
+        """The models that the metric needs, its parts included, each with its kind."""
+        return named_models(self.specification())
 
 
 _Fields = tuple[tuple[str, str], ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -11,6 +11,7 @@ from refaug.core.errors import Usage
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
+from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,68 @@ def _pair(part: str, text: str) -> tuple[str, str]:
     return key.strip(), setting.strip()
 
 
-def build(specification: Specification | str, defaults: Mapping[str, str] | None = None) -> Metric:
-    """Build the metric; `defaults` replace a parameter's default where the metric has that parameter."""
+def build(
+    specification: Specification | str,
+    defaults: Mapping[str, str] | None = None,
+    source: VectorOpener | None = None,
+) -> Metric:
+    """Build the metric; `defaults` replace a parameter's default where the metric has that parameter.
+
+    `source` opens the word vectors or the encoder that it names; without it, these are paths.
+    """
     parsed = Specification.parse(specification) if isinstance(specification, str) else specification
     info = find(parsed.name)
-    metric: Metric = import_module(info.module).build(info, settings_of(info, parsed, defaults or {}))
+    return build_of(info, settings_of(info, parsed, defaults or {}), source)
+
+
+def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
+    """Build the metric from checked settings."""
+    arguments = (source,) if info.parameter("vectors") is not None else ()
+    metric: Metric = import_module(info.module).build(info, settings, *arguments)
     return metric
+
+
+# ── models that specifications name ───────────────────────────────────────────────────────────────────────────────────
+
+
+def model_kind_of(metric: str, key: str) -> ModelKind | None:
+    """Return the kind of model that a parameter of a metric names; None where it names none."""
+    info = METRICS.get(metric)
+    parameter = info.parameter(key) if info is not None else None
+    return parameter.kind if isinstance(parameter, ModelName) else None
+
+
+def with_values(specification: Specification, change: Callable[[str, str, str], str]) -> Specification:
+    """Return the specification with every value changed, from the metric, the name of the parameter, and the value.
+
+    The values of the parts of `ruber` are changed, too: they stand behind the part's name, after `;`.
+    """
+
+    def changed_setting(key: str, setting: str) -> str:
+        first, *parameters = (part.strip() for part in setting.split(";"))
+        inner = [[side.strip() for side in parameter.partition("=")] for parameter in parameters]
+        changed = (f"{name}{equals}{change(first, name, text)}" for name, equals, text in inner)
+        return ";".join([change(specification.name, key, first), *changed])
+
+    settings = tuple((key, changed_setting(key, setting)) for key, setting in specification.parameters)
+    return Specification(specification.name, settings)
+
+
+def named_models(specification: Specification) -> list[tuple[ModelKind, str]]:
+    """Return the models that a specification names, its parts included, each with its kind."""
+    named = list[tuple[ModelKind, str]]()
+
+    def note(metric: str, key: str, setting: str) -> str:
+        kind = model_kind_of(metric, key)
+        if kind is not None and setting:
+            named.append((kind, setting))
+        return setting
+
+    with_values(specification, note)
+    return list(dict.fromkeys(named))
+
+
+# ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def settings_of(info: MetricInfo, specification: Specification, defaults: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -42,8 +41,9 @@ from refaug.metrics.base import (
 )
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import VectorOpener
 from refaug.metrics.single_reference import DistinctTexts, TextPairs, ranges
-from refaug.metrics.specification import Specification
+from refaug.metrics.specification import Specification, build_of
 
 PREFIX: Final = "upsilon-"
 _WEIGHTED_BEST, _BEST, _MEAN_BEST_3, _WEIGHTED_MEAN = 0, 1, 2, 3
@@ -77,14 +77,14 @@ class Upsilon(MeanMetric):
     While `b_is_open`, b is not set yet: it counts as 0 until `with_b` sets it.
     """
 
-    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
         if settings["agg"] != "weighted-best" and settings["lambda"] != "0":
             raise Usage(
                 f"{info.name}: agg={settings['agg']} subtracts nothing, so lambda={settings['lambda']} has no meaning",
                 remedy="agg=weighted-best, or leave lambda out",
             )
         self.info = info
-        self.base = _base_of(info, settings)
+        self.base = _base_of(info, settings, source)
         base_settings = {
             key: setting for key, setting in self.base.settings.items() if key not in _MULTI_REFERENCE_SETTINGS
         }
@@ -242,12 +242,13 @@ def baseline(metric: Metric, replies: Sequence[str], references: Sequence[str]) 
     return float(scores[~np.isnan(scores)].mean())
 
 
-def _base_of(info: MetricInfo, settings: Mapping[str, str]) -> Metric:
+def _base_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None) -> Metric:
     """Build the base metric with its part of the settings."""
+    if missing := next((model for model in info.models if not settings[model.name]), None):
+        raise missing.missing(info.name)
     base = METRICS[info.name.removeprefix(PREFIX)]
     chosen = {parameter.name: settings.get(parameter.name, parameter.default) for parameter in base.parameters}
-    metric: Metric = import_module(base.module).build(base, chosen)
-    return metric
+    return build_of(base, chosen, source)
 
 
 @compiled
@@ -298,6 +299,6 @@ def _aggregate_one(scores: Floats, weights: Floats, aggregate: int, subtracted: 
     return float(max(0.0, (positive_scores * positive_weights).max() - subtracted * worst) / positive_weights.max())
 
 
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Upsilon:
+def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Upsilon:
     """Build the metric from checked settings."""
-    return Upsilon(info, settings)
+    return Upsilon(info, settings, source)

@@ -287,13 +287,16 @@ def _require_metric(text: str) -> None:
     """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact."""
     if not text:
         return
-    from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  numpy
+    from refaug.evaluation.metric_setup.metric_requests import MetricRequest  # noqa: PLC0415  numpy
+    from refaug.metrics.models.model_kinds import ModelKind  # noqa: PLC0415
     from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
 
-    needs = MetricNeeds.of(text)
-    if needs.ruber or needs.adem or needs.judge or needs.fitted:
-        what = "ruber" if needs.ruber else "adem" if needs.adem else "judge"
-        raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}, which needs a {what}", remedy="a metric that needs none")
+    refused = [model for model in MetricRequest.of(text).models if model.parameter.kind is not ModelKind.RATER]
+    if refused:
+        raise Usage(
+            f"REFAUG_DEFAULT_METRIC is {text!r}, which needs {refused[0].parameter.words}",
+            remedy="a metric that needs none",
+        )
     try:
         build(Specification.parse(text), {})
     except Usage as error:

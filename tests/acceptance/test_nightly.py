@@ -232,7 +232,7 @@ def test_two_nights(house: House) -> None:
     assert house.schedules.failing(now=AT_TWO + timedelta(days=2)) == {}
 
     # A judge was fitted with the second version: it stays when a fourth comes, beside the first, which the set names.
-    judge = {"metrics": ["upsilon-bleu"], "models": {"sample": f"chat@{new}#{'1' * 12}"}, "signatures": []}
+    judge = {"metrics": [f"ruber:model=any@1,sample=chat@{new}#{'1' * 12}"], "signatures": []}
     (house.home.home / "judge").mkdir()
     write_json(house.home.home / "judge/manifest.json", {**judge, "files": {}})
     judges = artefact_stores(house.home)["judge-fit"]

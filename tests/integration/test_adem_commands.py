@@ -210,7 +210,7 @@ def test_a_signature_scores_with_the_same_version_again(ready: Home) -> None:
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("likelihood", "likelihood needs a VHRED"),
+        ("likelihood", "metric `likelihood` needs a trained VHRED model"),
         ("likelihood:model=nope", "no vhred 'nope'"),
         ("likelihood:model=drawn", "was never trained"),
         ("likelihood:model=../chat", "is no name"),

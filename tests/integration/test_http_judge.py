@@ -22,7 +22,7 @@ ITEMS = [
     {"id": "d1", "turns": ["Hi.", "Tea or coffee?"], "replies": {"a": "Tea, please.", "b": "Green."}},
     {"id": "d2", "utterance": "Where is my hat?", "replies": {"a": "On the chair.", "b": "No idea."}},
 ]
-QUESTION = {"items": ITEMS, "metrics": ["judge"], "judge": "local"}
+QUESTION = {"items": ITEMS, "metrics": ["judge:model=local"]}
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_a_judge_of_the_home_scores_replies_and_is_asked_once(tmp_path: Path) ->
         assert outcomes(first) == [("a", 1.0, None), ("a", 0.75, None), ("b", 0.25, None), ("b", 0.0, None)]
         assert outcomes(again) == outcomes(first)
         assert len(fake.received) == 4
-    assert "judge:local" in first.json()["scores"][0]["signature"]
+    assert "judge|model:local#" in first.json()["scores"][0]["signature"]
 
 
 def test_without_a_list_of_hosts_no_judge_is_asked(tmp_path: Path) -> None:
@@ -89,11 +89,19 @@ def test_a_listed_name_that_leads_inside_is_not_asked(tmp_path: Path) -> None:
         assert fake.received == []
 
 
-@pytest.mark.parametrize("name", ["../judges/local", "local.json", "/etc/passwd", "absent"])
-def test_a_request_names_no_file_and_no_unknown_judge(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [
+        ("../judges/local", 400, "usage"),
+        ("local.json", 404, "not_found"),
+        ("/etc/passwd", 400, "usage"),
+        ("absent", 404, "not_found"),
+    ],
+)
+def test_a_request_names_no_file_and_no_unknown_judge(tmp_path: Path, name: str, status: int, code: str) -> None:
     with judged(tmp_path) as (fake, web):
-        answer = web.post("/v1/scores", json={**QUESTION, "judge": name})
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        answer = web.post("/v1/scores", json={**QUESTION, "metrics": [f"judge:model={name}"]})
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
         assert fake.received == []
 
 
@@ -135,8 +143,7 @@ def test_at_the_deadline_answers_so_far_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        ({"items": ITEMS, "metrics": ["judge"]}, "needs a judge"),
-        ({"items": ITEMS, "metrics": ["rater"], "judge": "local"}, "without a metric that asks it"),
+        ({"items": ITEMS, "metrics": ["judge"]}, "needs a judge behind an endpoint: pass judge:model=NAME"),
     ],
 )
 def test_a_judge_is_named_where_it_is_asked_and_nowhere_else(tmp_path: Path, body: Any, detail: str) -> None:

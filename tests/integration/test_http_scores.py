@@ -40,6 +40,8 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
+from refaug.indexer.vectors.training import import_vectors
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 from refaug.rater.rating import Candidate, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
@@ -410,11 +412,11 @@ def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client
         ({"metrics": ["bleu"], "index": "chat", "references": "given"}, 400, '"index" with "references": "given"'),
         ({"metrics": ["bleu"], "rater": "base"}, 400, '"rater", and nothing is to be rated'),
         ({"metrics": ["bleu"], "settings": {"k": 3}}, 400, "k: it has no effect where the references are those given"),
-        ({"metrics": ["ruber"]}, 400, "ruber needs a ruber, and none is named"),
-        ({"metrics": ["ruber"], "ruber": "x"}, 400, "ruber needs an index"),
-        ({"metrics": ["bleu"], "ruber": "x"}, 400, '"ruber" without a metric that asks it'),
-        ({"metrics": ["bleu"], "sample": "chat"}, 400, '"sample" without a metric that looks at it'),
-        ({"metrics": ["ruber:referenced=bleu,norm=none"], "ruber": "none"}, 404, "ruber 'none'"),
+        ({"metrics": ["ruber"]}, 400, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
+        ({"metrics": ["ruber:model=x"]}, 400, "metric `ruber` needs an index"),
+        ({"metrics": ["ruber:referenced=bleu,norm=none,model=none"]}, 404, "there is no ruber 'none'"),
+        ({"metrics": ["rater:model=chat"]}, 404, "there is no rater 'chat' in this home: 'chat' is an index"),
+        ({"metrics": ["greedy:vectors=./words.txt"]}, 400, "only the command and import refaug read files"),
         ({"metrics": ["ter"], "percent": True}, 400, "ter is from 0 to ∞, which cannot be given in per cent"),
         ({"baseline": "a"}, 400, '"baseline" without "draws"'),
         ({"baseline": "c", "draws": 10}, 400, "no system is called 'c'"),
@@ -595,15 +597,10 @@ def test_items_without_golds_have_scores_that_golds_do_not_change(client: TestCl
 @pytest.mark.parametrize(
     "spec",
     [
-        "embedding-average:vectors=/etc/passwd",
-        "upsilon-greedy:vectors=../../secret.txt",
-        "bertscore:encoder=/etc",
         "meteor:wordnet=/etc",
         "bleu:tok=sentencepiece:/etc/passwd",
-        "ruber:referenced=pooled;vectors=/etc/passwd,norm=none",
-        "ruber:referenced=bleu;tok=sentencepiece:/etc/passwd,norm=none",
-        "ruber:referenced=bleu; tok = sentencepiece:/etc/passwd,norm=none",
-        "ruber:referenced=pooled; vectors = /etc/passwd ,norm=none",
+        "ruber:model=some,referenced=bleu;tok=sentencepiece:/etc/passwd,norm=none",
+        "ruber:model=some,referenced=bleu; tok = sentencepiece:/etc/passwd,norm=none",
     ],
 )
 def test_a_metric_reads_no_file_that_requests_may_not_name(client: TestClient, spec: str) -> None:
@@ -611,22 +608,38 @@ def test_a_metric_reads_no_file_that_requests_may_not_name(client: TestClient, s
     assert "is not where sources may lie" in told["detail"]
 
 
-def test_a_metric_reads_vectors_in_the_inbox_by_their_name_there(client: TestClient, home: Settings) -> None:
-    inbox = home.home / "inbox"
-    inbox.mkdir(exist_ok=True)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "embedding-average:vectors=/etc/passwd",
+        "upsilon-greedy:vectors=../../secret.txt",
+        "bertscore:vectors=/etc/x",
+        "ruber:unreferenced=rater,referenced=pooled;vectors=/etc/passwd,norm=none",
+        "ruber:unreferenced=rater,referenced=pooled; vectors = /etc/passwd ,norm=none",
+    ],
+)
+def test_a_path_is_no_name_of_a_model(client: TestClient, spec: str) -> None:
+    told = problem(client.post("/v1/scores", json={"items": ITEMS, "metrics": [spec]}), 400, "usage")
+    assert "only the command and import refaug read files" in told["detail"]
+
+
+def test_a_metric_reads_vectors_of_the_home_by_their_name(client: TestClient, home: Settings, tmp_path: Path) -> None:
     words = sorted(
         {word for one in ITEMS for text in (*one["references"], *one["replies"].values()) for word in text.split()}
     )
     lines = [f"{word} {number + 1} {len(word)} {(number * 7) % 5}" for number, word in enumerate(words)]
-    (inbox / "words.txt").write_text("\n".join(lines))
-    body = {"items": ITEMS, "metrics": ["embedding-average:vectors=words.txt"]}
-    found = client.post("/v1/scores", json=body)
+    (tmp_path / "words.txt").write_text("\n".join(lines))
+    import_vectors(places_of(home), "few", tmp_path / "words.txt")
+    found = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["embedding-average:vectors=few"]})
     assert found.status_code == 200, found.text
-    wanted = evaluate(
-        items_of(ITEMS), metrics_of([f"embedding-average:vectors={inbox / 'words.txt'}"], None), ScoreSettings(draws=0)
-    )
-    assert found.json()["scores"] == orjson.loads(orjson.dumps(wanted.as_json()))["scores"]
-    assert str(home.home) not in found.text
+    scored = found.json()["scores"]
+    by_file = metrics_of([f"embedding-average:vectors={tmp_path / 'words.txt'}"], None)
+    wanted = orjson.loads(orjson.dumps(evaluate(items_of(ITEMS), by_file, ScoreSettings(draws=0)).as_json()))["scores"]
+    assert scored[0]["systems"] == wanted[0]["systems"]
+    settings = Signature.parse(scored[0]["signature_full"]).settings
+    assert settings["vectors"].startswith("few@")
+    assert settings["vectors"].partition("#")[2] == by_file[0].settings["vectors"].partition("#")[2]
+    assert found.json()["versions"]["metrics"] == [f"embedding-average:vectors={settings['vectors']}"]
 
 
 @pytest.mark.slow
@@ -634,20 +647,21 @@ def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path
     home = migrated(Settings(home=home_with_models(tmp_path)))
     path = tmp_path / "items.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(one) for one in ITEMS))
-    spec = "ruber:referenced=bleu,blend=min"
-    command = ["score", str(path), "-m", spec, "--ruber", "some", "--sample", "chat", "--threads", "1", "--json"]
+    spec = "ruber:model=some,referenced=bleu,blend=min,sample=chat"
+    command = ["score", str(path), "-m", spec, "--threads", "1", "--json"]
     assert main(["--home", str(home.home), "--quiet", *command, "--draws", "0"]) == 0
     printed = orjson.loads(capsys.readouterr().out)
     with client_of(home) as client:
         state: ServiceState = client.app.state.refaug  # type: ignore[attr-defined]
-        body = {"items": ITEMS, "metrics": [spec], "ruber": "some", "sample": "chat"}
+        body = {"items": ITEMS, "metrics": [spec]}
         found = client.post("/v1/scores", json=body).json()
         assert found["scores"][0]["signature_full"] == printed["scores"][0]["signature_full"]
         assert_close(found["scores"][0]["systems"], printed["scores"][0]["systems"])
-        held = state.rubers.get("some")
-        assert found["versions"] == {"ruber": held.spec}
+        held = state.models.ruber("some")
+        index = state.models.pinned(ModelKind.INDEX, "chat")
+        assert found["versions"] == {"metrics": [f"ruber:model={held.spec},referenced=bleu,blend=min,sample={index}"]}
         assert client.post("/v1/scores", json=body).json()["scores"] == found["scores"]
-        assert state.rubers.get("some") is held
+        assert state.models.ruber("some") is held
 
 
 # ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -132,7 +132,7 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     ("options", "message"),
     [
         (("--columns", "all"), "--columns all is not known"),
-        (("-m", "rater:refs=none"), "rater needs a rater"),
+        (("-m", "rater:refs=none"), "metric `rater` needs a rater"),
         (("-m", "upsilon-bleu", "--reference-weights", "one"), "the columns are the eleven components"),
         (("--rater", "x"), "without a metric of turns"),
         (("--preset", "ghandeharioun19"), "needs sent:deepmoji (here none)"),

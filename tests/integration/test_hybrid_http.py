@@ -146,7 +146,7 @@ def test_files_outside_and_wrong_orders_are_refused(words: Home, client: TestCli
         ({"meaning": "onnx:/etc"}, 403),
         ({"conversations": "absent.jsonl"}, 422),
         ({"vectors": "/etc/passwd"}, 422),
-        ({"vectors": "words", "columns": "wide", "metrics": ["upsilon-greedy:vectors=/etc/passwd"]}, 403),
+        ({"vectors": "words", "columns": "wide", "metrics": ["upsilon-greedy:vectors=/etc/passwd"]}, 400),
     ):
         answer = client.post("/v1/jobs", json={**FIT, "conversations": "talks.jsonl", **more})
         assert answer.status_code == status, answer.text

@@ -296,9 +296,14 @@ def test_upsilon_bleu_is_that_of_a_plain_computation_on_mecab_words(ready: Home,
 
 
 def test_all_metrics_of_one_command_use_the_tokenizer_and_models_asked_for(ready: Home, items: Path) -> None:
-    asked = ("upsilon-bleu", f"upsilon-greedy:vectors={folder_of(ready, 'vectors')}", "rater", "ruber:referenced=bleu")
+    asked = (
+        "upsilon-bleu",
+        f"upsilon-greedy:vectors={folder_of(ready, 'vectors')}",
+        "rater",
+        "ruber:model=chat,referenced=bleu",
+    )
     metrics = [word for one in asked for word in ("-m", one)]
-    found = scores_of(ready, items, *WITH_BOTH, "--ruber", "chat", *metrics)
+    found = scores_of(ready, items, *WITH_BOTH, *metrics)
     signatures = [Signature.parse(one["signature_full"]) for one in found]
     assert [one.settings["tok"] for one in signatures[:2]] == ["mecab", "mecab"]
     assert "tok=mecab" in signatures[3].settings["referenced"]

@@ -409,10 +409,11 @@ def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
 def test_model_metrics_need_a_model_and_unused_models_are_refused(jobs):
     jobs.inbox("rated.jsonl", *rated())
     for order, message in (
-        ({"metrics": ["rater"]}, "rater asks a rater, and none is named"),
-        ({"metrics": ["ruber"]}, "ruber asks a ruber, and none is named"),
+        ({"metrics": ["rater"]}, "metric `rater` needs a rater: pass rater:model=NAME"),
+        ({"metrics": ["ruber"]}, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
         ({"metrics": ["bleu"], "rater": "tiny"}, "rater tiny, and no metric asks for it"),
-        ({"metrics": ["bleu"], "sample": "chat"}, "sample chat, and no metric asks for it"),
+        ({"metrics": ["ruber:model=x,norm=none,sample=chat,referenced=bleu"]}, "sample=chat, and no log is sampled"),
+        ({"metrics": ["greedy:vectors=./x.txt"]}, "only the command and import refaug read files"),
         ({"data": ["rated.jsonl", "rated.jsonl"]}, "rated.jsonl is named twice"),
     ):
         with pytest.raises(Usage, match=message):

@@ -54,7 +54,7 @@ def systems(result, metric: int = 0) -> dict:
 def test_a_judge_scores_beside_other_metrics(home, items: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", "judge", "-m", "bleu", "--judge", "local", "--draws", 0, "--json")
+        result = home("score", items, "-m", "judge:model=local", "-m", "bleu", "--draws", 0, "--json")
     judged = systems(result)
     assert [reply["score"] for reply in judged["a"]["replies"]] == [1.0, 0.75, 1.0]
     assert [reply["score"] for reply in judged["b"]["replies"]] == [0.25, 0.0, 0.0]  # an empty reply is not sent
@@ -65,9 +65,10 @@ def test_a_judge_scores_beside_other_metrics(home, items: Path) -> None:
     signature = Signature.parse(result.json["scores"][0]["signature_full"])
     assert signature.metric == "judge"
     assert signature.settings["rubric"].startswith("overall#")
-    named = {key: signature.settings[key] for key in ("judge", "model", "fingerprint", "answers", "refs")}
+    assert signature.settings["model"].startswith("local#")
+    named = {key: signature.settings[key] for key in ("llm", "fingerprint", "answers", "refs")}
     assert named == {
-        "judge": "local", "model": "small", "fingerprint": "fp_1", "answers": "not reproducible", "refs": "none",
+        "llm": "small", "fingerprint": "fp_1", "answers": "not reproducible", "refs": "none",
     }  # fmt: skip
     assert signature.details["answered-by"] == "large-1"
     assert any("not reproducible" in warning for warning in result.json["warnings"])
@@ -76,8 +77,8 @@ def test_a_judge_scores_beside_other_metrics(home, items: Path) -> None:
 def test_answers_are_asked_once(home, items: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        first = home("score", items, "-m", "judge", "--judge", "local", "--draws", 0, "--json")
-        second = home("score", items, "-m", "judge", "--judge", "local", "--draws", 0, "--json")
+        first = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
+        second = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert len(fake.received) == 5
     assert systems(first) == systems(second)
     assert "0 asked, 5 from stored answers" in second.json["warnings"][-2]
@@ -93,7 +94,7 @@ def test_what_is_no_rating_has_a_reason_and_no_score(home, items: Path) -> None:
     }
     with endpoint(lambda received: answers[received.reply]) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", "judge", "--judge", "local", "--draws", 0, "--json")
+        result = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     judged = systems(result)
     assert [reply["score"] for reply in judged["a"]["replies"]] == [1.0, None, None]
     assert judged["a"]["mean"] == 1.0
@@ -110,8 +111,8 @@ def test_samples_are_averaged_over_those_that_count(home, items: Path) -> None:
 
     with endpoint(respond) as fake:
         write_judge(home.path, fake.url)
-        metric = "judge:samples=3,temperature=0.7,seed=7"
-        result = home("score", items, "-m", metric, "--judge", "local", "--draws", 0, "--json")
+        metric = "judge:model=local,samples=3,temperature=0.7,seed=7"
+        result = home("score", items, "-m", metric, "--draws", 0, "--json")
     reply = systems(result)["a"]["replies"][0]
     assert reply["score"] == pytest.approx((0.25 + 1.0) / 2)
     assert (reply["parts"]["samples"], reply["parts"]["unusable"]) == (2, 1)
@@ -125,7 +126,7 @@ def test_probabilities_weigh_the_numbers(home, items: Path) -> None:
 
     with endpoint(respond) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", "judge:score=expected", "--judge", "local", "--draws", 0, "--json")
+        result = home("score", items, "-m", "judge:model=local,score=expected", "--draws", 0, "--json")
     assert systems(result)["a"]["mean"] == pytest.approx(0.875)
     assert fake.received[0].body["logprobs"] is True
 
@@ -133,9 +134,7 @@ def test_probabilities_weigh_the_numbers(home, items: Path) -> None:
 def test_an_endpoint_without_probabilities_gives_no_expected_score(home, items: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        result = home(
-            "score", items, "-m", "judge:score=expected", "-m", "bleu", "--judge", "local", "--draws", 0, "--json"
-        )
+        result = home("score", items, "-m", "judge:model=local,score=expected", "-m", "bleu", "--draws", 0, "--json")
     assert systems(result)["a"]["unscored_by_reason"] == {"judge_no_probabilities": 3}
 
 
@@ -152,7 +151,7 @@ def test_answers_hold_twice_only_with_equal_answers_and_fingerprint(
 
     with endpoint(respond) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", "judge:repeat=2", "--judge", "local", "--draws", 0, "--json")
+        result = home("score", items, "-m", "judge:model=local,repeat=2", "--draws", 0, "--json")
     assert systems(result)
     assert Signature.parse(result.json["scores"][0]["signature"]).settings["answers"].startswith(words)
     assert len(fake.received) == 7
@@ -165,7 +164,7 @@ def test_weighted_references_are_evidence(home, tmp_path: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
         for refs in ("weighted", "gold", "none"):
-            assert systems(home("score", path, "-m", f"judge:refs={refs}", "--judge", "local", "--draws", 0, "--json"))
+            assert systems(home("score", path, "-m", f"judge:model=local,refs={refs}", "--draws", 0, "--json"))
     evidence = {}
     for received in fake.received:
         parts = [part.split("\n") for part in received.prompt.split("\n\n")]
@@ -188,7 +187,7 @@ def test_a_budget_leaves_out_items_and_not_the_last_system(home, tmp_path: Path)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with endpoint(lambda _: openai('{"overall": 3}')) as fake:
         write_judge(home.path, fake.url, budget={"tokens": 1_200}, concurrency=1)
-        judged = systems(home("score", path, "-m", "judge", "--judge", "local", "--draws", 0, "--json"))
+        judged = systems(home("score", path, "-m", "judge:model=local", "--draws", 0, "--json"))
     scored = {name: system["scored"] for name, system in judged.items()}
     assert abs(scored["a"] - scored["b"]) <= 1
     assert 1 <= scored["a"] < 9
@@ -205,7 +204,7 @@ def test_meta_compares_a_judge_with_other_metrics(home, tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with endpoint(lambda received: openai(json.dumps({"overall": int(received.reply[0])}))) as fake:
         write_judge(home.path, fake.url)
-        result = home("meta", path, "-m", "judge", "-m", "rouge-l", "--judge", "local", "--draws", 50, "--json")
+        result = home("meta", path, "-m", "judge:model=local", "-m", "rouge-l", "--draws", 50, "--json")
     assert result.code == 0, result.err
     assert len(fake.received) == 20
     assert "judge" in result.out
@@ -214,12 +213,12 @@ def test_meta_compares_a_judge_with_other_metrics(home, tmp_path: Path) -> None:
 def test_a_backup_holds_judges_and_their_answers(home, items: Path, tmp_path: Path) -> None:
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        before = home("score", items, "-m", "judge", "--judge", "local", "--draws", 0, "--json")
+        before = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert home("backup", tmp_path / "backup").code == 0
     restored = type(home)(tmp_path / "restored", home._capsys)
     result = restored("restore", tmp_path / "backup")
     assert result.code == 0, result.err
-    after = restored("score", items, "-m", "judge", "--judge", "local", "--draws", 0, "--json")
+    after = restored("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert systems(after) == systems(before)
 
 
@@ -231,7 +230,7 @@ def scores(home, items: Path, tmp_path: Path) -> Path:
     """A score file of a judge whose endpoint is gone."""
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", "judge", "--judge", "local", "--draws", 20, "--json")
+        result = home("score", items, "-m", "judge:model=local", "--draws", 20, "--json")
     path = tmp_path / "scores.json"
     path.write_text(result.out)
     return path
@@ -262,7 +261,8 @@ def test_without_stored_answers_a_judge_cannot_be_verified(home, scores: Path) -
 def test_a_judge_that_is_gone_or_has_changed_is_said(home, scores: Path) -> None:
     write_judge(home.path, "http://127.0.0.1:1/v1")
     changed = home("verify", scores, "--json")
-    assert (changed.code, "another address" in parts(changed)["judge"][1]) == (3, True)
+    assert (changed.code, parts(changed)["judge"][0]) == (6, "differs")
+    assert "the scores were made by judge local#" in parts(changed)["judge"][1]
     (home.path / "judges" / "local.json").unlink()
     gone = home("verify", scores, "--json")
     assert (gone.code, parts(gone)["judge"][0]) == (3, "missing")
@@ -275,7 +275,7 @@ def test_an_endpoint_that_answers_html_is_named(home, items: Path) -> None:
     page = Sent(body=b"<!doctype html><title>Sign in</title>", headers={"Content-Type": "text/html"})
     with endpoint(lambda _: page) as fake:
         write_judge(home.path, fake.url, tries=1)
-        result = home("score", items, "-m", "judge", "--judge", "local", "--json")
+        result = home("score", items, "-m", "judge:model=local", "--json")
     assert systems(result)["a"]["unscored_by_reason"] == {"judge_failed": 3}
     assert "answers HTML, not JSON" in systems(result)["a"]["replies"][0]["message"]
 
@@ -283,12 +283,12 @@ def test_an_endpoint_that_answers_html_is_named(home, items: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["-m", "judge"], 2, "needs a judge"),
-        (["-m", "bleu", "--judge", "local"], 2, "without a metric that asks it"),
-        (["-m", "judge", "--judge", "nobody"], 3, "there is no judge 'nobody'"),
-        (["-m", "judge:rubric=warmth", "--judge", "local"], 2, "there is no rubric 'warmth'"),
-        (["-m", "judge:samples=3", "--judge", "local"], 2, "at temperature 0"),
-        (["-m", "judge:refs=weighted", "--judge", "local"], 3, "no item has other references than golds"),
+        (["-m", "judge"], 2, "metric `judge` needs a judge behind an endpoint: pass judge:model=NAME"),
+        (["-m", "judge:model=locale"], 3, "there is no judge 'locale' in this home; did you mean 'local'?"),
+        (["-m", "judge:model=./nowhere.json"], 3, "nowhere.json"),
+        (["-m", "judge:model=local,rubric=warmth"], 2, "there is no rubric 'warmth'"),
+        (["-m", "judge:model=local,samples=3"], 2, "at temperature 0"),
+        (["-m", "judge:model=local,refs=weighted"], 3, "no item has other references than golds"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_asked(
@@ -306,13 +306,13 @@ def test_a_rubric_without_a_scale_is_refused(home, items: Path, tmp_path: Path) 
     rubric.write_text('name = "warmth"\ntask = "t"\n[[criteria]]\nname = "warmth"\nquestion = "q"\n')
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
-        result = home("score", items, "-m", f"judge:rubric={rubric}", "--judge", "local", "--json")
+        result = home("score", items, "-m", f"judge:model=local,rubric={rubric}", "--json")
     assert (result.code, "has no scale" in result.error["message"]) == (3, True)
 
 
 def test_a_key_in_the_address_is_refused(home, items: Path) -> None:
     write_judge(home.path, "https://api.example.com/v1?key=abc")
-    result = home("score", items, "-m", "judge", "--judge", "local", "--json")
+    result = home("score", items, "-m", "judge:model=local", "--json")
     assert (result.code, "key in it" in result.error["message"]) == (3, True)
     assert "abc" not in result.err
 

@@ -21,7 +21,7 @@ from refaug.core.progress import Silent
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow]
-JUDGES = ("likelihood:model=talk", "judge-fit:mine", "adem")
+JUDGES = ("likelihood:model=talk", "judge-fit:mine", "adem:model=scorer")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def page(browsed: Browsed) -> Iterator[Any]:
     page.run("sessionStorage.clear()")
     page.said.clear()
     page.go(f"{browsed.address}/")
-    page.until("document.querySelector('#setting-adem') && document.querySelector('#references').textContent")
+    page.until("document.querySelector('#setting-more') && document.querySelector('#references').textContent")
     yield page
     assert page.said == []
 
@@ -62,7 +62,7 @@ def page(browsed: Browsed) -> Iterator[Any]:
 def scores_of(browsed: Browsed, reply: str) -> dict[str, str]:
     """The scores of the three judges, asked for by a program."""
     item = {"id": "playground", "utterance": UTTERANCE, "references": [GOLD], "replies": {"A": reply}}
-    body = {"items": [item], "metrics": list(JUDGES), "adem": "scorer", "references": "given", "on_error": "report"}
+    body = {"items": [item], "metrics": list(JUDGES), "references": "given", "on_error": "report"}
     answer = browsed.server.ask("POST", "/v1/scores", json=body).json()
     return {each["metric"]: rounded(each["systems"]["A"]["replies"][0]["score"]) for each in answer["scores"]}
 
@@ -75,14 +75,15 @@ def until_judged(page: Any, expected: dict[str, str]) -> None:
 
 def test_each_judge_scores_what_is_typed(browsed: Browsed, page: Any) -> None:
     filled(page)
-    choose(page, "#setting-adem", "scorer")
     choose(page, "#setting-more", " ".join(JUDGES))
     expected = scores_of(browsed, REPLY)
     assert len(expected) == 3
     assert "–" not in expected.values()
     until_judged(page, expected)
     titles = page.run("[...document.querySelectorAll('#scores-A .score')].slice(4).map((tile) => tile.title)")
-    for name, title in zip(("likelihood|model:talk@", "judge-fit|model:mine@", "adem|"), titles, strict=True):
+    for name, title in zip(
+        ("likelihood|model:talk@", "judge-fit|model:mine@", "adem|model:scorer@"), titles, strict=True
+    ):
         assert name in title
     other = TEXTS[12]
     page.type("#reply-0", other)
@@ -93,21 +94,18 @@ def test_each_judge_scores_what_is_typed(browsed: Browsed, page: Any) -> None:
 def test_an_adem_that_is_not_named_is_asked_for(browsed: Browsed, page: Any) -> None:
     filled(page)
     choose(page, "#setting-more", "adem")
-    page.until("document.querySelector('#score-problem').innerText.includes('adem needs an adem')")
-    choose(page, "#setting-adem", "scorer")
+    page.until("document.querySelector('#score-problem').innerText.includes('metric `adem` needs an ADEM model')")
+    choose(page, "#setting-more", "adem:model=scorer")
     page.until(f"{TILES}.length === 5 && document.querySelector('#score-problem').innerText === ''")
     choose(page, "#setting-more", "")
     page.until(f"{TILES}.length === 4 && document.querySelector('#score-problem').innerText === ''")
     page.said[:] = [line for line in page.said if "422" not in line and "400" not in line]
 
 
-@pytest.mark.parametrize(
-    ("what", "named"), [("curl", '"adem":"scorer"'), ("python", 'adem="scorer"'), ("command", "--adem 'scorer'")]
-)
-def test_what_is_copied_names_the_adem(page: Any, what: str, named: str) -> None:
+@pytest.mark.parametrize("what", ["curl", "python", "command"])
+def test_what_is_copied_names_the_adem(page: Any, what: str) -> None:
     filled(page)
-    choose(page, "#setting-adem", "scorer")
-    choose(page, "#setting-more", "adem")
+    choose(page, "#setting-more", "adem:model=scorer")
     page.until(f"{TILES}.length === 5")
     page.click(f"#copy-{what}")
-    assert named in page.until("document.querySelector('#share-text').textContent")
+    assert "adem:model=scorer" in page.until("document.querySelector('#share-text').textContent")

@@ -127,15 +127,15 @@ def test_replies_are_scored_by_the_rater_that_is_named(
         assert found["systems"][system]["corpus"] == pytest.approx(sum(values) / len(values), abs=1e-5)
     signature = Signature.parse(found["signature_full"])
     assert dict(signature.settings) == {
+        "model": rater.spec,
         "target": "reply",
         "combine": combine,
         "cal": cal,
         "turns": "1",
         "refs": "golds",
-        "rater": rater.spec,
     }
     assert "rater:" not in bleu["signature_full"]
-    again = ready("score", items, "-m", str(signature.specification()), "--rater", "chat", *ONE, *FEW, "--json")
+    again = ready("score", items, "-m", str(signature.specification()), *ONE, *FEW, "--json")
     assert done(again)["scores"][0]["signature_full"] == found["signature_full"]
 
 
@@ -143,7 +143,7 @@ def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, i
     asked = ("score", items, "-m", "rater", *ONE, *FEW, "--level", "reply", "--baseline", "a")
     one, other = (ready(*asked, "--rater", name) for name in ("chat", "other"))
     assert (one.code, other.code) == (0, 0)
-    assert f"rater|target:reply|combine:first|cal:raw|turns:1|refs:golds|rater:{opened(ready).spec}|full:" in one.out
+    assert f"rater|model:{opened(ready).spec}|target:reply|combine:first|cal:raw|turns:1|refs:golds|full:" in one.out
     assert "against a" in one.out
     assert one.out.splitlines()[2] != other.out.splitlines()[2]
 
@@ -151,12 +151,14 @@ def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, i
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("-m", "rater"), 2, "rater needs a rater"),
+        (("-m", "rater"), 2, "metric `rater` needs a rater: pass rater:model=NAME"),
+        (("-m", "rater:model=chad"), 3, "there is no rater 'chad' in this home; did you mean 'chat'?"),
+        (("-m", "rater:model=other", "--rater", "chat"), 2, "--rater without --index"),
         (("-m", "bleu", "--rater", "chat"), 2, "--rater without --index"),
         (("--rater", "chat"), 2, "--rater without --index"),
-        (("-m", "rater", "--rater", "nobody"), 3, "no rater 'nobody'"),
+        (("-m", "rater", "--rater", "nobody"), 3, "there is no rater 'nobody'"),
         (("-m", "rater:combine=median", "--rater", "chat"), 2, "combine cannot be 'median'"),
-        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "combine='median' is not known"),
+        (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "'median' is not one of first"),
         (("-m", "rater", "--rater", "chat", "--percent"), 2, "cannot be given in per cent"),
     ],
 )
@@ -170,8 +172,8 @@ def test_what_makes_no_sense_is_refused(
 def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None:
     for command in ("score", "meta"):
         result = ready(command, "nowhere.jsonl", "-m", "rater", "--json")
-        assert result.error["message"] == "rater needs a rater, and none is named"
-        assert result.error["remedy"] == "--rater NAME: refaug rater list"
+        assert result.error["message"] == "metric `rater` needs a rater: pass rater:model=NAME"
+        assert result.error["remedy"] == "refaug rater list"
 
 
 def test_item_without_utterance_is_unscored_and_empty_reply_scores_least(ready: Home, tmp_path: Path) -> None:
@@ -209,13 +211,20 @@ def test_without_golds_a_reply_is_rated_by_the_utterance_alone(ready: Home, tmp_
     assert (refused.code, "rater:refs=none" in refused.err) == (3, True), refused.err
 
 
-def test_a_frozen_set_refuses_it_without_touching_a_rater(ready: Home, items: Path) -> None:
+def test_a_frozen_set_is_scored_by_the_rater_that_the_metric_names(ready: Home, items: Path, tmp_path: Path) -> None:
     frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
-    shutil.rmtree(ready.path / "raters")
-    result = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
-    assert (result.code, result.error["code"]) == (2, "usage")
-    assert "scores against a frozen set ask nobody" in result.error["message"]
-    assert "with a rater named: by refaug score" in result.error["remedy"]
+    of_set = ready("sets", "score", frozen["id"], items, "-m", "rater:model=chat", *FEW, "--json")
+    (of_items,) = done(ready("score", items, "-m", "rater:model=chat", *ONE, *FEW, "--json"))["scores"]
+    (scored,) = done(of_set)["scores"]
+    assert scored["signature_full"] == of_items["signature_full"]
+    for system in ("a", "b"):
+        scores = ([one["score"] for one in each["systems"][system]["replies"]] for each in (scored, of_items))
+        assert next(scores) == pytest.approx(next(scores), abs=1e-5)
+    (tmp_path / "scores.json").write_text(of_set.out)
+    verified = ready("verify", tmp_path / "scores.json", items, *ONE, "--json")
+    assert verified.code == 0, verified.out
+    unnamed = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
+    assert unnamed.error["message"] == "metric `rater` needs a rater: pass rater:model=NAME"
 
 
 def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home, items: Path, tmp_path: Path) -> None:
@@ -229,7 +238,8 @@ def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home,
     weighted, rated = done(ready(*asked, "--index", "log"))["scores"]
     spec = opened(ready).spec
     settings = [Signature.parse(one["signature_full"]).settings for one in (weighted, rated)]
-    assert [(one["combine"], one["rater"]) for one in settings] == [("first", spec), ("max", spec)]
+    assert (settings[0]["combine"], settings[0]["rater"]) == ("first", spec)
+    assert (settings[1]["combine"], settings[1]["model"]) == ("max", spec)
     assert "index" not in settings[1]
     (alone,) = done(ready("score", items, "-m", "rater:combine=max", "--rater", "chat", *ONE, *FEW, "--json"))["scores"]
     assert alone["signature_full"] == rated["signature_full"]
@@ -239,7 +249,8 @@ def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home,
         assert found == pytest.approx(again, abs=1e-5)
     unrated = ("--reference-weights", "one", "--parrot", "off")
     one = done(ready(*asked, "--index", "log", *unrated))["scores"]
-    assert ["rater" in Signature.parse(each["signature_full"]).settings for each in one] == [False, True]
+    assert ["rater" in Signature.parse(each["signature_full"]).settings for each in one] == [False, False]
+    assert Signature.parse(one[1]["signature_full"]).settings["model"] == spec
 
 
 # ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -252,7 +263,7 @@ def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) ->
     assert list(rows) == ["bleu", "rater", "rater:combine=mean", "length", "human"]
     assert all(rows[name]["spearman"]["interval"] for name in ("bleu", "rater", "rater:combine=mean"))
     signatures = {one["name"]: one["signature"] for one in document["metrics"]}
-    assert f"|rater:{opened(ready).spec}|" in signatures["rater"]
+    assert f"|model:{opened(ready).spec}|" in signatures["rater"]
     assert "rater:chat" not in signatures["bleu"]
     based = done(ready("meta", items, "-m", "bleu", "--baseline", "rater", "--rater", "chat", *ONE, *FEW, "--json"))
     assert based["settings"]["baseline"] == "rater"
@@ -312,7 +323,7 @@ def test_tables_of_an_evaluation_name_rater_data_and_ways(ready: Home, items: Pa
     ("arguments", "code", "told"),
     [
         (("nobody", "ITEMS"), 3, "no rater 'nobody'"),
-        (("chat", "ITEMS", "--combine", "median"), 2, "combine='median'"),
+        (("chat", "ITEMS", "--combine", "median"), 2, "'median' is not one of first"),
         (("chat", "ITEMS", "ITEMS"), 2, "is named twice"),
         (("chat", "nowhere.jsonl"), 3, "nowhere.jsonl"),
         (("chat", "PLAIN"), 3, "there is nothing to compare chat@"),

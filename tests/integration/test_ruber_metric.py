@@ -23,6 +23,8 @@ from refaug.metrics.specification import build
 ONE = ("--threads", "1")
 FEW = ("--draws", "20")
 ROUGE = "ruber:referenced=rouge-1"
+ASKED = f"{ROUGE},model=some"
+SAMPLED = f"{ASKED},sample=chat"
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +83,20 @@ def expected(ready: Home, signature: Signature, line: dict[str, Any], reply: str
 
 
 def test_scores_use_the_ranges_of_the_sample_and_the_signature_has_them(ready: Home, items: Path) -> None:
-    asked = ("score", items, "-m", ROUGE, "-m", "bleu", "--ruber", "some", *ONE, *FEW, "--json")
-    found, bleu = done(ready(*asked, "--sample", "chat"))["scores"]
+    asked = ("score", items, "-m", SAMPLED, "-m", "bleu", *ONE, *FEW, "--json")
+    found, bleu = done(ready(*asked))["scores"]
     signature = Signature.parse(found["signature_full"])
     for system in ("a", "b"):
         values = [expected(ready, signature, line, line["replies"][system]) for line in lines_of()]
         replies = found["systems"][system]["replies"]
         assert [one["score"] for one in replies] == pytest.approx(values, abs=1e-4)
         assert set(replies[0]["parts"]) >= {"referenced", "unreferenced", "referenced_mapped", "unreferenced_mapped"}
-    assert signature.settings["ruber"] == open_ruber(Settings(home=ready.path), "some", threads=1).spec
+    assert signature.settings["model"] == open_ruber(Settings(home=ready.path), "some", threads=1).spec
     assert signature.details["sample-pairs"] == "5000"
     assert "ruber:" not in bleu["signature_full"]
     # What the signature says is enough: with the ranges given, no index is asked, and the scores are the same.
     shutil.rmtree(ready.path / "indexes")
-    asked = ("score", items, "-m", str(signature.specification()), "--ruber", "some", *ONE, *FEW, "--json")
+    asked = ("score", items, "-m", str(signature.specification()), *ONE, *FEW, "--json")
     again = done(ready(*asked))["scores"][0]["systems"]
     for system in ("a", "b"):
         scores, before = ([one["score"] for one in some[system]["replies"]] for some in (again, found["systems"]))
@@ -109,6 +111,7 @@ def test_ranges_are_sampled_from_the_same_index_with_the_same_rater(ready: Home,
     signature = Signature.parse(found["scores"][0]["signature_full"])
     rater = open_rater(Settings(home=ready.path), "some", threads=1).spec
     assert signature.settings["rater"] == signature.details["sample-rater"] == rater
+    assert f"rater;model={rater};" in signature.settings["unreferenced"]
     assert signature.settings["k"] == signature.details["sample-k"] == "4"
     assert signature.settings["index"].split("#")[1] == signature.details["sample-index"]
     assert ";b=0;" not in signature.settings["referenced"]
@@ -120,36 +123,36 @@ def test_options_of_the_rater_hold_for_this_metric_too(ready: Home, items: Path)
     asked = ("score", items, "-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", *ONE, *FEW, "--json")
     found = done(ready(*asked, "--combine", "max", "--calibrated"))["scores"][0]
     unreferenced = Signature.parse(found["signature"]).settings["unreferenced"]
-    assert unreferenced == "rater;target=reply;combine=max;cal=cal;turns=1;refs=golds"
+    rater = open_rater(Settings(home=ready.path), "some", threads=1).spec
+    assert unreferenced == f"rater;model={rater};target=reply;combine=max;cal=cal;turns=1;refs=golds"
     language = done(ready(*asked, "--language", "ja"))["scores"][0]
     assert "tok=mecab" in Signature.parse(language["signature"]).settings["referenced"]
 
 
 def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Path) -> None:
     vectors = ready.path / FILE
-    result = ready(
-        "score", items, "-m", f"ruber:norm=test,vectors={vectors}", "--ruber", "some", *ONE, *FEW, "--percent"
-    )
+    result = ready("score", items, "-m", f"ruber:model=some,norm=test,vectors={vectors}", *ONE, *FEW, "--percent")
     assert result.code == 0, result.err
-    assert "ruber|blend:arithmetic|referenced:pooled;vectors=words#" in result.out
-    assert "|norm:test|ruber:some@" in result.out
+    assert "ruber|model:some@" in result.out
+    assert "|blend:arithmetic|referenced:pooled;vectors=words#" in result.out
+    assert "|norm:test|full:" in result.out
     assert "ruber with norm=test: a score depends on which replies are scored together with it" in result.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("-m", ROUGE), 2, "ruber needs a ruber, and none is named"),
-        (("-m", ROUGE, "--ruber", "some"), 2, "ruber needs an index, to see what its parts give"),
-        (("-m", f"{ROUGE},unreferenced=rater", "--sample", "chat"), 2, "ruber needs a rater, and none is named"),
-        (("-m", "bleu", "--ruber", "some"), 2, "--ruber without a metric that asks it"),
-        (("-m", f"{ROUGE},unreferenced=rater,norm=none", "--rater", "some", "--ruber", "some"), 2, "--ruber without"),
-        (("-m", f"{ROUGE},norm=none", "--ruber", "some", "--sample", "chat"), 2, "--sample without a metric"),
-        (("-m", f"{ROUGE},norm=none", "--ruber", "some", "--rater", "some"), 2, "--rater without --index"),
-        (("-m", f"{ROUGE},norm=none", "--ruber", "nobody"), 3, "no ruber 'nobody'"),
-        (("-m", ROUGE, "--ruber", "some", "--sample", "nothing"), 3, "no index 'nothing'"),
-        (("-m", "ruber:referenced=upsilon-chrf;b=0", "--ruber", "some", "--sample", "chat"), 2, "to weigh references"),
-        (("-m", "ruber:referenced=rater", "--ruber", "some", "--sample", "chat"), 2, "rater asks a model itself"),
+        (("-m", ROUGE), 2, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
+        (("-m", ASKED), 2, "metric `ruber` needs an index, whose log says what its parts give"),
+        (("-m", f"{ROUGE},unreferenced=rater,sample=chat"), 2, "metric `ruber` needs a rater: pass ruber:"),
+        (("-m", f"{ASKED},unreferenced=rater,norm=none", "--rater", "some"), 2, "names a ruber, and a rater is asked"),
+        (("-m", f"{SAMPLED},norm=none"), 2, "sample=chat, and no log is sampled"),
+        (("-m", f"{ASKED},norm=none", "--rater", "some"), 2, "--rater without --index"),
+        (("-m", f"{ROUGE},norm=none,model=sone"), 3, "there is no ruber 'sone' in this home; did you mean 'some'?"),
+        (("-m", f"{ROUGE},norm=none,model=chat"), 3, "there is no ruber 'chat' in this home: 'chat' is an index"),
+        (("-m", f"{ASKED},sample=nothing"), 3, "there is no index 'nothing' in this home"),
+        (("-m", "ruber:model=some,referenced=upsilon-chrf;b=0,sample=chat"), 2, "references of the sample are rated"),
+        (("-m", "ruber:model=some,referenced=rater,sample=chat"), 2, "rater asks a model itself"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(
@@ -162,42 +165,45 @@ def test_what_makes_no_sense_is_refused(
 def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
     for command in (("score",), ("meta",), ("meta", "probe")):
         result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
-        assert result.error["message"] == "ruber needs a ruber, and none is named"
-        assert result.error["remedy"] == "--ruber NAME: refaug ruber list"
+        assert result.error["message"] == "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"
+        assert result.error["remedy"] == "refaug ruber list"
 
 
-def test_a_frozen_set_refuses_it(ready: Home, items: Path) -> None:
+def test_a_frozen_set_is_scored_by_it_as_the_items_are(ready: Home, items: Path) -> None:
     frozen = done(ready("sets", "freeze", items, "--purpose", "test", "--json"))
-    result = ready("sets", "score", frozen["id"], items, "-m", ROUGE, "--json")
-    assert result.error["message"] == "ruber asks a ruber, and scores against a frozen set ask nobody"
-    assert "with a ruber named: by refaug score" in result.error["remedy"]
+    of_set = done(ready("sets", "score", frozen["id"], items, "-m", SAMPLED, "--draws", "0", "--json"))["scores"][0]
+    of_items = done(ready("score", items, "-m", SAMPLED, *ONE, "--draws", "0", "--json"))["scores"][0]
+    assert of_set["signature_full"] == of_items["signature_full"]
+    for system in ("a", "b"):
+        scores = ([one["score"] for one in scored["systems"][system]["replies"]] for scored in (of_set, of_items))
+        assert next(scores) == pytest.approx(next(scores), abs=1e-5)
 
 
 # ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_agreement_has_the_same_scores(ready: Home, items: Path) -> None:
-    asked = ("-m", ROUGE, "--ruber", "some", "--sample", "chat", *ONE, *FEW, "--json")
+    asked = ("-m", SAMPLED, *ONE, *FEW, "--json")
     scores = done(ready("score", items, *asked))["scores"][0]
     found = done(ready("meta", items, *asked))
-    assert found["sets"][0]["signatures"][ROUGE]["signature_full"] == scores["signature_full"]
+    assert found["sets"][0]["signatures"][SAMPLED]["signature_full"] == scores["signature_full"]
 
 
 def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items: Path, tmp_path: Path) -> None:
-    asked = "ruber:referenced=upsilon-rouge-1"
+    asked = "ruber:model=some,referenced=upsilon-rouge-1"
     refs = ready("refs", items, "--index", "chat", "--rater", "some", *ONE)
     weighted = tmp_path / "weighted.jsonl"
     weighted.write_text(refs.out, "utf-8")
-    named = ("--ruber", "some", "--rater", "some", "--sample", "chat", *ONE)
-    found = done(ready("meta", weighted, "-m", asked, *named, *FEW, "--json"))
-    signature = found["sets"][0]["signatures"][asked]["signature_full"]
+    sampled = f"{asked},sample=chat"
+    found = done(ready("meta", weighted, "-m", sampled, "--rater", "some", *ONE, *FEW, "--json"))
+    signature = found["sets"][0]["signatures"][sampled]["signature_full"]
     assert "sample-rater.:some@" in signature
-    idle = ready("meta", weighted, "-m", f"{asked};b=0,norm=none", "--ruber", "some", "--rater", "some", "--json")
+    idle = ready("meta", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
     assert idle.error["message"] == "--rater without a metric that asks it"
 
 
 def test_probes_are_scored_too(ready: Home, items: Path) -> None:
-    asked = ("-m", ROUGE, "--ruber", "some", "--sample", "chat", *ONE)
+    asked = ("-m", SAMPLED, *ONE)
     found = done(ready("meta", "probe", items, *asked, "--json"))
     rows = {row["name"]: row for row in found["scores"][0]["rows"]}
     signature = Signature.parse(found["scores"][0]["signature_full"])

@@ -174,8 +174,8 @@ def test_what_cannot_be_done_says_why(here, there, tmp_path):
     file = tmp_path / "chat.tar.zst"
     with pytest.raises(
         Usage,
-        match=r"cannot be exported \(name one of: adem, judge-fit, hybrid, index, rater, ruber, self-play, vectors, "
-        "vhred, set",
+        match=r"cannot be exported \(name one of: adem, judge-fit, encoder, hybrid, index, rater, ruber, self-play, "
+        "vectors, vhred, set",
     ):
         here("export", "log", "chat", file)
     with pytest.raises(NotFound, match="there are: chat"):

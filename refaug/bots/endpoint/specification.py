@@ -72,6 +72,11 @@ class Endpoint:
         parts = [self.url, self.model, self.max_tokens_field, sorted(self.omit), self.parameters]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
+    @property
+    def spec(self) -> str:
+        """The name with the content, as signatures have it."""
+        return f"{self.name}#{self.content_hash}"
+
     def secret(self, environment: Mapping[str, str] | None = None) -> str | None:
         """Return the key from the environment; BadInput where the variable is not set."""
         if self.key_env is None:

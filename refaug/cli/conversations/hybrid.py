@@ -16,7 +16,6 @@ from refaug.cli.conversations.inputs import (
 )
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 
@@ -41,7 +40,6 @@ def evaluate_command(
     fit: FitOptions,
     forms: FormOptions,
     turns: TurnOptions,
-    models: ModelOptions,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -54,7 +52,7 @@ def evaluate_command(
     from refaug.evaluation.conversations.measuring import measure  # noqa: PLC0415
 
     settings = fit.settings(context, forms)
-    judges = turns.judges(context.obj, models, threads)
+    judges = turns.judges(context.obj, threads)
     with display_progress(quiet=context.obj.quiet) as progress:
         talks = read_talks(context.obj, conversations, progress, reading)
         measured = measure(context.obj, talks, encoders.request, settings, judges, progress)

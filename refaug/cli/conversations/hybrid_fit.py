@@ -13,7 +13,6 @@ from refaug.cli.conversations.inputs import ConversationOptions, EncoderOptions,
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 
@@ -36,7 +35,6 @@ def fit_command(
     fit: FitOptions,
     forms: FormOptions,
     turns: TurnOptions,
-    models: ModelOptions,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -46,7 +44,7 @@ def fit_command(
     order = HybridOrder(
         encoders=encoders.request,
         settings=fit.settings(context, forms),
-        judges=turns.judges(context.obj, models, threads),
+        judges=turns.judges(context.obj, threads),
         columns=columns,
     )
     with display_progress(quiet=context.obj.quiet) as progress:

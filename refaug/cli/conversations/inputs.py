@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from refaug.cli.shared.index_options import ModeOption
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import file_or_stdin
+from refaug.cli.shared.required_models import require_models
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
@@ -73,16 +73,17 @@ class TurnOptions:
         str, typer.Option("--reference-weights", help="What references that are found weigh: rated, or one.")
     ] = AugmentSettings.weights
 
-    def judges(self, home: Settings, models: ModelOptions, threads: int | None) -> TurnJudges | None:
+    def judges(self, home: Settings, threads: int | None) -> TurnJudges | None:
         """Return the metrics with their models; None without a metric. Usage where a model is missing or unused."""
         from refaug.evaluation.conversations.turn_scores import TurnJudges  # noqa: PLC0415  numpy
+        from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
 
         metrics = self.metric or []
         if not metrics:
             if self.rater or self.index:
                 raise Usage("--rater or --index without a metric of turns", remedy="-m rater:refs=none")
             return None
-        asks_rater = models.require_named(home, metrics, self.rater, index=self.index)
+        asks_rater = require_models(home, metrics, rater=self.rater, index=self.index)
         references = AugmentSettings(
             gold="none",
             weights=self.reference_weights,  # type: ignore[arg-type]
@@ -98,7 +99,7 @@ class TurnOptions:
             )
         return TurnJudges(
             metrics=metrics,
-            models=models.names(self.rater, threads, self.index),
+            models=MetricModels.of(home, threads, rater=self.rater),
             index=self.index,
             references=references,
         )

@@ -10,7 +10,6 @@ import typer
 from refaug.cli.conversations.inputs import ConversationOptions, TurnOptions, read_talks
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
@@ -40,7 +39,6 @@ def judge_command(
     *,
     reading: ConversationOptions,
     turns: TurnOptions,
-    models: ModelOptions,
     target: Annotated[
         str | None,
         typer.Option(help="The question that figures are compared with; without it the mean.", metavar="QUESTION"),
@@ -55,7 +53,7 @@ def judge_command(
     from refaug.evaluation.conversations.judged import JudgedConversations, require_target  # noqa: PLC0415  scipy
     from refaug.evaluation.conversations.turn_scores import judge_turns  # noqa: PLC0415
 
-    judges = turns.judges(context.obj, models, threads)
+    judges = turns.judges(context.obj, threads)
     if judges is None:
         raise Usage("no metric of turns is named", remedy="-m rater:refs=none --rater NAME")
     with display_progress(quiet=context.obj.quiet) as progress:

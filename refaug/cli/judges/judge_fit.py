@@ -14,15 +14,15 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.required_models import require_models
 from refaug.core.errors import Usage
 
 if TYPE_CHECKING:
-    from refaug.core.home import Settings
     from refaug.core.progress import Progress
-    from refaug.evaluation.agreement.records import ComparedMetric
+    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.metrics.base import Metric
 
 app = typer.Typer(
     help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training rows.",
@@ -31,7 +31,8 @@ app = typer.Typer(
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the judge, or name@version.", metavar="JUDGE")]
 RaterOption = Annotated[
-    str | None, typer.Option("--rater", help="Rater that metrics ask: name or name@version.", metavar="NAME")
+    str | None,
+    typer.Option("--rater", help="Rater of metrics that name none: name or name@version.", metavar="NAME"),
 ]
 
 
@@ -64,31 +65,27 @@ def train_command(
         typer.Option("--metric", "-m", help="A metric with its settings; repeat it.", metavar="METRIC"),
     ],
     rater: RaterOption = None,
-    models: ModelOptions,
     fit: _FitOptions,
     table: TableOptions,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Fit a judge to rated items, and say how far judges like it agree with ratings that they never saw."""
-    from refaug.evaluation.agreement.records import MetaSettings, RatedItems  # noqa: PLC0415
+    from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems  # noqa: PLC0415
     from refaug.evaluation.agreement.rows import RatedRows  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.artefact import save_judge  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.combination import FitSettings  # noqa: PLC0415  scipy
-    from refaug.evaluation.metric_setup.combined.opening import pinned_metric, pinned_models  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
     from refaug.metrics.signature import Signature  # noqa: PLC0415
 
     settings = FitSettings(method=fit.method, length=fit.length, seed=fit.seed)  # type: ignore[arg-type]
     if twice := next((metric for metric in metrics if metrics.count(metric) > 1), None):
         raise Usage(f"the metric {twice} is named twice", remedy="name each once")
-    models.require_named(context.obj, metrics, rater)
     if nested := next((metric for metric in metrics if metric.partition(":")[0] == "judge-fit"), None):
         raise Usage(f"{nested} is a fitted judge", remedy="name the metrics that it adds")
-    named = pinned_models(
-        context.obj,
-        {"rater": rater, "ruber": models.ruber, "adem": models.adem, "sample": models.sample, "judge": models.judge},
-    )
+    require_models(context.obj, metrics, rater=rater)
     files = named_sets(items, remedy="refaug judge-fit train ITEMS.jsonl --name NAME -m bleu -m chrf")
     with display_progress(quiet=context.obj.quiet) as progress:
         sets = [
@@ -97,11 +94,17 @@ def train_command(
             )
             for set_name, path in files.items()
         ]
-        pinned = [pinned_metric(context.obj, metric) for metric in metrics]
-        compared = _metrics_of(context.obj, metrics, pinned, named, threads, progress)
+        models = MetricModels.of(context.obj, threads, rater=rater)
+        bound = _bound_metrics(models, metrics, progress)
+        compared = [ComparedMetric(name=text, metric=metric) for text, metric in zip(metrics, bound, strict=True)]
         trained = train_judge(sets, compared, settings, progress)
-        signatures = [Signature.of(each.metric).full for each in compared]
-        version = save_judge(context.obj, name, trained, pinned, named, signatures)
+        version = save_judge(
+            context.obj,
+            name,
+            trained,
+            [stored_specification(models.registry, text, metric) for text, metric in zip(metrics, bound, strict=True)],
+            [Signature.of(metric).full for metric in bound],
+        )
     record_act(context.obj, "publish", f"judge-fit {name}@{version}")
     if as_json:
         print_json({"name": name, "version": version, "report": dict(trained.report)})
@@ -109,27 +112,15 @@ def train_command(
     _print_judge(f"{name}@{version}", trained.report)
 
 
-def _metrics_of(
-    home: Settings,
-    names: Sequence[str],
-    specifications: Sequence[str],
-    named: Mapping[str, str | None],
-    threads: int | None,
-    progress: Progress,
-) -> list[ComparedMetric]:
-    """Return the metrics by the names that they were asked for, bound to the pinned models."""
-    from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
+def _bound_metrics(models: MetricModels, specifications: Sequence[str], progress: Progress) -> list[Metric]:
+    """Return the metrics, bound to the models that they name."""
     from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
 
-    metrics = metrics_of(list(specifications), None)
+    metrics = metrics_of(list(specifications), None, source=models.registry)
     if len(metrics) != len(specifications):
         raise Usage("two of the metrics are the same one in other words", remedy="name each once")
-    plain = {asked: spec.partition("#")[0] for asked, spec in named.items() if spec is not None}
-    models = ModelOptions(
-        ruber=plain.get("ruber"), adem=plain.get("adem"), sample=plain.get("sample"), judge=plain.get("judge")
-    )
-    bound = models.bind(home, metrics, rater=plain.get("rater"), index=None, threads=threads, progress=progress)
-    return [ComparedMetric(name=text, metric=metric) for text, metric in zip(names, bound, strict=True)]
+    return ScoringSteps(models=models).bound(metrics, progress=progress)
 
 
 @app.command("score")
@@ -146,19 +137,16 @@ def score_command(
     """Score replies by a fitted judge; rows whose texts it was fitted to are left out and counted."""
     from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.combined.opening import held_judge  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.combined.opening import bound_components  # noqa: PLC0415  scipy
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
 
-    opened = held_judge(context.obj, judge, threads)
-    stored = opened.stored
+    models = MetricModels.of(context.obj, threads)
+    stored = models.registry.fitted_judge(judge)
     with display_progress(quiet=context.obj.quiet) as progress:
         rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
-        bound = opened.bound(
-            lambda metrics, models, networks: ScoringSteps(home=context.obj, models=models).bound(
-                metrics, opened=networks, progress=progress
-            ),
-            threads,
-        )
+        steps = ScoringSteps(models=models)
+        bound = bound_components(stored, models.registry, lambda metrics: steps.bound(metrics, progress=progress))
         compared = [ComparedMetric(name=metric.name, metric=metric) for metric in bound]
         scored = score_rows(stored, rows, compared, progress)
     if as_json:
@@ -184,7 +172,6 @@ def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag 
             {
                 "judge": stored.spec,
                 "metrics": list(stored.metrics),
-                "models": dict(stored.models),
                 "fit": stored.judge.as_json(),
                 "report": dict(stored.report),
             }

@@ -21,10 +21,9 @@ def _facts(folder: Path) -> dict[str, Any]:
     """Return the columns of a judge in the list; a damaged one does not hide the others."""
     try:
         manifest: Any = read_json(folder / MANIFEST)
-        models = [spec for spec in manifest["models"].values() if spec is not None]
-        return {"metrics": ", ".join(manifest["metrics"]), "models": ", ".join(models)}
+        return {"metrics": ", ".join(manifest["metrics"])}
     except (RefaugError, AttributeError, KeyError, TypeError) as error:
-        return {"metrics": f"damaged: {error}", "models": ""}
+        return {"metrics": f"damaged: {error}"}
 
 
 _COMMANDS: Final = VersionCommands(

@@ -48,6 +48,7 @@ def verify_command(
     items, and for each metric its parameters, references, scores and intervals. The exit code is 0 if everything
     holds, 6 if something differs, and 3 if something is missing, so that nothing can be said.
     """
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
     from refaug.evaluation.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
 
@@ -57,7 +58,7 @@ def verify_command(
         named = ItemInputs(items=items, aligned=aligned, table=table)
         inputs = _named_inputs(scores, file) if items is None and aligned.is_empty else named
         test_items = list(inputs.read(progress))
-        workplace = Workplace(home=context.obj, find_file=files_in(files), threads=threads)
+        workplace = Workplace(models=ModelRegistry(context.obj, threads, find_file=files_in(files)))
         verification = verify(scores, test_items, workplace, progress)
     if as_json:
         print_json({"file": str(file), **verification.as_json()})

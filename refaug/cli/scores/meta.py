@@ -17,7 +17,6 @@ from refaug.cli.scores.score import RaterOption as WeigherOption
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import (
@@ -27,6 +26,7 @@ from refaug.cli.shared.reference_options import (
     require_searched,
     require_used,
 )
+from refaug.cli.shared.required_models import require_models
 from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
@@ -40,6 +40,7 @@ from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
+    from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.metrics.base import Metric
 
@@ -114,7 +115,7 @@ RaterOption = Annotated[
     str | None,
     typer.Option(
         "--rater",
-        help="Rater that the metric rater asks, and that weighs references of --sample: name or name@version.",
+        help="Rater of metrics that name none, and of references of a sampled log: name or name@version.",
         metavar="NAME",
     ),
 ]
@@ -147,7 +148,6 @@ def meta_command(
     rater: WeigherOption = None,
     *,
     table: TableOptions,
-    models: ModelOptions,
     augmenting: AugmentSettings,
     rows: _Rows = RowSelection.FAIR,
     draws: _Draws = 10_000,
@@ -173,20 +173,20 @@ def meta_command(
     files = named_sets(items or [])
     named = [*(metric or []), *([baseline] if baseline is not None else [])]
     require_searched(on, index)
-    asks_rater = require_models(context.obj, models, named, rater, index=index)
+    asks_rater = require_used_models(context.obj, named, rater, index=index)
     require_used(augmenting, index, rater, rates=asks_rater, scores=True)
     if index is not None:
         _require_weighted(named, context.obj)
-    judge = _MetricModels(
+    finding = _ReferenceModels(
         index=index,
         rater=rater,
-        models=models,
         threads=threads,
         augmenting=augmenting if asks_rater or index else None,
         on=on,
     )
     from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
     from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
 
     settings = MetaSettings(
         rows=RowsChoice(rows.value), draws=draws, seed=seed, confidence=confidence, min_kappa=min_kappa
@@ -203,8 +203,9 @@ def meta_command(
                 language,
                 find_preset(augmenting.preset),
                 {"combine": augmenting.combine, "cal": augmenting.calibration},
+                MetricModels.of(context.obj, threads, rater=rater),
             ),
-            judge,
+            finding,
             settings,
             progress,
         )
@@ -225,6 +226,7 @@ class _ComparedMetrics:
     language: str | None
     preset: Preset | None
     by_default: Mapping[str, str]
+    models: MetricModels
     set_baseline: SetBaseline | None = None  # where references are found in an index
 
     def built(self, text: str) -> Metric:
@@ -232,33 +234,35 @@ class _ComparedMetrics:
         from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
 
         specification = self.preset.specification(text) if self.preset is not None else text
-        return metrics_of([specification], self.language, self.by_default, self.set_baseline)[0]
+        source = self.models.registry
+        return metrics_of([specification], self.language, self.by_default, self.set_baseline, source=source)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MetricModels:
-    """The models that were named for references and metrics."""
+class _ReferenceModels:
+    """Where references are found, and what weighs them."""
 
     index: str | None
     rater: str | None
-    models: ModelOptions
     threads: int | None
     augmenting: AugmentSettings | None
     on: str | None = None  # the cluster that references are found on
 
     def bind(
-        self, home: Settings, metrics: Sequence[ComparedMetric], versions: Mapping[str, str], progress: Progress
+        self,
+        metrics: Sequence[ComparedMetric],
+        models: MetricModels,
+        versions: Mapping[str, str],
+        progress: Progress,
     ) -> list[ComparedMetric]:
         """Return the metrics, bound to the models that they need; `versions` are those that found the references."""
-        bound = self.models.bind(
-            home,
-            [compared.metric for compared in metrics],
-            rater=versions.get("rater", self.rater),
-            index=versions.get("index"),
+        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy
+
+        steps = ScoringSteps(
+            models=replace(models, rater=versions.get("rater", models.rater), sample=versions.get("index")),
             augmenting=self.augmenting,
-            threads=self.threads,
-            progress=progress,
         )
+        bound = steps.bound([compared.metric for compared in metrics], progress=progress)
         return [replace(compared, metric=metric) for compared, metric in zip(metrics, bound, strict=True)]
 
 
@@ -266,7 +270,7 @@ def _compare_metrics(
     home: Settings,
     files: Mapping[str, ItemInputs],
     compared: _ComparedMetrics,
-    judge: _MetricModels,
+    finding: _ReferenceModels,
     settings: MetaSettings,
     progress: Progress,
 ) -> MetaResult:
@@ -280,14 +284,21 @@ def _compare_metrics(
     sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
     versions: Mapping[str, str] = {}
     named_specifications = compared.specifications or [
-        *([_WEIGHTED] if judge.index is not None else []),
+        *([_WEIGHTED] if finding.index is not None else []),
         *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
     ]
     with ExitStack() as stack:  # what a cluster has finished stays until all is computed
-        if judge.index is not None and judge.augmenting is not None:
+        if finding.index is not None and finding.augmenting is not None:
             sets, provenance = stack.enter_context(
                 augmented_sets(
-                    home, sets, judge.index, judge.rater, judge.augmenting, judge.threads, progress, on=judge.on
+                    home,
+                    sets,
+                    finding.index,
+                    finding.rater,
+                    finding.augmenting,
+                    finding.threads,
+                    progress,
+                    on=finding.on,
                 )
             )
             versions = provenance.settings
@@ -306,7 +317,7 @@ def _compare_metrics(
         )
         if advice is not None:
             progress.warn(advice)
-        bound = judge.bind(home, chosen, versions, progress)
+        bound = finding.bind(chosen, compared.models, versions, progress)
         return agreement(rated_sets, bound, settings, baseline=first, progress=progress)
 
 
@@ -335,16 +346,15 @@ def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl 
     return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
 
 
-def require_models(
+def require_used_models(
     home: Settings,
-    models: ModelOptions,
     specifications: Sequence[str],
     rater: str | None,
     *,
     index: str | None = None,
 ) -> bool:
     """Say whether a metric uses the rater; refuse one whose models are not named, and a rater that nothing uses."""
-    asks_rater = models.require_named(home, specifications, rater, index=index)
+    asks_rater = require_models(home, specifications, rater=rater, index=index)
     if not asks_rater and rater is not None and index is None:
         raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
     return asks_rater
@@ -352,14 +362,9 @@ def require_models(
 
 def _require_weighted(specifications: Sequence[str], home: Settings) -> None:
     """Refuse an index where no metric looks at the references that would be found in it."""
-    from refaug.evaluation.metric_setup.metric_requests import MetricNeeds  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.metric_requests import MetricRequest, require_index_used  # noqa: PLC0415  compiles
 
-    needs = [MetricNeeds.of(text, home) for text in specifications]
-    if needs and not any(need.weighted or need.sample for need in needs):
-        raise Usage(
-            "--index, and no metric looks at weighted references",
-            remedy="-m upsilon-bleu, or leave --index out",
-        )
+    require_index_used([MetricRequest.of(text, home) for text in specifications])
 
 
 def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:

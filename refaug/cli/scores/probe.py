@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.cli.scores.meta import RaterOption, require_models
+from refaug.cli.scores.meta import RaterOption, require_used_models
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs, ItemsArgument, TableOptions
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import (
@@ -35,7 +34,6 @@ def probe_command(
     rater: RaterOption = None,
     *,
     table: TableOptions,
-    models: ModelOptions,
     system: Annotated[
         str | None,
         typer.Option(help="Whose replies are shuffled, padded, …; without it, the gold.", metavar="NAME"),
@@ -74,10 +72,12 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
-    require_models(context.obj, models, metric or [], rater)
+    require_used_models(context.obj, metric or [], rater)
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
     from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 
     settings = ProbeSettings(
@@ -91,10 +91,11 @@ def probe_command(
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(ItemInputs(items=items, table=table).read(progress))
-        chosen = metrics_of(metric or [default_metric(good)], language)
+        models = MetricModels.of(context.obj, threads, rater=rater)
+        chosen = metrics_of(metric or [default_metric(good)], language, source=models.registry)
         if (advice := baseline_advice(chosen, good)) is not None:
             progress.warn(advice)
-        chosen = models.bind(context.obj, chosen, rater=rater, threads=threads, progress=progress)
+        chosen = ScoringSteps(models=models).bound(chosen, progress=progress)
         report = probe(good, chosen, settings, bad_items=bad, progress=progress)
         stresses = stress_rows(good, chosen, settings, progress) if stress else []
         report_problems(bad, [], progress)

@@ -12,9 +12,9 @@ import typer
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, OnOption, require_searched, require_used
+from refaug.cli.shared.required_models import require_models
 from refaug.cli.shared.score_options import ScoreOptions, report_problems
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
@@ -30,7 +30,7 @@ RaterOption = Annotated[
     str | None,
     typer.Option(
         "--rater",
-        help="Rater that weighs references that are found, and that the metric rater asks: name or name@version.",
+        help="Rater of references that are found, and of metrics that name none: name or name@version.",
         metavar="NAME",
     ),
 ]
@@ -58,7 +58,6 @@ def score_command(
     ] = False,
     index: IndexOption = None,
     rater: RaterOption = None,
-    models: ModelOptions,
     augmenting: AugmentSettings,
     signature: SignatureOption = None,
     threads: ThreadsOption = None,
@@ -68,11 +67,11 @@ def score_command(
 
     ITEMS is JSONL (docs/items.md) or a table (docs/tables.md); or give line-aligned files with --replies and
     --references. With --index, further references are found in it first, and weighed by --rater; a weighted form
-    without b has that of the index. The metric rater asks --rater about the replies themselves, and ruber asks
-    --ruber. What cannot be scored is listed and counted, and the rest is scored. --signature scores as an earlier
-    score was made.
+    without b has that of the index. Metrics name the models that they ask: ruber:model=NAME. What cannot be scored is
+    listed and counted, and the rest is scored. --signature scores as an earlier score was made.
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import referenced_items  # noqa: PLC0415  torch
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
     from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
@@ -84,7 +83,7 @@ def score_command(
         scoring, index, rater = replace(scoring, metric=[request.metric]), request.index, request.rater
         augmenting = request.augmenting
     require_searched(on, index)
-    asks_rater = models.require_named(context.obj, scoring.specifications, rater, index=index)
+    asks_rater = require_models(context.obj, scoring.specifications, rater=rater, index=index)
     if index is None and rater is not None and not asks_rater:
         raise Usage(
             "--rater without --index",
@@ -116,8 +115,7 @@ def score_command(
                 if scoring.specifications:
                     preset.require_effect(scoring.specifications)
         steps = scoring.steps(
-            context.obj,
-            models.names(rater, threads),
+            MetricModels.of(context.obj, threads, rater=rater),
             augmenting if asks_rater or index is not None else None,
             rating=augmenting.rating,
             preset=preset,

@@ -18,6 +18,7 @@ from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, Tab
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_searched, require_used
+from refaug.cli.shared.required_models import require_models
 from refaug.cli.shared.score_options import ScoreOptions, StrictFlag, report_problems, require_all
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import Settings
@@ -260,10 +261,12 @@ def score_command(
     Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
     Nothing is recorded without --record.
     """
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
     settings = scoring.settings()
+    require_models(context.obj, scoring.specifications, rater=None)
     if record is not None:
         require_run_name(record)
     called = "stdin" if str(replies) == "-" else str(replies)
@@ -275,7 +278,10 @@ def score_command(
             [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.request
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
-        evaluation = score(reference_set, joined, scoring.steps(context.obj).chosen(joined), settings, progress)
+        steps = scoring.steps(MetricModels.of(context.obj))
+        evaluation = score(
+            reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), settings, progress
+        )
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
     require_all(evaluation.bad_items, strict=scoring.strict and record is not None)
     if record is not None:

@@ -63,7 +63,7 @@ _COMMANDS = (
         *("--index", "demo", "--rater", "demo", "--baseline", "generic", "--draws", "50"),
         *(part for name in _SCORED for part in ("--metric", name)),
     ),
-    ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=vectors.txt"))),
+    ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=./vectors.txt"))),
     ("metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
     ("meta", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
     ("jobs", "list"),  # makes the tables of the database

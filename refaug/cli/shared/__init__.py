@@ -13,11 +13,11 @@ __all__ = [
     "field_options",
     "index_options",
     "item_inputs",
-    "model_options",
     "network_commands",
     "output",
     "progress",
     "reference_options",
+    "required_models",
     "score_options",
     "version_commands",
 ]

@@ -12,7 +12,6 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json_pieces, print_line, print_table
 from refaug.core.errors import BadInput, Usage
-from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
@@ -20,7 +19,7 @@ from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, 
 from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_names import ModelNames
+    from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
     from refaug.evaluation.scoring.augment_settings import AugmentSettings
     from refaug.evaluation.scoring.presets import Preset
@@ -138,8 +137,7 @@ class ScoreOptions:
 
     def steps(
         self,
-        home: Settings,
-        models: ModelNames | None = None,
+        models: MetricModels,
         augmenting: AugmentSettings | None = None,
         *,
         rating: RatingSettings | None = None,
@@ -149,14 +147,12 @@ class ScoreOptions:
 
         With a preset, weighted BLEU has its parameters, and is the default.
         """
-        from refaug.evaluation.metric_setup.model_names import ModelNames  # noqa: PLC0415
         from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
 
         return ScoringSteps(
-            home=home,
+            models=models,
             specifications=self.specifications,
             settings=self.settings(),
-            models=models or ModelNames(),
             rating=rating or RatingSettings(),
             augmenting=augmenting,
             preset=preset,

@@ -11,7 +11,6 @@ import typer
 from refaug.cli.conversations.inputs import TurnOptions
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.model_options import ModelOptions
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table, print_warning
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.studies.study_source import ProtocolOption, StudySourceArgument, read_study
@@ -63,7 +62,6 @@ def report_command(
     analysis: AnalysisOptions,
     turns: TurnOptions,
     hybrids: HybridOptions,
-    models: ModelOptions,
     to: Annotated[
         Path | None,
         typer.Option(help="Folder for report.html, report.md and report.json; made if need be.", metavar="FOLDER"),
@@ -84,7 +82,7 @@ def report_command(
         require_folder(to)
     if not hybrids.hybrid and (hybrids.vectors or hybrids.sentiment or hybrids.meaning):
         raise Usage("--vectors, --sentiment or --meaning without --hybrid", remedy="--hybrid NAME, or leave them out")
-    judges = turns.judges(context.obj, models, threads)
+    judges = turns.judges(context.obj, threads)
     source = read_study(context.obj, study, protocol)
     settings = StudyAnalysis.of_protocol(
         source.protocol,

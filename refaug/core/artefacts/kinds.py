@@ -11,6 +11,7 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
     return {
         "adem": Versions(settings.adems, "adem"),
         "judge-fit": Versions(settings.fitted_judges, "judge-fit"),
+        "encoder": Versions(settings.encoders, "encoder"),
         "hybrid": Versions(settings.hybrids, "hybrid"),
         "index": Versions(settings.indexes, "index"),
         "rater": Versions(settings.raters, "rater"),

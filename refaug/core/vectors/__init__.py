@@ -7,4 +7,4 @@ The main names:
 - `encoders.Encoder`: what every encoder offers.
 """
 
-__all__ = ["encoders", "word_vectors"]
+__all__ = ["encoder_files", "encoders", "shared_encoders", "word_vectors"]

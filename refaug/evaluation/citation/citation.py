@@ -22,6 +22,7 @@ from refaug.evaluation.scoring.provenance import MIXED
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.reference_sets.set_store import Withdrawal
 from refaug.metrics.catalogue import METRICS
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 
 CITED_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred", "judge-fit")  # as signatures name them
@@ -93,17 +94,14 @@ def cite_signature(line: str, settings: Settings, set_id: str | None = None) -> 
     """Return the citation of scores with this signature, short or full; the scores may be against a frozen set."""
     signature = Signature.parse(line)
     own = dict(signature.settings)
-    if signature.metric == "likelihood" and "model" in own:
-        own["vhred"] = own["model"]
-    if signature.metric == "judge-fit" and "model" in own:
-        own["judge-fit"] = own["model"]
     of_retrieval = retrieval_papers(own, dict(signature.details))
     of_metric = metric_papers(signature.metric, own)
-    versions = tuple(_cited_versions(own, settings))
+    versions = tuple(_cited_versions(own, signature.models, settings))
+    asked = next((spec for kind, spec in signature.models if kind is ModelKind.RATER), None)
     against = f" against the frozen reference set {set_id}" if set_id is not None else ""
     sentence = (
         f"Replies are scored by {signature.metric}{_in_brackets(of_metric)}{against}, computed by refaug "
-        f"{signature.refaug}{_references_in_words(own, of_retrieval)}."
+        f"{signature.refaug}{_references_in_words(own, of_retrieval, asked)}."
     )
     unknown = () if signature.metric in METRICS else (f"this refaug has no metric {signature.metric}",)
     return Citation(
@@ -122,7 +120,7 @@ def cite_set(manifest: SetManifest, withdrawal: Withdrawal | None, settings: Set
     provenance = manifest.references_provenance
     own = dict(provenance.settings)
     of_retrieval = retrieval_papers(own, dict(provenance.details))
-    versions = tuple(_cited_versions(own, settings))
+    versions = tuple(_cited_versions(own, (), settings))
     of_parent = f", derived from {manifest.parent}" if manifest.parent is not None else ""
     sentence = (
         f"Replies are scored against the frozen reference set {manifest.id} (for {manifest.purpose.value}, "
@@ -160,13 +158,13 @@ def _in_brackets(papers: Sequence[Paper]) -> str:
     return f" ({'; '.join(paper.in_text for paper in papers)})" if papers else ""
 
 
-def _references_in_words(settings: Mapping[str, str], papers: Sequence[Paper]) -> str:
+def _references_in_words(settings: Mapping[str, str], papers: Sequence[Paper], asked: str | None = None) -> str:
     """Say where references come from, by the settings of a signature."""
     if settings.get("references", "").startswith(MIXED):
         return ", with references that were made in several ways"
     index, rater = settings.get("index"), settings.get("rater")
     if index is None:
-        return f", asking the rater {_plain(rater)}" if rater is not None else ""
+        return f", asking the rater {_plain(asked)}" if asked is not None else ""
     how = "; ".join([*([settings["mode"]] if "mode" in settings else []), *(paper.in_text for paper in papers)])
     weighted = "weighted by" if settings.get("weights") == "rated" else "beside"
     by_rater = f" and {weighted} the rater {_plain(rater)}" if rater is not None else ""
@@ -185,10 +183,14 @@ def _notes(versions: Iterable[CitedVersion]) -> Iterator[str]:
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cited_versions(settings_of_signature: Mapping[str, str], home: Settings) -> Iterator[CitedVersion]:
+def _cited_versions(
+    settings: Mapping[str, str], models: Iterable[tuple[ModelKind, str]], home: Settings
+) -> Iterator[CitedVersion]:
+    """Yield the versions that settings name by kind, and the models of the metric."""
     stores = artefact_stores(home)
     for kind in CITED_KINDS:
-        if (spec := settings_of_signature.get(kind)) is not None:
+        by_key = [settings[kind]] if kind in settings else []
+        for spec in dict.fromkeys([*by_key, *(spec for of_kind, spec in models if of_kind == kind)]):
             yield _cited_version(stores[kind], kind, spec)
 
 

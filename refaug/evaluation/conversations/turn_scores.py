@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,13 @@ from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import scores_of_rows
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.fitted_judge.scoring import unrated_rows
-from refaug.evaluation.metric_setup.model_names import ModelNames
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
+from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references, without_content
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.conversations.course import Course, course_of
 from refaug.metrics.signature import Signature
-
-if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_metrics import OpenModels
 
 Floats = NDArray[np.float64]
 
@@ -42,10 +39,9 @@ class TurnJudges:
     """The metrics that score replies, and what they need."""
 
     metrics: Sequence[str]
-    models: ModelNames = field(default_factory=ModelNames)
+    models: MetricModels
     index: str | None = None
     references: AugmentSettings = field(default_factory=lambda: AugmentSettings(gold="none"))
-    opened: OpenModels | None = None  # models that are open already
 
     def __post_init__(self) -> None:
         """Refuse golds, which conversations do not have, and a metric that comes twice."""
@@ -58,13 +54,7 @@ class TurnJudges:
         """Return everything that the scores depend on, as manifests have it."""
         return {
             "metrics": list(self.metrics),
-            "models": {
-                "rater": self.models.rater,
-                "ruber": self.models.ruber,
-                "adem": self.models.adem,
-                "judge": self.models.judge,
-                "sample": self.models.sample,
-            },
+            "rater": self.models.rater,
             "index": self.index,
             "k": self.references.search.k,
             "mode": self.references.search.mode,
@@ -95,9 +85,8 @@ def judge_turns(
         raise BadInput("no reply has a turn before it", remedy="judge conversations that a person or a start begins")
     references, provenance = _with_references(home, items, judges, progress)
     steps = ScoringSteps(
-        home=home,
-        specifications=judges.metrics,
         models=judges.models,
+        specifications=judges.metrics,
         augmenting=judges.references,
         rating=judges.references.rating,
     )
@@ -105,7 +94,7 @@ def judge_turns(
     scores = list[TurnScores]()
     for name in judges.metrics:
         [metric] = replace(steps, specifications=[name]).chosen(rows.items, provenance, progress=progress)
-        [bound] = steps.bound([metric], provenance, opened=judges.opened, progress=progress)
+        [bound] = steps.bound([metric], provenance, progress=progress)
         compared = ComparedMetric(name=name, metric=bound)
         progress.stage(f"score turns, {name}", len(rows.rows), "replies")
         scored = scores_of_rows(rows, bound, progress)
@@ -145,9 +134,9 @@ def _with_references(
 ) -> tuple[list[Item | BadItem], Provenance | None]:
     if judges.index is None:
         return list(items), None
-    rater = judges.models.rater
+    rater = without_content(judges.models.rater)
     augmented, provenance = find_references(
-        home, items, judges.index, rater, judges.references, judges.models.threads, progress
+        home, items, judges.index, rater, judges.references, judges.models.registry.threads, progress
     )
     line = provenance.line
     return [entry if isinstance(entry, BadItem) else with_provenance(entry, line) for entry in augmented], provenance

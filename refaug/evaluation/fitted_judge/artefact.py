@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
 from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
@@ -18,7 +18,6 @@ def save_judge(
     name: str,
     trained: TrainedJudge,
     metrics: Sequence[str],
-    models: Mapping[str, str | None],
     signatures: Sequence[str],
 ) -> str:
     """Write a new version of a judge and publish it; return the version."""
@@ -31,7 +30,7 @@ def save_judge(
         write_json(staged / REPORT, dict(trained.report))
         trained.seen.write(staged / SEEN)
         files = describe_files(staged, [JUDGE, REPORT, SEEN])
-        parts = {"metrics": list(metrics), "models": dict(models), "signatures": list(signatures)}
+        parts = {"metrics": list(metrics), "signatures": list(signatures)}
         manifest = {
             "format_version": FORMAT_VERSION,
             "kind": KIND,

@@ -10,6 +10,7 @@ The main names:
 
 __all__ = [
     "adems",
+    "encoders",
     "hybrid_pins",
     "indexes",
     "judge_pins",

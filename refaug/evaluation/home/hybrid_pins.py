@@ -11,11 +11,9 @@ from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import RefaugError
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.metrics.specification import Specification
+from refaug.evaluation.home.judge_pins import versions_named
 
 HYBRID_KIND: Final = "hybrid"
-_METRIC_MODELS: Final = {"vhred": "likelihood", "judge-fit": "judge-fit"}  # kind → the metric whose model it is
-_MODELS: Final = ("rater", "ruber", "adem")
 
 
 def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
@@ -36,17 +34,9 @@ def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, 
 
 def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[str]:
     """Yield the versions of this name that a manifest pins."""
-    turns = manifest["turns"] or {"models": {}, "metrics": [], "index": None}
-    specs = [manifest["encoders"]["vectors"]] if kind == "vectors" else []
-    if kind in _MODELS:
-        specs.append(turns["models"].get(kind))
-    if kind == "index":
-        specs += [turns["index"], turns["models"].get("sample")]
-    for text in turns["metrics"] if kind in _METRIC_MODELS else ():
-        specification = Specification.parse(text)
-        if specification.name == _METRIC_MODELS[kind]:
-            specs += [spec for key, spec in specification.parameters if key == "model"]
-    for spec in specs:
-        artefact, _, version = str(spec or "").partition("#")[0].partition("@")
-        if artefact == name and version:
-            yield version
+    turns = manifest["turns"] or {"rater": None, "metrics": [], "index": None}
+    pinned = {"vectors": manifest["encoders"]["vectors"], "rater": turns["rater"], "index": turns["index"]}
+    artefact, _, version = str(pinned.get(kind) or "").partition("#")[0].partition("@")
+    if artefact == name and version:
+        yield version
+    yield from versions_named(turns["metrics"], kind, name)

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Final
-
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import cores
 from refaug.rater.adem.vhred.artefact import Vhred, read_vhred_manifest
 from refaug.rater.training.order import TrainingPlaces
 
-_HELD: Final = 2  # vhreds that stay open: each is read whole, which takes a while
-
 
 def vhred_places(settings: Settings) -> TrainingPlaces:
     """Return the folders of this home's VHREDs."""
     return TrainingPlaces(logs=settings.logs, versions=artefact_stores(settings)["vhred"], cache=settings.cache)
-
-
-@lru_cache(maxsize=_HELD)
-def _read_version(settings: Settings, spec: str, threads: int | None) -> Vhred:
-    return open_vhred(settings, spec, threads=threads)
-
-
-def held_vhred(settings: Settings, spec: str, threads: int | None = None) -> Vhred:
-    """Open a vhred, or return it if it was among the last ones; a published name stands for its version by now."""
-    return _read_version(settings, "@".join(artefact_stores(settings)["vhred"].resolve(spec)), threads)
 
 
 def open_vhred(settings: Settings, spec: str, *, threads: int | None = None) -> Vhred:

@@ -72,21 +72,21 @@ class PointwiseJudge:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The rubric with its hash, the judge and its model, what answered, and whether answers held."""
+        """The judge and its language model, the rubric with its hash, what answered, and whether answers held."""
         endpoint = self._asking.endpoint
         return {
+            "model": endpoint.spec,
             "rubric": self._rubric.spec,
-            "judge": endpoint.name,
-            "model": endpoint.model,
+            "llm": endpoint.model,
             "fingerprint": _common(self._fingerprints),
             "answers": self._held or NOT_REPRODUCIBLE,
         }
 
     @property
     def details(self) -> Mapping[str, str]:
-        """The hash of the endpoint's file, the version of the questions, and the models that say that they answered."""
+        """The version of the questions, and the language models that say that they answered."""
         models = {"answered-by": ",".join(sorted(self._models))} if self._models else {}
-        return {"endpoint": self._asking.endpoint.content_hash, "questions": VERSION, **models}
+        return {"questions": VERSION, **models}
 
     def judge_replies(self, questions: Sequence[JudgeQuestion]) -> list[Judgement]:
         """Ask every question, as often as there are samples, and average the answers that can be used."""

@@ -61,10 +61,10 @@ def _with_weights(test_item: Item, number: int, judgements: dict[tuple[int, int]
 def _provenance(line: str, judge: PointwiseJudge) -> str:
     """Return the provenance of references that the judge weighed, instead of a rater."""
     before, settings = Provenance.parse(line), judge.settings
-    names = ("judge", "model", "rubric", "fingerprint", "answers")
-    weighed_by = ", ".join(f"{name} {settings[name]}" for name in names)
+    names = ("llm", "rubric", "fingerprint", "answers")
+    weighed_by = ", ".join([f"judge {settings['model']}", *(f"{name} {settings[name]}" for name in names)])
     kept_settings = {key: text for key, text in before.settings.items() if key not in _OF_A_RATER}
     return Provenance(
         settings={**kept_settings, "weights": "rated", "weighed-by": weighed_by},
-        details={**before.details, "weigher-endpoint": judge.details["endpoint"]},
+        details=before.details,
     ).line

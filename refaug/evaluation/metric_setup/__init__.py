@@ -3,6 +3,7 @@
 The main names:
 
 - `metric_requests.metrics_of`: metrics from their specifications
+- `model_registry.ModelRegistry`: models of every kind by name, each opened once
 - `metric_requests.BaselineCache`: the b of weighted forms, for a server
 - `scoring_steps.ScoringSteps`: from items to scores, the same for commands, requests and the verification of files.
 """
@@ -15,7 +16,7 @@ __all__ = [
     "likelihood_models",
     "metric_requests",
     "model_metrics",
-    "model_names",
+    "model_registry",
     "scoring_steps",
     "signature_requests",
 ]

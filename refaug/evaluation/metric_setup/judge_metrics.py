@@ -1,32 +1,30 @@
-"""Bind the metric `judge` to the judge of a command."""
+"""Bind the metric `judge` to the judge that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
 from refaug.bots.endpoint.client import ClientSettings
 from refaug.bots.endpoint.daily_spending import DailyTokens
 from refaug.bots.endpoint.specification import Endpoint
-from refaug.core.errors import NotAllowed, Usage
+from refaug.core.errors import NotAllowed
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.judge.asking import Asking
-from refaug.evaluation.judge.judge_files import answers_path, find_judge, find_named_judge, spending_path
+from refaug.evaluation.judge.judge_files import answers_path, find_judge, spending_path
 from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings
 from refaug.evaluation.judge.rubric import find_rubric
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.metrics.base import Metric
 from refaug.metrics.models.judged_replies import JudgedReplies
 
 
-def with_judge(
-    metrics: Sequence[Metric], home: Settings, named: ModelNames, progress: Progress | None = None
-) -> list[Metric]:
-    """Return the metrics, those that need a judge bound to the named one; rubric and file are checked here."""
+def with_judge(metrics: Sequence[Metric], models: MetricModels, progress: Progress | None = None) -> list[Metric]:
+    """Return the metrics, those that need a judge bound to the one that they name; rubric and file are checked here."""
     return [
-        metric.with_judge(_judge_of(metric.settings, home, named, progress or Silent()))
+        metric.with_judge(_judge_of(metric, models, progress or Silent()))
         if isinstance(metric, JudgedReplies)
         else metric
         for metric in metrics
@@ -45,11 +43,10 @@ def open_asking(
     )
 
 
-def _judge_of(settings: Mapping[str, str], home: Settings, named: ModelNames, progress: Progress) -> PointwiseJudge:
-    if named.judge is None:
-        raise Usage("judge needs a judge, and none is named", remedy="--judge NAME: refaug judge list")
+def _judge_of(metric: JudgedReplies, models: MetricModels, progress: Progress) -> PointwiseJudge:
+    settings = metric.settings
     return PointwiseJudge(
-        _asking(home, named.judge, named, progress),
+        _asking(models.registry.judge(metric.model), models, progress),
         find_rubric(settings["rubric"]),
         SampleSettings(
             samples=int(settings["samples"]),
@@ -62,13 +59,14 @@ def _judge_of(settings: Mapping[str, str], home: Settings, named: ModelNames, pr
     )
 
 
-def _asking(home: Settings, judge: str, named: ModelNames, progress: Progress) -> Asking:
+def _asking(endpoint: Endpoint, models: MetricModels, progress: Progress) -> Asking:
     """Return how the judge is asked: as its file says, and within the limits of a server."""
-    limits = named.judge_limits
+    limits, home = models.judge_limits, models.home
     if limits is None:
-        return open_asking(home, judge, progress, ClientSettings(is_offline=not named.asks_judge))
+        client = ClientSettings(is_offline=not models.asks_judge)
+        return Asking(endpoint=endpoint, answers=answers_path(home), client=client, progress=progress)
     advice = "the operator of the server adds {entry} to --judge-hosts of refaug serve (REFAUG_JUDGE_HOSTS)"
-    endpoint, policy = find_named_judge(home, judge), AddressPolicy.of_list(limits.hosts, advice)
+    policy = AddressPolicy.of_list(limits.hosts, advice)
     _require_host(endpoint, policy)
     return Asking(
         endpoint=endpoint,

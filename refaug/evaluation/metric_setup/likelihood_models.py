@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refaug.core.errors import BadInput, Conflict
-from refaug.core.home import Settings
-from refaug.evaluation.home.vhreds import held_vhred
+from refaug.core.errors import BadInput
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.metrics.base import Floats
 from refaug.metrics.models.likelihood import Context, LikelyReplies
 from refaug.rater.adem.vhred.artefact import Vhred
@@ -50,13 +49,6 @@ class ReplyLikelihoods:
         return () if warning is None else (warning,)
 
 
-def with_likelihoods(metric: LikelyReplies, home: Settings, threads: int | None) -> LikelyReplies:
-    """Return the metric bound to the VHRED that it names, by `name`, `name@version` or as signatures write it."""
-    spec, _, content = metric.model.partition("#")
-    vhred = held_vhred(home, spec, threads)
-    if content and content != vhred.id[: len(content)]:
-        raise Conflict(
-            f"{metric.name} was scored by vhred {metric.model}, and {spec} is {vhred.spec} here",
-            remedy="import the version that the signature names",
-        )
-    return metric.with_model(ReplyLikelihoods(vhred))
+def with_likelihoods(metric: LikelyReplies, registry: ModelRegistry) -> LikelyReplies:
+    """Return the metric bound to the VHRED that it names."""
+    return metric.with_model(ReplyLikelihoods(registry.vhred(metric.model)))

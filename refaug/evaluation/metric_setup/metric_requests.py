@@ -1,12 +1,11 @@
 """Build the metrics that a command or a request asks for, give them the baseline of an index, and tell what they need.
 
-Messages about missing things differ between commands (options) and HTTP (fields): `MetricNeeds` only tells what a
-metric needs, and the caller refuses.
+`MetricRequest` says what a specification asks for before anything is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,21 +21,25 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
+from refaug.evaluation.judge.judge_files import judge_names
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.metric_info import Uses
+from refaug.metrics.metric_info import MetricInfo, Uses
 from refaug.metrics.models.judged_replies import BUILT_IN_RUBRICS
+from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
 from refaug.metrics.parameters import AUTO
 from refaug.metrics.signature import Signature
-from refaug.metrics.specification import Specification, build
+from refaug.metrics.specification import Specification, build, model_kind_of, named_models, with_values
 from refaug.metrics.upsilon import Upsilon, open_without_b
 
 _CACHE_SIZE: Final = 1_000  # entries, of a number and three words each
 
 _SHARED_METRICS: Final[BoundedCache[tuple[str, ...], Metric]] = BoundedCache(256)
-_FILES: Final = frozenset({"vectors", "encoder", "wordnet", "rubric"})  # parameters that name a file or folder
+_FILES: Final = frozenset({"wordnet", "rubric"})  # parameters that name a file or folder
+_MEASURED: Final = frozenset({"b", "referenced", "unreferenced", "range-ref", "range-unref"})  # and models in them
 _NO_FILES: Final = frozenset({"none", "/usr/share/wordnet"})  # values that name no file of a user: none, and WordNet
 MODEL: Final = "sentencepiece:"
 
@@ -60,14 +63,16 @@ def metrics_of(
     language: str | None,
     by_default: Mapping[str, str] | None = None,
     set_baseline: SetBaseline | None = None,
+    *,
+    source: VectorOpener | None = None,
 ) -> list[Metric]:
-    """Build the metrics of the specifications, each only once.
+    """Build the metrics of the specifications, each only once, with the vectors of the source.
 
     `by_default` are parameters that other options or fields set. `set_baseline` gives a b to a weighted form that was
     requested without one; without `set_baseline` that b is 0.
     """
     defaults = {**(by_default or {}), **({"tok": default_tokenizer(language)} if language else {})}
-    metrics = [_metric_of(text, defaults) for text in specifications]
+    metrics = [_metric_of(text, defaults, source) for text in specifications]
     if set_baseline is not None:
         metrics = [set_baseline(metric) for metric in metrics]
     if len(metrics) == 1:
@@ -76,13 +81,13 @@ def metrics_of(
     return list(by_signature.values())
 
 
-def _metric_of(text: str, defaults: Mapping[str, str]) -> Metric:
+def _metric_of(text: str, defaults: Mapping[str, str], source: VectorOpener | None) -> Metric:
     """Build a metric, or return that of an earlier request where all requests may share it."""
     key = (text, *chain.from_iterable(defaults.items()))
     shared = _SHARED_METRICS.get(key)
     if shared is None:
         specification = Specification.parse(text)
-        shared = open_without_b(build(specification, defaults), specification)
+        shared = open_without_b(build(specification, defaults, source), specification)
         if shared.is_shared:
             _SHARED_METRICS.put(key, shared)
     return shared
@@ -97,32 +102,18 @@ def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path])
     `resolve` raises where a file may not be read: it decides which files metrics from another machine may name.
     """
 
-    def value_of(key: str, setting: str) -> str:
+    def value_of(metric: str, key: str, setting: str) -> str:
+        del metric
         if setting.startswith(MODEL):
             return f"{MODEL}{resolve(setting.removeprefix(MODEL))}"
         is_file = key in _FILES and setting not in _NO_FILES and not (key == "rubric" and _is_built_in(setting))
         return str(resolve(setting)) if is_file else setting
 
-    return tuple(str(_with_values(Specification.parse(text), value_of)) for text in specifications)
+    return tuple(str(with_values(Specification.parse(text), value_of)) for text in specifications)
 
 
 def _is_built_in(rubric: str) -> bool:
     return rubric.partition("#")[0] in BUILT_IN_RUBRICS
-
-
-def _with_values(specification: Specification, change: Callable[[str, str], str]) -> Specification:
-    """Return the specification with every value changed.
-
-    The values of the parts of `ruber` are changed, too: they stand behind the part's name, after `;`.
-    """
-
-    def changed_setting(key: str, setting: str) -> str:
-        first, *parameters = (part.strip() for part in setting.split(";"))
-        inner = [[side.strip() for side in parameter.partition("=")] for parameter in parameters]
-        return ";".join([change(key, first), *(f"{name}{equals}{change(name, text)}" for name, equals, text in inner)])
-
-    settings = tuple((key, changed_setting(key, setting)) for key, setting in specification.parameters)
-    return Specification(specification.name, settings)
 
 
 # ── baselines ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,82 +200,183 @@ def _indexes_of(items: Iterable[Item | BadItem]) -> set[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricNeeds:
-    """What a metric needs, as far as its specification tells; mistakes in it are found when the metric is built."""
+class NamedModel:
+    """A model that a metric needs, and how its specification names it."""
+
+    metric: str
+    parameter: ModelName
+    key: str  # of the parameter, with the part of the metric that it belongs to
+    spec: str  # empty: it is not named
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it is an index whose log is sampled."""
+        return self.parameter.kind is ModelKind.INDEX
+
+    def error(self) -> Usage:
+        """Return the error of a model that is not named."""
+        return self.parameter.missing(self.metric, self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricRequest:
+    """What a specification asks for, before anything is opened; mistakes in it are found when the metric is built."""
 
     name: str
-    rater: bool = False
-    ruber: bool = False
-    vhred: bool = False
-    adem: bool = False
-    judge: bool = False
-    fitted: bool = False  # a fitted judge, which brings its models along
-    sample: bool = False
-    weigher: bool = False  # a rater that weights the references of the sample
-    weighted: bool = False  # references with weights
-    base: bool = False  # the b of an index
+    models: tuple[NamedModel, ...] = ()
+    weighs: bool = False  # whether references of a sampled log are weighted
+    weighted: bool = False  # whether references with weights are looked at
+    base: bool = False  # whether the b of an index is needed
 
     @classmethod
     def of(cls, text: str, home: Settings | None = None) -> Self:
-        """Read the needs from a specification; what a fitted judge of the home looks at is read from its manifest."""
-        name, _, rest = text.strip().partition(":")
-        info = METRICS.get(name)
-        if info is not None and info.needs_fitted_judge:
-            parts = _fitted_parts(text, home) if home is not None else []
-            return cls(name=name, fitted=True, weighted=any(cls.of(part).weighted for part in parts))
-        if name != "ruber" or info is None:
-            weighted = info is not None and info.uses is Uses.WEIGHTED
-            has_b = info is not None and any(parameter.name == "b" for parameter in info.parameters)
-            base = has_b and "b" not in _parameters_of(rest)
-            judge = info is not None and info.needs_judge
-            weighted |= judge and _parameters_of(rest).get("refs") == "weighted"
-            return cls(
-                name=name,
-                rater=info is not None and info.needs_rater,
-                vhred=info is not None and info.needs_vhred,
-                adem=info is not None and info.needs_adem,
-                judge=judge,
-                weighted=weighted,
-                base=base,
-            )
-        parameters = _parameters_of(rest)
-        asks_rater = _part_name(parameters.get("unreferenced", "ruber")) == "rater"
-        sample = parameters.get("norm", "log") == "log" and parameters.get("range-ref", AUTO) == AUTO
-        compared = METRICS.get(_part_name(parameters.get("referenced", "")))
-        weighted = compared is not None and compared.uses is Uses.WEIGHTED
-        return cls(
-            name=name,
-            rater=asks_rater,
-            ruber=not asks_rater,
-            sample=sample,
-            weigher=sample and weighted,
-            weighted=weighted,
+        """Read a specification; what a fitted judge of the home looks at is read from its manifest."""
+        specification = _read(text)
+        info = METRICS.get(specification.name)
+        if info is None:
+            return cls(name=specification.name)
+        parameters = dict(specification.parameters)
+        models = tuple(_models_of(info, parameters))
+        if info.asks(ModelKind.FITTED_JUDGE):
+            parts = _fitted_parts(parameters.get("model", ""), home) if home is not None else []
+            return cls(name=info.name, models=models, weighted=any(cls.of(part).weighted for part in parts))
+        if info.asks(ModelKind.RUBER):
+            compared = METRICS.get(_part_name(parameters.get("referenced", "")))
+            weighted = compared is not None and compared.uses is Uses.WEIGHTED
+            samples = any(model.parameter.kind is ModelKind.INDEX for model in models)
+            return cls(name=info.name, models=models, weighs=samples and weighted, weighted=weighted)
+        weighted = info.uses is Uses.WEIGHTED
+        weighted |= info.asks(ModelKind.JUDGE) and parameters.get("refs") == "weighted"
+        base = info.parameter("b") is not None and "b" not in parameters
+        return cls(name=info.name, models=models, weighted=weighted, base=base)
+
+    def asks(self, *kinds: ModelKind) -> bool:
+        """Whether a model of one of these kinds is needed."""
+        return any(model.parameter.kind in kinds for model in self.models)
+
+    def unnamed(self, kind: ModelKind) -> NamedModel | None:
+        """Return the model of a kind that is needed and not named."""
+        return next((model for model in self.models if model.parameter.kind is kind and not model.spec), None)
+
+    @property
+    def rates_by_default(self) -> bool:
+        """Whether the rater that no metric names is asked: about replies, or about references of a sampled log."""
+        return self.weighs or self.unnamed(ModelKind.RATER) is not None
+
+    @property
+    def samples(self) -> bool:
+        """Whether the log of an index is sampled."""
+        return self.asks(ModelKind.INDEX)
+
+
+def require_models(requests: Iterable[MetricRequest], *, rater: str | None, index: str | None) -> None:
+    """Raise Usage for the first metric that needs a model and names none; rater and index have a default."""
+    by_default = {ModelKind.RATER: rater, ModelKind.INDEX: index}
+    for request in requests:
+        for model in request.models:
+            if not model.spec and by_default.get(model.parameter.kind) is None:
+                raise model.error()
+
+
+def require_index_used(requests: Sequence[MetricRequest]) -> None:
+    """Raise Usage where references of an index are found, and no metric looks at them."""
+    if requests and not any(request.weighted or request.unnamed(ModelKind.INDEX) is not None for request in requests):
+        raise Usage(
+            "an index is searched, and no metric looks at weighted references", remedy="upsilon-bleu, or no index"
         )
 
 
-def _fitted_parts(text: str, home: Settings) -> list[str]:
+def pinned_metric(registry: ModelRegistry, text: str) -> str:
+    """Return a specification with the models that it names as `name@version#content`."""
+
+    def pinned_value(metric: str, key: str, setting: str) -> str:
+        kind = model_kind_of(metric, key)
+        return setting if kind is None else registry.pinned(kind, setting)
+
+    return str(with_values(Specification.parse(text), pinned_value))
+
+
+def stored_specification(registry: ModelRegistry, text: str, bound: Metric) -> str:
+    """Return what builds a bound metric again, from whatever folder: with its models by version and content.
+
+    A file that is no model, such as a rubric, is named by its whole path; vectors and judges must be those of the home.
+    """
+    named = dict(Specification.parse(text).parameters)
+    specification = Signature.of(bound).specification()
+    for kind, spec in named_models(specification):
+        is_stored = spec.partition("#")[0] in judge_names(registry.home) if kind is ModelKind.JUDGE else "@" in spec
+        if not is_stored:
+            raise Usage(
+                f"{text}: {kind} {spec} is a file, and only models of the home are stored",
+                remedy="put it into judges/ of the home"
+                if kind is ModelKind.JUDGE
+                else f"refaug {kind} import NAME FILE",
+            )
+    settings = (
+        (key, _whole_path(named[key]) if key in _FILES else setting)
+        for key, setting in specification.parameters
+        if key in named or key in _MEASURED or model_kind_of(specification.name, key) is not None
+    )
+    return str(Specification(specification.name, tuple(settings)))
+
+
+def _whole_path(setting: str) -> str:
+    path = Path(setting)
+    return str(path.absolute()) if "/" in setting and path.exists() else setting
+
+
+def _read(text: str) -> Specification:
+    try:
+        return Specification.parse(text)
+    except Usage:  # its error comes when the metric is built
+        return Specification(text.strip().partition(":")[0])
+
+
+def _models_of(info: MetricInfo, parameters: Mapping[str, str]) -> Iterator[NamedModel]:
+    """Yield the models that must be there: of `ruber`, those of its parts, and an index only where ranges are open."""
+    for parameter in info.models:
+        spec = parameters.get(parameter.name, "")
+        if info.asks(ModelKind.RUBER):
+            if parameter.kind is ModelKind.RUBER and _part_name(parameters.get("unreferenced", "ruber")) == "rater":
+                rater, key = METRICS["rater"].models[0], "unreferenced=rater;model"
+                spec = _part_parameters(parameters["unreferenced"]).get("model", "")
+                yield NamedModel(metric=info.name, parameter=rater, key=key, spec=spec)
+                continue
+            if parameter.kind is ModelKind.INDEX and not _samples_log(parameters):
+                continue
+            if parameter.kind is ModelKind.VECTORS:
+                continue  # only some parts need them, which the metric itself says
+        yield NamedModel(metric=info.name, parameter=parameter, key=parameter.name, spec=spec)
+
+
+def _samples_log(parameters: Mapping[str, str]) -> bool:
+    return parameters.get("norm", "log") == "log" and parameters.get("range-ref", AUTO) == AUTO
+
+
+def _fitted_parts(spec: str, home: Settings) -> list[str]:
     """Return the metrics that a fitted judge adds; none where it names no judge, which is refused later."""
-    spec = dict(Specification.parse(text).parameters).get("model", "none").partition("#")[0]
-    if spec == "none":
+    if not spec:
         return []
     versions = artefact_stores(home)["judge-fit"]
-    manifest: Any = read_json(versions.folder(*versions.resolve(spec)) / MANIFEST)
+    manifest: Any = read_json(versions.folder(*versions.resolve(spec.partition("#")[0])) / MANIFEST)
     return [str(part) for part in manifest.get("metrics", ())]
 
 
-def refuse_judge(needs: Sequence[MetricNeeds]) -> None:
+def refuse_judge(requests: Sequence[MetricRequest]) -> None:
     """Raise Usage for a metric that asks a judge, where a server or a job does not do so."""
-    if asking := next((need.name for need in needs if need.judge), None):
+    if asking := next((request.name for request in requests if request.asks(ModelKind.JUDGE)), None):
         raise Usage(
             f"{asking} asks a judge behind an endpoint, and no such request is allowed here",
-            remedy=f"POST /v1/scores where the server has judge_hosts, or refaug score ITEMS -m {asking} --judge NAME",
+            remedy=f"POST /v1/scores where the server has judge_hosts, or refaug score ITEMS -m {asking}:model=NAME",
         )
-
-
-def _parameters_of(parameters: str) -> dict[str, str]:
-    return {key.strip(): text.strip() for key, _, text in (part.partition("=") for part in parameters.split(","))}
 
 
 def _part_name(part: str) -> str:
     """Return the name of a part, which its parameters follow."""
     return part.partition(";")[0].strip()
+
+
+def _part_parameters(part: str) -> dict[str, str]:
+    """Return the parameters of a part, which stand behind its name."""
+    pairs = (parameter.partition("=") for parameter in part.split(";")[1:])
+    return {key.strip(): text.strip() for key, _, text in pairs}

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from threading import Lock
 
 import numpy as np
 
-from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
-from refaug.core.home import Settings
-from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.raters import ReplyJudge, open_rater
-from refaug.evaluation.home.rubers import open_ruber
+from refaug.evaluation.home.raters import ReplyJudge
 from refaug.evaluation.metric_setup.baseline import with_index_baseline
 from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.likelihood import LikelyReplies
-from refaug.metrics.models.model_scores import RatedReplies
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.metrics.models.model_scores import RatedReplies, RelevantReplies
 from refaug.metrics.models.ruber import Ruber
-from refaug.rater.adem.scorer.adem import Adem
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
@@ -65,121 +57,96 @@ class ReplyRelevance:
         return () if warning is None else (warning,)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenModels:
-    """Those of the models that are open already: a server does not read them again for every request."""
-
-    rater: Rater | None = None
-    ruber: Relevance | None = None
-    adem: Adem | None = None
-    sample: ReferenceIndex | None = None  # the index whose log is sampled
-
-
 def with_parts(
     metrics: Sequence[Metric],
-    settings: Settings,
-    named: ModelNames,
+    models: MetricModels,
     augmenting: AugmentSettings | None = None,
     progress: Progress | None = None,
-    *,
-    opened: OpenModels | None = None,
 ) -> list[Metric]:
-    """Return the metrics, those that need models bound to the named models, and `ruber` with its ranges.
+    """Return the metrics, those that ask networks bound to the ones that they name, and `ruber` with its ranges.
 
     `augmenting` tells how the scored references were retrieved and weighted; those of the sample are made alike.
     """
-    models, progress = _Models(settings, named, opened or OpenModels()), progress or Silent()
-    sample = None
-    if named.sample is not None:
-        pinned = "@".join(places_of(settings).indexes.resolve(named.sample))  # later publications must not change it
-        sample = LogSample(
-            settings,
-            pinned,
-            augmenting or AugmentSettings(),
-            lambda: models.rater,
-            threads=named.threads,
-            opened=opened.sample if opened is not None else None,
-            progress=progress,
-        )
+    networks = _Networks(models)
     bound = list[Metric]()
     for metric in metrics:
         if isinstance(metric, RatedReplies):
-            bound.append(metric.with_judge(models.judge))
+            bound.append(metric.with_judge(networks.judge_of(metric)))
         elif isinstance(metric, Ruber):
-            bound.append(_with_parts(metric, models, sample, progress))
+            bound.append(_with_parts(metric, networks, augmenting or AugmentSettings(), progress or Silent()))
         elif isinstance(metric, LikelyReplies):
-            bound.append(with_likelihoods(metric, settings, named.threads))
+            bound.append(with_likelihoods(metric, models.registry))
         else:
             bound.append(metric)
     return bound
 
 
-def _with_parts(metric: Ruber, models: _Models, sample: LogSample | None, progress: Progress) -> Ruber:
-    asks_rater = isinstance(metric.unreferenced, RatedReplies)
-    metric = metric.with_judge(models.judge if asks_rater else models.relevance)
-    if sample is None:
+def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings, progress: Progress) -> Ruber:
+    part, models = metric.unreferenced, networks.models
+    if isinstance(part, RatedReplies) and not (part.settings["model"] or models.rater):
+        raise part.info.models[0].missing(metric.name, "unreferenced=rater;model")
+    metric = metric.with_judge(
+        networks.judge_of(part) if isinstance(part, RatedReplies) else networks.relevance_of(part)
+    )
+    named = metric.sample or models.sample
+    if named is None:
         return metric  # a metric that needs a sample refuses to score
-    indexes = places_of(models.settings).indexes
-    metric = metric.with_referenced(with_index_baseline(metric.referenced, indexes, sample.index, progress))
+    index = models.registry.resolve(ModelKind.INDEX, named)  # later publications must not change it
+    metric = metric.with_referenced(
+        with_index_baseline(metric.referenced, places_of(models.home).indexes, index, progress)
+    )
     if not metric.ranges_are_open:
         return metric
-        # Another judge, since the language of the sample's texts says nothing about the texts that are scored.
-    sampled = metric.with_judge(ReplyJudge(models.rater) if asks_rater else ReplyRelevance(models.ruber))
+    sample = networks.samples.get(index)
+    if sample is None:
+        sample = networks.samples[index] = LogSample(
+            models.registry, index, augmenting, networks.weigher, progress=progress
+        )
+    # Another judge, since the language of the sample's texts says nothing about the texts that are scored.
+    sampled = metric.with_judge(
+        ReplyJudge(networks.rater_of(part))
+        if isinstance(part, RatedReplies)
+        else ReplyRelevance(networks.ruber_of(part))
+    )
     return metric.with_ranges(*sample.measure(sampled))
 
 
-class HeldRubers:
-    """A cache of the rubers that were used last: each is read whole, which takes a while."""
+class _Networks:
+    """The networks that the metrics of one evaluation ask."""
 
-    def __init__(self, settings: Settings, *, most: int = 2, threads: int | None = None) -> None:
-        self._settings, self._threads = settings, threads
-        self._held = BoundedCache[str, Relevance](most)
-        self._lock = Lock()
+    def __init__(self, models: MetricModels) -> None:
+        self.models = models
+        self.samples = dict[str, LogSample]()  # of logs, by the version of the index
+        self._judges = dict[str, ReplyJudge]()
+        self._relevances = dict[str, ReplyRelevance]()
 
-    def get(self, spec: str) -> Relevance:
-        """Return the published version of a ruber, by `name` or `name@version`."""
-        name = "@".join(artefact_stores(self._settings)["ruber"].resolve(spec))
-        with self._lock:  # also while it is read, so that two requests at once read it only once
-            ruber = self._held.get(name)
-            if ruber is None:
-                ruber = open_ruber(self._settings, name, threads=self._threads)
-                self._held.put(name, ruber)
-            return ruber
+    def judge_of(self, metric: RatedReplies) -> ReplyJudge:
+        """Return the rater of a metric as metrics use it, one for all metrics that ask the same one."""
+        rater = self.rater_of(metric)
+        return self._judges.setdefault(rater.spec, ReplyJudge(rater))
 
+    def rater_of(self, metric: RatedReplies) -> Rater:
+        """Return the rater that a metric names, or the default."""
+        spec = metric.settings["model"] or self.models.rater
+        if spec is None:
+            raise metric.info.models[0].missing(metric.name)
+        return self.models.registry.rater(spec)
 
-class _Models:
-    """The named models, each opened when it is first needed; Usage where none is named."""
+    def relevance_of(self, part: RelevantReplies) -> ReplyRelevance:
+        """Return the ruber of a metric as metrics use it, one for all metrics that ask the same one."""
+        ruber = self.ruber_of(part)
+        return self._relevances.setdefault(ruber.spec, ReplyRelevance(ruber))
 
-    def __init__(self, settings: Settings, named: ModelNames, opened: OpenModels) -> None:
-        self.settings, self.named, self._opened = settings, named, opened
+    def ruber_of(self, part: RelevantReplies) -> Relevance:
+        """Return the ruber that a metric names."""
+        if not part.settings["model"]:
+            raise part.info.models[0].missing(part.name)
+        return self.models.registry.ruber(part.settings["model"])
 
-    @cached_property
-    def rater(self) -> Rater:
-        """The rater."""
-        if self._opened.rater is not None:
-            return self._opened.rater
-        if self.named.rater is None:
+    def weigher(self) -> Rater:
+        """Return the rater that weighs references of the sample."""
+        if self.models.rater is None:
             raise Usage(
-                "a rater is asked, by a metric or to weigh references of the sample, and none is named",
-                remedy="--rater NAME: refaug rater list",
+                "references of the sample are rated, and no rater is named", remedy="--rater NAME: refaug rater list"
             )
-        return open_rater(self.settings, self.named.rater, threads=self.named.threads)
-
-    @cached_property
-    def ruber(self) -> Relevance:
-        """The ruber."""
-        if self._opened.ruber is not None:
-            return self._opened.ruber
-        if self.named.ruber is None:
-            raise Usage("a metric asks a ruber, and none is named", remedy="--ruber NAME: refaug ruber list")
-        return open_ruber(self.settings, self.named.ruber, threads=self.named.threads)
-
-    @cached_property
-    def judge(self) -> ReplyJudge:
-        """The rater as metrics use it."""
-        return ReplyJudge(self.rater)
-
-    @cached_property
-    def relevance(self) -> ReplyRelevance:
-        """The ruber as metrics use it."""
-        return ReplyRelevance(self.ruber)
+        return self.models.registry.rater(self.models.rater)

@@ -10,7 +10,6 @@ of the sample are retrieved and weighted as for test items, without references t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
@@ -21,20 +20,19 @@ import numpy as np
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import BadInput
-from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup.baseline import metric_identity, sampling_of
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
 from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.metric_info import Uses
@@ -81,30 +79,26 @@ class LogSample:
     """Pairs of the log that an index was built from, drawn and given references when a part is measured on them.
 
     For parts that look at weighted references, these are retrieved from the same index by the settings `augmenting`,
-    and weighted by the rater that `weigher` opens, which is only called then. `opened` is the index where it is open
-    already; it stays open.
+    and weighted by the rater that `weigher` opens, which is only called then.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        registry: ModelRegistry,
         index: str,
         augmenting: AugmentSettings,
         weigher: Callable[[], Rater],
         *,
-        threads: int | None = None,
-        opened: ReferenceIndex | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._opened = opened if opened is not None and opened.spec.partition("#")[0] == index else None
-        self._settings, self.index, self._augmenting, self._open_weigher = settings, index, augmenting, weigher
-        self._threads, self._progress = threads, progress or Silent()
+        self._registry, self.index, self._augmenting, self._open_weigher = registry, index, augmenting, weigher
+        self._progress = progress or Silent()
         self._drawn: list[Item] | None = None
         self._has_warned = False
 
     def measure(self, metric: Ruber) -> tuple[Ranges, dict[str, str]]:
         """Return the ranges of both parts, and what signatures say of their source."""
-        indexes = places_of(self._settings).indexes
+        indexes = places_of(self._registry.home).indexes
         with indexes.open(self.index) as held:
             manifest = IndexManifest.read(held.folder)
             folder = indexes.folder(held.name, FOLDER)
@@ -168,14 +162,9 @@ class LogSample:
     @cached_property
     def _provenance(self) -> dict[str, str]:
         """Everything that can change the weighted references of the sample."""
-        with self._open_index(1) as index:
-            fields = provenance(index, self._weigher, self._augmenting)
-            return {**fields, **provenance_details(index, self._augmenting), "index": index.manifest.id[:12]}
-
-    def _open_index(self, threads: int | None) -> AbstractContextManager[ReferenceIndex]:
-        if self._opened is not None:
-            return nullcontext(self._opened)
-        return open_index(self._settings, self.index, threads=threads)
+        index = self._registry.index(self.index)
+        fields = provenance(index, self._weigher, self._augmenting)
+        return {**fields, **provenance_details(index, self._augmenting), "index": index.manifest.id[:12]}
 
     @cached_property
     def _weigher(self) -> Rater | None:
@@ -185,8 +174,8 @@ class LogSample:
     def _augmented_items(self) -> list[Item]:
         """The items with the weighted references that the index has for them."""
         assert self._drawn is not None, "they are drawn first"
-        with self._open_index(self._threads) as index:
-            augmented = list(augment(self._drawn, index, self._weigher, self._augmenting, self._progress))
+        index = self._registry.index(self.index)
+        augmented = list(augment(self._drawn, index, self._weigher, self._augmenting, self._progress))
         return [test_item.item for test_item in augmented if not isinstance(test_item, BadItem)]
 
     def _warn_of_few(self, drawn: int, where: str) -> None:

@@ -19,7 +19,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
@@ -29,10 +29,10 @@ from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, require_share
 from refaug.metrics.base import Metric
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_metrics import OpenModels
     from refaug.evaluation.scoring.augmentation import Augmented
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
@@ -223,10 +223,9 @@ def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
 class ScoringSteps:
     """What items are scored by, as options, fields of a request or a signature say."""
 
-    home: Settings
+    models: MetricModels
     specifications: Sequence[str] = ()  # empty: the default for the items
     settings: ScoreSettings = field(default_factory=ScoreSettings)
-    models: ModelNames = field(default_factory=ModelNames)
     rating: RatingSettings = field(default_factory=RatingSettings)  # of replies, by the metric rater
     augmenting: AugmentSettings | None = None  # how references are made, those of a sample of the log too
     preset: Preset | None = None
@@ -245,7 +244,7 @@ class ScoringSteps:
     ) -> list[Metric]:
         """Return the metrics, not yet bound to models; weighted forms without b have that of the searched index."""
         if set_baseline is None and provenance is not None:
-            indexes = artefact_stores(self.home)["index"]
+            indexes = artefact_stores(self.models.home)["index"]
             set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
         texts = list(self.specifications) or [
             default_metric(items, searched=provenance is not None, weighted=self.preset is not None)
@@ -253,7 +252,7 @@ class ScoringSteps:
         if self.preset is not None:
             texts = self.preset.specifications(texts)
         by_default = {"combine": self.rating.combine, "cal": self.rating.calibration}
-        metrics = metrics_of(texts, self.language, by_default, set_baseline)
+        metrics = metrics_of(texts, self.language, by_default, set_baseline, source=self.models.registry)
         for metric in metrics if self.percent else ():
             require_share(metric)
         return metrics
@@ -264,11 +263,10 @@ class ScoringSteps:
         items: Iterable[Item | BadItem],
         provenance: Provenance | None = None,
         *,
-        opened: OpenModels | None = None,
         progress: Progress | None = None,
     ) -> Evaluation:
         """Score items by metrics that `chosen` returned."""
-        bound = self.bound(metrics, provenance, opened=opened, progress=progress)
+        bound = self.bound(metrics, provenance, progress=progress)
         return evaluate(
             items,
             bound,
@@ -284,44 +282,43 @@ class ScoringSteps:
         metrics: Sequence[Metric],
         provenance: Provenance | None = None,
         *,
-        opened: OpenModels | None = None,
         progress: Progress | None = None,
     ) -> list[Metric]:
-        """Return the metrics, those that need models bound to them.
+        """Return the metrics, those that need models bound to the ones that they name.
 
-        The rater that weighed the references is the one that rates replies, and the log of their index is sampled.
+        Where a metric names none, the rater that weighed the references rates replies, and the log of their index is
+        sampled.
         """
-        if any(metric.info.needs_judge for metric in metrics):
-            from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
-
-            metrics = with_judge(metrics, self.home, self.models, progress)
-        if any(metric.info.needs_adem for metric in metrics):
-            from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
-
-            metrics = with_adem(metrics, self.home, self.models, opened.adem if opened is not None else None)
-        if any(metric.info.needs_fitted_judge for metric in metrics):
-            metrics = self._with_fitted_judges(metrics, progress)
-        if not any(metric.info.needs_part for metric in metrics):
-            return list(metrics)
-        from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
-
         named = provenance.settings if provenance is not None else {}
         models = replace(
             self.models,
-            rater=without_content(named.get("rater", self.models.rater)),
-            sample=without_content(self.models.sample or named.get("index")),
+            rater=named.get("rater", self.models.rater),
+            sample=self.models.sample or named.get("index"),
         )
-        return with_parts(metrics, self.home, models, self.augmenting, progress, opened=opened)
+        if _any_asks(metrics, ModelKind.JUDGE):
+            from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
-    def _with_fitted_judges(self, metrics: Sequence[Metric], progress: Progress | None) -> list[Metric]:
-        """Return the metrics, those of a fitted judge with the metrics that it adds, bound as it was fitted."""
-        from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
+            metrics = with_judge(metrics, models, progress)
+        if _any_asks(metrics, ModelKind.ADEM):
+            from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
 
-        def bind(components: Sequence[Metric], models: ModelNames, opened: OpenModels) -> list[Metric]:
-            own = ScoringSteps(home=self.home, models=models)
-            return own.bound(components, opened=opened, progress=progress)
+            metrics = with_adem(metrics, models.registry)
+        if _any_asks(metrics, ModelKind.FITTED_JUDGE):
+            from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
 
-        return list(with_fitted_judges(metrics, self.home, self.models.threads, bind))
+            own = replace(self, models=models)
+            metrics = list(
+                with_fitted_judges(metrics, models.registry, lambda parts: own.bound(parts, progress=progress))
+            )
+        if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED):
+            from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
+
+            metrics = with_parts(metrics, models, self.augmenting, progress)
+        return list(metrics)
+
+
+def _any_asks(metrics: Sequence[Metric], *kinds: ModelKind) -> bool:
+    return any(metric.info.asks(*kinds) for metric in metrics)
 
 
 def without_content(spec: str | None) -> str | None:

@@ -25,14 +25,17 @@ _DIGITS: Final = 12  # of content hashes in signatures
 _NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 
 
-def networks_of(signature: Signature) -> dict[str, str]:
-    """Return the models that a signature names, by kind; a parameter of `likelihood` and `judge-fit` names theirs."""
-    specs = {kind: signature.settings[kind] for kind in _NETWORKS if kind in signature.settings}
-    if signature.metric == "likelihood" and "model" in signature.settings:
-        specs["vhred"] = signature.settings["model"]
-    if signature.metric == "judge-fit" and "model" in signature.settings:
-        specs["judge-fit"] = signature.settings["model"]
-    return specs
+def models_of(signature: Signature) -> list[tuple[str, str]]:
+    """Return the versions that the metric of a signature needs, each with its kind; files and judges have none."""
+    named = [(str(kind), spec) for kind, spec in signature.models if "@" in spec]
+    vhred = signature.settings.get("vhred")  # which an adem stands on
+    return named if vhred is None else [*named, ("vhred", vhred)]
+
+
+def versions_of(signature: Signature) -> list[tuple[str, str]]:
+    """Return the versions that a metric needs, and those that its references were found and weighed with."""
+    of_references = [(kind, spec) for kind, spec in signature.settings.items() if kind in ("index", "rater")]
+    return [*models_of(signature), *of_references]
 
 
 def unread_bytes(home: Settings, kind: str, spec: str) -> int:
@@ -53,7 +56,11 @@ def is_at_hand(home: Settings, kind: str, spec: str) -> bool:
         manifest = read_json(versions.folder(*versions.resolve(named)) / MANIFEST)
     except RefaugError:
         return False
-    return not content or str(manifest.get("id", ""))[:_DIGITS] == content
+    return not content or _content_of(kind, manifest) == content
+
+
+def _content_of(kind: str, manifest: Mapping[str, Any]) -> str:
+    return str(manifest.get("sha256" if kind == "vectors" else "id", ""))[:_DIGITS]
 
 
 def artefact_part(
@@ -68,7 +75,7 @@ def artefact_part(
     try:
         name, version = versions.resolve(named)
         manifest = read_json(versions.folder(name, version) / MANIFEST)
-        stored = str(manifest.get("id", ""))[:_DIGITS]
+        stored = _content_of(kind, manifest)
         if content and stored != content:
             return VerifiedPart.differs(kind, _of_other_content(versions, name, version, content, stored))
         _require_files(versions.folder(name, version), manifest, kind, progress or Silent())

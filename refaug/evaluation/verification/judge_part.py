@@ -13,11 +13,7 @@ _NOT_STORED: Final = "judge_not_stored"
 
 def judge_part(stored: StoredScores, now: MetricScores) -> VerifiedPart:
     """Say whether all answers are stored; `now` are the scores that the stored ones give."""
-    name = stored.signature.settings["judge"]
-    before, endpoint = stored.signature.details.get("endpoint"), now.signature.details.get("endpoint")
-    if before is not None and before != endpoint:
-        message = f"the judge {name} has another address, model or parameters than it had"
-        return VerifiedPart.missing("judge", message, stored.name)
+    name = stored.signature.settings["model"].partition("#")[0]
     lacking = sum(system.unscored.get(_NOT_STORED, 0) for system in now.systems.values())
     total = sum(len(system.replies) for system in now.systems.values())
     if lacking:

@@ -14,8 +14,8 @@ from refaug.metrics.signature import Signature
 EXACT: Final = 1e-9  # the last bits of sums differ between machines
 RATED: Final = 1e-5  # what a network or a vector gives depends on batches and processors by less than that
 _OF_P: Final = 0.01
-# Keys that say no more than others: the release, a part of its own; how ranges were measured that the signature has.
-_SILENT: Final = frozenset({"refaug", "sample-index", "sample-pairs", "sample-seed"})
+_RELEASE: Final = "refaug"  # a part of its own
+_OF_SAMPLE: Final = "sample-"  # begins what says how ranges were measured, which the signature has
 _LEVELS: Final[Mapping[str, str]] = {  # field of a system → the part that it belongs to
     "interval": "intervals",
     "mean_interval": "intervals",
@@ -199,7 +199,7 @@ def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[
             grouped["metric parameters"].append(difference)
         elif difference.key in libraries:
             grouped["libraries"].append(difference)
-        elif difference.key not in _SILENT:
+        elif difference.key != _RELEASE and not difference.key.startswith(_OF_SAMPLE):
             grouped[_RETRIEVAL].append(difference)
     holding = {"metric parameters": str(now.specification())}
     if (differing_hash := _differing_hash(stored)) is not None:

@@ -7,19 +7,18 @@ items that were given, and then for each metric its parameters, references and s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from refaug.core.errors import BadInput, Corrupt, MissingPart, NotFound, RefaugError, Usage
+from refaug.core.errors import BadInput, Conflict, Corrupt, MissingPart, NotFound, RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.version import VERSION
-from refaug.evaluation.judge.judge_files import judge_names
 from refaug.evaluation.metric_setup.metric_requests import resolve_files
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import FindFile, MetricModels, ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
@@ -34,8 +33,9 @@ from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.evaluation.verification.artefact_parts import (
     artefact_part,
     encoder_part,
+    is_at_hand,
     log_part,
-    networks_of,
+    models_of,
     set_part,
     vectors_part,
 )
@@ -50,27 +50,25 @@ from refaug.evaluation.verification.score_differences import (
     software_part,
 )
 from refaug.metrics.metric_info import Uses
-
-if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_metrics import OpenModels
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.metrics.signature import Signature
 
 Items = Sequence[Item | BadItem]
-FindFile = Callable[[str], Path]  # returns the file that a signature names as `name#hash`; NotFound where there is none
-_NETWORKS: Final = ("rater", "ruber", "adem", "vhred")
 _JUDGE: Final = "judge"
-_VECTORS: Final = frozenset({"vectors", "encoder"})
 _ENDINGS: Final = re.compile(r"\.(txt|bin|vec|model|onnx|toml|json)$")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workplace:
-    """Where scores are made again: a home, what else signatures may name, and who opens the versions that they name."""
+    """Where scores are made again: the models of a home, and who opens the versions of references."""
 
-    home: Settings
-    find_file: FindFile
-    threads: int | None = None
+    models: ModelRegistry  # finds the files that signatures name, too
     open_index: IndexOpener | None = None  # None: index and rater are opened for the verification
-    open_models: Callable[[ModelNames], OpenModels] | None = None
+
+    @property
+    def home(self) -> Settings:
+        """The home where versions are looked for."""
+        return self.models.home
 
 
 def files_in(folder: Path) -> FindFile:
@@ -152,10 +150,9 @@ class _Verifying:
         settings = stored.signature.settings
         if self.file.set_id is not None and self.set is None:
             return f"the frozen set {self.file.set_id} is not at hand as it was"
-        if "index" in settings and not is_searched:
-            return None  # the references came with the items
-        needed = [settings["index"]] if "index" in settings else []
-        needed += networks_of(stored.signature).values()
+        needed = [spec for _, spec in self._models_of(stored)]
+        if is_searched:  # else the references came with the items
+            needed += [settings[kind] for kind in ("index", "rater") if kind in settings]
         return next((f"the {absent[spec]} is not at hand as it was" for spec in needed if spec in absent), None)
 
     # ── what the signatures name ─────────────────────────────────────────────────────────────────────────────────
@@ -170,9 +167,10 @@ class _Verifying:
             settings = stored.signature.settings
             if "index" in settings:
                 specs["index", settings["index"]] = is_searched
-            for network in networks_of(stored.signature).items():
-                asks = "index" not in settings or is_searched
-                specs[network] = specs.get(network, False) or asks
+            if "rater" in settings:
+                specs.setdefault(("rater", settings["rater"]), is_searched)
+            for model in self._models_of(stored):
+                specs[model] = True
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
             yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), spec, is_needed
@@ -180,6 +178,15 @@ class _Verifying:
                 for part in (self._vectors_part(spec, is_needed), log_part(self.home, spec)):
                     if part is not None:
                         yield part, spec, is_needed
+
+    def _models_of(self, stored: StoredScores) -> list[tuple[str, str]]:
+        """Return what a metric needs, and what the metrics of a fitted judge need."""
+        models = models_of(stored.signature)
+        for kind, spec in models:
+            if kind == ModelKind.FITTED_JUDGE and is_at_hand(self.home, kind, spec):
+                parts = self.workplace.models.fitted_judge(spec).signatures
+                return [*models, *(model for part in parts for model in models_of(Signature.parse(part)))]
+        return models
 
     def _vectors_part(self, index: str, is_needed: bool) -> VerifiedPart | None:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
@@ -255,7 +262,7 @@ class _Verifying:
             searched.index,
             searched.rater,
             searched.augmenting,
-            self.workplace.threads,
+            self.workplace.models.threads,
             self.progress,
             self.workplace.open_index,
         )
@@ -267,9 +274,9 @@ class _Verifying:
         try:
             evaluation = self._evaluation(stored, items, provenance)
         except RefaugError as error:
-            yield _part_of_error("judge" if _JUDGE in stored.signature.settings else "scores", error, stored.name)
+            yield _part_of_error("judge" if stored.signature.metric == _JUDGE else "scores", error, stored.name)
             return
-        if _JUDGE in stored.signature.settings:
+        if stored.signature.metric == _JUDGE:
             yield (part := judge_part(stored, evaluation.scores[0]))
             if part.state is not PartState.HOLDS:
                 message = "not computed again: a judge's scores are not reproducible without its stored answers"
@@ -281,40 +288,24 @@ class _Verifying:
     def _evaluation(self, stored: StoredScores, items: Items, provenance: Provenance | None) -> Evaluation:
         """Score the items by one metric, as its signature says."""
         settings = self.file.settings(stored)
-        named = stored.signature.settings
-        specification = resolve_files([str(stored.signature.specification())], self.workplace.find_file)
-        models = {kind: named[kind].partition("#")[0] for kind in _NETWORKS if kind in named}
+        models = self.workplace.models
+        assert models.find_file is not None, "a workplace finds files"
         steps = ScoringSteps(
-            home=self.home,
-            specifications=specification,
+            models=MetricModels(registry=models, asks_judge=False),
+            specifications=resolve_files([str(stored.signature.specification())], models.find_file),
             settings=settings,
-            models=ModelNames(
-                threads=self.workplace.threads,
-                judge=self._judge(named.get(_JUDGE)),
-                asks_judge=False,
-                rater=models.get("rater"),
-                ruber=models.get("ruber"),
-                adem=models.get("adem"),
-            ),
             is_part=True,
         )
         self.progress.stage(f"score {stored.name}")
         chosen = steps.chosen(items)
         if self.set is not None:
-            evaluation = score_against_set(self.set, items, chosen, settings, self.progress)
+            bound = steps.bound(chosen, progress=self.progress)
+            evaluation = score_against_set(self.set, items, bound, settings, self.progress)
         else:
-            opener = self.workplace.open_models
-            opened = opener(steps.models) if models and opener is not None else None
-            evaluation = steps.score_by(chosen, items, provenance, opened=opened, progress=self.progress)
+            evaluation = steps.score_by(chosen, items, provenance, progress=self.progress)
         for bad in evaluation.bad_metrics:
             raise BadInput(bad.message)
         return percent(evaluation) if stored.scale > 1 else evaluation
-
-    def _judge(self, name: str | None) -> str | None:
-        """Return the judge of a signature: its name, or the path of a file of that name; it is never asked."""
-        if name is None or name in judge_names(self.home):
-            return name
-        return str(self.workplace.find_file(name))
 
     def _compared(self, stored: StoredScores, evaluation: Evaluation, items: Sequence[Item]) -> Iterator[VerifiedPart]:
         scores = evaluation.scores[0]
@@ -352,9 +343,9 @@ def _has_found_references(test_item: Item) -> bool:
 def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
     """Return how far scores may differ: what networks and vectors give depends on batches and processors."""
     settings = stored.signature.settings
-    has_vectors = any(key in _VECTORS or "vectors=" in text for key, text in settings.items())
+    has_vectors = any(key == "vectors" or "vectors=" in text for key, text in settings.items())
     is_found = not is_frozen and "index" in settings
-    is_rated = bool(networks_of(stored.signature)) and not is_frozen
+    is_rated = bool(models_of(stored.signature) or "rater" in settings) and not is_frozen
     is_rated |= is_found and ("rated" in settings.values() or not settings.get("mode", "").startswith("bm25"))
     return RATED if has_vectors or is_rated else EXACT
 
@@ -404,7 +395,7 @@ def _part_of_error(part: str, error: RefaugError, metric: str | None) -> Verifie
     """Return the part that an error stands for: something is not at hand, or not as it was."""
     if isinstance(error, NotFound | MissingPart):
         return VerifiedPart.missing(part, error.message, metric)
-    if isinstance(error, Corrupt | BadInput):
+    if isinstance(error, Corrupt | BadInput | Conflict):
         return VerifiedPart.differs(part, error.message, metric)
     if isinstance(error, Usage):
         return VerifiedPart.missing(part, f"it cannot be computed here: {error.message}", metric)

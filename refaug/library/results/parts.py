@@ -16,13 +16,11 @@ class ArtefactVersions:
 
     index: str | None = None
     rater: str | None = None
-    ruber: str | None = None
-    adem: str | None = None
 
     @classmethod
     def of(cls, names: Mapping[str, str]) -> Self:
         """Read them from the provenance of references."""
-        return cls(index=names.get("index"), rater=names.get("rater"), ruber=names.get("ruber"), adem=names.get("adem"))
+        return cls(index=names.get("index"), rater=names.get("rater"))
 
 
 @dataclass(frozen=True, kw_only=True)

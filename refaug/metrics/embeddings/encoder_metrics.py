@@ -6,21 +6,20 @@ as a reply it gives a row of NaN. With `idf=yes` a BERTScore depends on all refe
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from copy import copy
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.errors import Usage
-from refaug.core.vectors.encoders import OnnxEncoder, TokenVectors, open_encoder
+from refaug.core.vectors.encoders import TokenVectors
 from refaug.metrics.base import NO_REFERENCE, Floats, Indexes, Problem, References
 from refaug.metrics.embeddings.contextual import IdfWeights, Measure, bertscore, idf_weights, sentence_cosine
 from refaug.metrics.embeddings.soft_matches import WordVectorsOfText, soft_matches
 from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import PathVectors, VectorOpener
+from refaug.metrics.shared_parameters import ENCODER
 from refaug.metrics.single_reference import SingleReferenceMetric
 
 NO_TOKENS: Final = Problem("no_tokens", "the encoder's tokenizer finds no token in the reply")
@@ -42,12 +41,12 @@ class EncodedTexts(NamedTuple):
 class EncoderMetric(SingleReferenceMetric):
     """The common part of both metrics."""
 
-    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        if not settings["encoder"]:
-            raise Usage(f"{info.name} needs an encoder", remedy=f"{info.name}:encoder=FOLDER")
-        self._encoder = _open_cached(Path(settings["encoder"]))
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
+        if not settings["vectors"]:
+            raise ENCODER.missing(info.name)
+        self._encoder, spec = (source or PathVectors()).encoder(settings["vectors"])
         self.info = info
-        self.settings = {**settings, "encoder": self._encoder.name}
+        self.settings = {**settings, "vectors": spec}
         self.choose_references(settings)
 
     def versions(self) -> Mapping[str, str]:
@@ -62,8 +61,8 @@ class EncoderMetric(SingleReferenceMetric):
 class BertScore(EncoderMetric):
     """Every token matched with the most similar one of the other text."""
 
-    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        super().__init__(info, settings)
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
+        super().__init__(info, settings, source)
         self._measure = _MEASURES[settings["measure"]]
         self._uses_idf = settings["idf"] == "yes"
         self._idf: IdfWeights | None = None
@@ -153,22 +152,6 @@ def _own_ids(text: TokenVectors) -> NDArray[np.int64]:
     return text.ids[~text.special]
 
 
-def _open_cached(path: Path) -> OnnxEncoder:
-    """Open the encoder at a path; while its files stay the same, all metrics share it."""
-    folder = path if path.is_dir() else path.parent
-    try:
-        files = [file for at in (folder, folder / "onnx", folder / "1_Pooling") if at.is_dir() for file in at.iterdir()]
-        stamps = [(str(file), status.st_mtime_ns, status.st_size) for file in files for status in [file.stat()]]
-    except OSError:  # the error of opening tells more
-        return open_encoder(path)
-    return _open_once(path, tuple(sorted(stamps)))
-
-
-@functools.lru_cache(maxsize=2)
-def _open_once(path: Path, _stamps: tuple[tuple[str, int, int], ...]) -> OnnxEncoder:
-    return open_encoder(path)
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> EncoderMetric:
-    """Build the metric from checked settings."""
-    return (BertScore if info.name == "bertscore" else SentenceCosine)(info, settings)
+def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> EncoderMetric:
+    """Build the metric from checked settings, with the encoder of the source."""
+    return (BertScore if info.name == "bertscore" else SentenceCosine)(info, settings, source)

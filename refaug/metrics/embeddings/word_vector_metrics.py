@@ -6,18 +6,17 @@ A text without a known word has no score: as a reference it is left out, as a re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.errors import Usage
-from refaug.core.vectors.word_vectors import open_word_vectors
 from refaug.metrics.base import Floats, Indexes, Problem, References
 from refaug.metrics.embeddings.embedding import EmbeddingSpace, Measure, PackedWords, Similarity, Weighting
 from refaug.metrics.embeddings.soft_matches import WordVectorsOfText, soft_matches
 from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import PathVectors, VectorOpener
+from refaug.metrics.shared_parameters import VECTORS
 from refaug.metrics.single_reference import MetricTokenizer, SingleReferenceMetric
 
 _SIMILARITIES: Final = {
@@ -33,17 +32,17 @@ NO_KNOWN_REFERENCE: Final = Problem("no_known_reference", "none of its reference
 class EmbeddingMetric(SingleReferenceMetric):
     """One way to compare the word vectors of two texts."""
 
-    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
         chosen = dict(settings)
         if not chosen["vectors"]:
-            raise Usage(f"{info.name} needs word vectors", remedy=f"{info.name}:vectors=FILE")
+            raise VECTORS.missing(info.name)
         self._words = MetricTokenizer(info.name, chosen)
-        self._vectors = open_word_vectors(Path(chosen["vectors"]))
+        self._vectors, spec = (source or PathVectors()).vectors(chosen["vectors"])
         self._space = EmbeddingSpace(self._vectors, Weighting(chosen.get("weighting", "none")))
         self._similarity = _SIMILARITIES[info.name]
         self._measure = Measure(chosen.get("measure", "mean"))
         self.info = info
-        self.settings = {**chosen, "vectors": self._vectors.name, **self._words.settings}
+        self.settings = {**chosen, "vectors": spec, **self._words.settings}
         self.choose_references(chosen)
 
     def versions(self) -> Mapping[str, str]:
@@ -91,6 +90,6 @@ class EmbeddingMetric(SingleReferenceMetric):
         )
 
 
-def build(info: MetricInfo, settings: Mapping[str, str]) -> EmbeddingMetric:
-    """Build the metric from checked settings."""
-    return EmbeddingMetric(info, settings)
+def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> EmbeddingMetric:
+    """Build the metric from checked settings, with the vectors of the source."""
+    return EmbeddingMetric(info, settings, source)

@@ -10,4 +10,4 @@ The main names:
 - `ruber.Ruber`: the metric `ruber`.
 """
 
-__all__ = ["adem", "combined_replies", "judged_replies", "likelihood", "model_scores", "ruber"]
+__all__ = ["adem", "combined_replies", "judged_replies", "likelihood", "model_kinds", "model_scores", "ruber"]

@@ -82,6 +82,13 @@ class FittedReplies(MeanMetric):
         self.settings = dict(settings)
         self._judge: FittedJudge | None = None
 
+    @property
+    def model(self) -> str:
+        """The name of the adem, as specifications and signatures write it."""
+        if not self.settings["model"]:
+            raise self.info.models[0].missing(self.info.name)
+        return self.settings["model"]
+
     def with_judge(self, judge: FittedJudge) -> FittedReplies:
         """Return the metric with this judge, which the signature names; Usage where it is of another form."""
         if judge.form != self.settings["form"]:
@@ -156,10 +163,7 @@ class FittedReplies(MeanMetric):
 
     def _require_judge(self) -> FittedJudge:
         if self._judge is None:
-            raise Usage(
-                f"{self.info.name} needs an adem, and none is named",
-                remedy="refaug score and refaug meta take --adem NAME: refaug adem list",
-            )
+            raise self.info.models[0].missing(self.info.name)
         return self._judge
 
 

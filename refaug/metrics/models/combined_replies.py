@@ -23,7 +23,6 @@ from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import MetricInfo, Uses
 
 FITTED_TO: Final = Problem("trained_on", "the judge was fitted to its context, or to this reply in it")
-NO_JUDGE: Final = "none"
 _TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
 _MOST_TURNS: Final = 100
 _NO_PLACE: Final = -1  # of an item in which a component has nothing to compare with
@@ -83,11 +82,8 @@ class CombinedReplies(MeanMetric):
     @property
     def model(self) -> str:
         """The name of the judge, as specifications and signatures write it."""
-        if self.settings["model"] == NO_JUDGE:
-            raise Usage(
-                f"{self.info.name} needs a fitted judge, and none is named",
-                remedy=f"{self.info.name}:NAME: refaug judge-fit list",
-            )
+        if not self.settings["model"]:
+            raise self.info.models[0].missing(self.info.name)
         return self.settings["model"]
 
     def with_judge(self, judge: CombinationJudge) -> CombinedReplies:

@@ -90,6 +90,13 @@ class JudgedReplies(MeanMetric):
         self._judge: EndpointJudge | None = None
         self._judgements = dict[JudgeQuestion, Judgement]()
 
+    @property
+    def model(self) -> str:
+        """The name of the judge, as specifications and signatures write it."""
+        if not self.settings["model"]:
+            raise self.info.models[0].missing(self.info.name)
+        return self.settings["model"]
+
     def with_judge(self, judge: EndpointJudge) -> JudgedReplies:
         """Return the metric with this judge, which the signature names."""
         copied = copy(self)
@@ -180,7 +187,7 @@ class JudgedReplies(MeanMetric):
 
     def _require_judge(self) -> EndpointJudge:
         if self._judge is None:
-            raise Usage("judge needs a judge, and none is named", remedy="--judge NAME: a file in judges/, or its path")
+            raise self.info.models[0].missing(self.info.name)
         return self._judge
 
 

@@ -35,7 +35,6 @@ LEAST: Final[Mapping[str, float]] = {
     "pmi-token": LEAST_OF_A_PIECE,
     "worst": LEAST_OF_A_PIECE,
 }
-NO_MODEL: Final = "none"
 _TURN_END: Final = "\x1e"
 _MOST_TURNS: Final = 64  # a model reads the last ones, as many as it was trained to read
 
@@ -77,11 +76,8 @@ class LikelyReplies(MeanMetric):
     @property
     def model(self) -> str:
         """The name of the model, as specifications and signatures write it."""
-        if self.settings["model"] == NO_MODEL:
-            raise Usage(
-                f"{self.info.name} needs a VHRED, and none is named",
-                remedy=f"{self.info.name}:model=NAME: refaug adem list",
-            )
+        if not self.settings["model"]:
+            raise self.info.models[0].missing(self.info.name)
         return self.settings["model"]
 
     @property

@@ -18,14 +18,13 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from refaug.core.errors import Usage
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, MeanMetric, Prepared, Problem, References
-from refaug.metrics.metric_info import A_RUBER, CorpusScore, MetricInfo, Uses
+from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
+from refaug.metrics.models.model_kinds import ModelKind, ModelName
 
 LEAST: Final = -1.0
 LEAST_RELEVANCE: Final = 0.0
 _WITHOUT_GOLD: Final = ("",)  # a rater reads an empty text in place of the gold
-_NAMING_REMEDY: Final = "refaug score and refaug meta take --{} NAME: refaug {} list"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ class RatedReplies(MeanMetric):
     def with_judge(self, judge: Judge) -> RatedReplies:
         """Return the metric with this judge, which the signature names."""
         copied = copy(self)
-        copied.settings = {**self.settings, "rater": judge.spec}
+        copied.settings = {**self.settings, "model": judge.spec}
         copied.turn_separator = judge.turn_separator
         copied._judge = judge  # noqa: SLF001
         return copied
@@ -128,8 +127,7 @@ class RatedReplies(MeanMetric):
 
     def _require_judge(self) -> Judge:
         if self._judge is None:
-            remedy = _NAMING_REMEDY.format("rater", "rater")
-            raise Usage(f"{self.info.name} needs a rater, and none is named", remedy=remedy)
+            raise self.info.models[0].missing(self.info.name)
         return self._judge
 
 
@@ -150,6 +148,7 @@ class RelevanceJudge(Protocol):
         """Return warnings of what changes the meaning of the numbers so far."""
 
 
+_MODEL: Final = ModelName(name="model", kind=ModelKind.RUBER, help="the network that judges the reply")
 # Not in the catalogue: it is only the second part of the metric ruber, which shows its scores.
 _RELEVANCE: Final = MetricInfo(
     name="ruber",
@@ -157,11 +156,11 @@ _RELEVANCE: Final = MetricInfo(
     uses=Uses.UTTERANCE,
     low=LEAST_RELEVANCE,
     high=1,
-    parameters=(),
+    parameters=(_MODEL,),
     corpus=CorpusScore.MEAN,
     paper="Tao, Mou, Zhao and Yan 2018, RUBER: its unreferenced part",
     module="refaug.metrics.models.model_scores",
-    needs=(A_RUBER, "the utterance"),
+    needs_beside=("the utterance",),
 )
 
 
@@ -177,13 +176,19 @@ class RelevantReplies(MeanMetric):
 
     def __init__(self, info: MetricInfo = _RELEVANCE) -> None:
         self.info = info
-        self.settings: Mapping[str, str] = {}
+        self.settings: Mapping[str, str] = {"model": ""}
         self._judge: RelevanceJudge | None = None
+
+    def named(self, model: str) -> RelevantReplies:
+        """Return the metric with the name of its ruber, which is not opened."""
+        copied = copy(self)
+        copied.settings = {"model": model}
+        return copied
 
     def with_judge(self, judge: RelevanceJudge) -> RelevantReplies:
         """Return the metric with this judge, which the signature names."""
         copied = copy(self)
-        copied.settings = {**self.settings, "ruber": judge.spec}
+        copied.settings = {"model": judge.spec}
         copied._judge = judge  # noqa: SLF001
         return copied
 
@@ -224,8 +229,7 @@ class RelevantReplies(MeanMetric):
 
     def _require_judge(self) -> RelevanceJudge:
         if self._judge is None:
-            remedy = _NAMING_REMEDY.format("ruber", "ruber")
-            raise Usage(f"{self.info.name} needs a ruber, and none is named", remedy=remedy)
+            raise _MODEL.missing(self.info.name)
         return self._judge
 
 

@@ -27,9 +27,11 @@ import numpy as np
 from refaug.core.errors import BadInput, RefaugError, Usage
 from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
 from refaug.metrics.catalogue import find
-from refaug.metrics.metric_info import A_RATER, A_RUBER, MetricInfo
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import ModelKind, VectorOpener
 from refaug.metrics.models.model_scores import Judge, RatedReplies, RelevanceJudge, RelevantReplies
 from refaug.metrics.parameters import AUTO, Range
+from refaug.metrics.shared_parameters import SAMPLE, VECTORS
 from refaug.metrics.specification import Specification
 from refaug.metrics.specification import build as metric_of
 from refaug.metrics.upsilon import open_without_b, similarities
@@ -40,8 +42,7 @@ _BLENDS: Final[Mapping[str, Callable[[Floats, Floats], Floats]]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-_OWN: Final = ("blend", "referenced", "unreferenced", "norm")  # other settings are ranges, or go to the parts
-_MODELS: Final = ("rater", "ruber")  # settings that signatures show beside the parts
+_OWN: Final = ("model", "blend", "referenced", "unreferenced", "norm")  # other settings are ranges, or go to the parts
 _MANY: Final = 0.1  # share of zeros among the scores from which a warning is due
 _NO_REFERENCES: Final = References((), (), -1)
 _BuiltPart = TypeVar("_BuiltPart")
@@ -85,8 +86,8 @@ class Ruber(MeanMetric):
 
     columns = ("total", "replies", "referenced", "unreferenced", "referenced_mapped", "unreferenced_mapped")
 
-    def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
-        self.referenced = _referenced(info, settings)
+    def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
+        self.referenced = _referenced(info, settings, source)
         self.unreferenced = _unreferenced(info, settings)
         self.turns = self.unreferenced.turns
         self.norm = settings["norm"]
@@ -95,20 +96,19 @@ class Ruber(MeanMetric):
         self._own = {**{key: settings[key] for key in _OWN}, **range_settings}
         self._range_from: Mapping[str, str] = {}
         self._zero_counter = _ZeroCounter()
-        needs = dict.fromkeys((*self.unreferenced.info.needs, *self.referenced.info.needs))
-        self.info = replace(
-            info,
-            uses=self.referenced.info.uses,
-            beside=self.unreferenced.info.uses,
-            needs=(*needs, *(["an index"] if self.ranges_are_open else [])),
-        )
+        if not self.ranges_are_open and settings["sample"]:
+            raise Usage(f"{info.name}: sample={settings['sample']}, and no log is sampled", remedy="leave sample out")
+        self.sample = settings["sample"]
+        self.info = replace(info, uses=self.referenced.info.uses, beside=self.unreferenced.info.uses)
         self._update_settings()
 
     def _update_settings(self) -> None:
-        """Update the settings after a part has changed: all settings of each part, and the name of the model."""
+        """Update the settings after a part has changed: all settings of each part, and the name of the ruber."""
         parts = {"referenced": _specification_of(self.referenced), "unreferenced": _specification_of(self.unreferenced)}
-        models = {key: self.unreferenced.settings[key] for key in _MODELS if key in self.unreferenced.settings}
-        self.settings = {**{key: parts.get(key, value) for key, value in self._own.items()}, **models}
+        if isinstance(self.unreferenced, RelevantReplies):
+            parts |= {"model": self.unreferenced.settings["model"], "unreferenced": "ruber"}
+        settings = {key: parts.get(key, setting) for key, setting in self._own.items()}
+        self.settings = {key: setting for key, setting in settings.items() if setting or key != "model"}
 
     # ── judges and ranges ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,6 +122,14 @@ class Ruber(MeanMetric):
         copied = copy(self)
         copied.unreferenced = self.unreferenced.with_judge(judge)  # type: ignore[arg-type]
         copied.turn_separator = copied.unreferenced.turn_separator
+        copied._update_settings()  # noqa: SLF001
+        return copied
+
+    def with_ruber(self, model: str) -> Ruber:
+        """Return the metric with the name of its ruber, which is not opened."""
+        assert isinstance(self.unreferenced, RelevantReplies), "a rater judges the unreferenced part"
+        copied = copy(self)
+        copied.unreferenced = self.unreferenced.named(model)
         copied._update_settings()  # noqa: SLF001
         return copied
 
@@ -229,10 +237,7 @@ class Ruber(MeanMetric):
                 f"{self.name} with norm=test is only defined for all replies of a test set at once",
                 remedy="norm=log or norm=none, where replies are scored one by one",
             )
-        raise Usage(
-            f"{self.name} needs an index, to see what its parts give to replies of a log, and none is named",
-            remedy="--sample NAME (refaug score takes that of --index), or norm=none",
-        )
+        raise SAMPLE.missing(self.name)
 
 
 def part_values(part: Metric, replies: Sequence[str], references: Sequence[References], item_places: Indexes) -> Floats:
@@ -260,13 +265,13 @@ def _beside(references: References) -> References:
 # ── building ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _referenced(info: MetricInfo, settings: Mapping[str, str]) -> Metric:
+def _referenced(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None) -> Metric:
     """Build the metric that the specification names as the referenced part."""
     text = settings["referenced"]
     where = f"{info.name}: referenced={text}"
     specification = _part(text, where)
     part_info = _build_part(where, lambda: find(specification.name))
-    if A_RATER in part_info.needs or A_RUBER in part_info.needs:
+    if part_info.asks(ModelKind.RATER, ModelKind.RUBER):
         raise Usage(
             f"{where}: {part_info.name} asks a model itself, and only what compares with references can be this part",
             remedy="for example referenced=pooled or referenced=upsilon-greedy",
@@ -276,13 +281,13 @@ def _referenced(info: MetricInfo, settings: Mapping[str, str]) -> Metric:
             f"{where}: scores from {part_info.range} are no shares, and norm=none takes them for such",
             remedy="norm=log or norm=test",
         )
-    has_vectors = part_info.parameter("vectors") is not None
+    has_vectors = part_info.asks(ModelKind.VECTORS, ModelKind.ENCODER)
     if settings["vectors"] and not has_vectors:
         raise Usage(f"{where}: {part_info.name} takes no word vectors", remedy="leave vectors out")
     if has_vectors and not (settings["vectors"] or "vectors" in dict(specification.parameters)):
-        raise Usage(f"{where}: {part_info.name} needs word vectors", remedy=f"{info.name}:vectors=FILE")
+        raise VECTORS.missing(info.name)
     passed_on = {"vectors": settings["vectors"]} | ({} if settings["tok"] == AUTO else {"tok": settings["tok"]})
-    return _build_part(where, lambda: open_without_b(metric_of(specification, passed_on), specification))
+    return _build_part(where, lambda: open_without_b(metric_of(specification, passed_on, source), specification))
 
 
 def _unreferenced(info: MetricInfo, settings: Mapping[str, str]) -> RatedReplies | RelevantReplies:
@@ -294,9 +299,14 @@ def _unreferenced(info: MetricInfo, settings: Mapping[str, str]) -> RatedReplies
         if specification.parameters:
             unknown = specification.parameters[0][0]
             raise Usage(f"{where}: ruber has no parameter {unknown!r} here", remedy="unreferenced=ruber")
-        return RelevantReplies()
+        return RelevantReplies().named(settings["model"])
     if specification.name != "rater":
         raise Usage(f"{where}: there is no such part", remedy="ruber, or rater with its parameters: rater;combine=max")
+    if settings["model"]:
+        raise Usage(
+            f"{where}: model={settings['model']} names a ruber, and a rater is asked",
+            remedy=f"unreferenced=rater;model=NAME, or leave model out: {settings['model']}",
+        )
     passed_on = {key: settings[key] for key in ("combine", "cal")}
     part = _build_part(where, lambda: metric_of(specification, passed_on))
     assert isinstance(part, RatedReplies)
@@ -326,8 +336,8 @@ def _build_part(where: str, build_part: Callable[[], _BuiltPart]) -> _BuiltPart:
 
 
 def _specification_of(part: Metric) -> str:
-    """Write a part as specifications do, with all of its settings; models have their separate place."""
-    parameters = [f"{key}={value}" for key, value in part.settings.items() if value and key not in _MODELS]
+    """Write a part as specifications do, with all of its settings."""
+    parameters = [f"{key}={setting}" for key, setting in part.settings.items() if setting]
     return ";".join([part.name, *parameters])
 
 
@@ -357,6 +367,6 @@ def _range_settings(ranges: Ranges) -> dict[str, str]:
     return {"range-ref": str(ranges.referenced), "range-unref": str(ranges.unreferenced)}
 
 
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Ruber:
+def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Ruber:
     """Build the metric from checked settings; it has no model, and with norm=log only ranges from the settings."""
-    return Ruber(info, settings)
+    return Ruber(info, settings, source)

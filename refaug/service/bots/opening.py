@@ -12,6 +12,7 @@ from refaug.bots.replier import Replier
 from refaug.bots.specification import BotSpecification
 from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.indexer.search.index import ReferenceIndex
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ def open_bots(
             opened[spec] = stack.enter_context(open_index(home, spec, threads=threads))
         return opened[spec]
 
-    def open_vhred(spec: str) -> Vhred:
-        from refaug.evaluation.home.vhreds import held_vhred  # noqa: PLC0415  torch
+    models = ModelRegistry(home, threads)
 
-        return held_vhred(home, spec, threads)
+    def open_vhred(spec: str) -> Vhred:
+        return models.vhred(spec)
 
     stored, opener = _stored_bots(home, names, open_once, open_vhred, access, database) if names else ({}, None)
     sources = BotSources(open_index=open_once, open_vhred=open_vhred, open_stored=opener)

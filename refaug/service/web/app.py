@@ -26,9 +26,8 @@ from refaug.core.memory.garbage import freeze_living
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
-from refaug.evaluation.metric_setup.adem_metrics import HeldAdems
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
-from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
@@ -227,10 +226,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.studies = StudyStore(state.database, state.bots)
         state.invites = InviteStore(state.database)
         state.participant_limits = RateLimits(workers=serve.workers)
-        state.sets = HeldSets(home, serve)
         state.bases = BaselineCache(places_of(home).indexes)
-        state.rubers = HeldRubers(home, threads=state.threads)
-        state.adems = HeldAdems(home, threads=state.threads)
+        state.models = ModelRegistry(home, state.threads, allows_paths=False)
+        state.sets = HeldSets(state.models, serve)
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
         if state.open_versions.shards is not None:
             stack.push_async_callback(run_in_threadpool, state.open_versions.shards.close)

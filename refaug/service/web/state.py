@@ -17,9 +17,8 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.adem_metrics import HeldAdems
     from refaug.evaluation.metric_setup.metric_requests import BaselineCache
-    from refaug.evaluation.metric_setup.model_metrics import HeldRubers
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
     from refaug.service.bots.bot_store import BotStore
     from refaug.service.database.database import Database
@@ -88,8 +87,7 @@ class ServiceState:
     replies: ChatReplies = field(init=False)
     participant_limits: RateLimits = field(init=False)
     bases: BaselineCache = field(init=False)
-    rubers: HeldRubers = field(init=False)
-    adems: HeldAdems = field(init=False)
+    models: ModelRegistry = field(init=False)
     threads: int = 1  # per search or rating
     warming: list[str] = field(default_factory=list)  # parts that are not ready yet
     body_bytes: int = 0

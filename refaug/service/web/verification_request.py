@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
-from refaug.evaluation.metric_setup.model_metrics import OpenModels
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.verification.artefact_parts import is_at_hand, networks_of, unread_bytes
+from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes, versions_of
 from refaug.evaluation.verification.verification import Workplace, searched_request, verify
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
@@ -111,14 +109,7 @@ class VerificationRequest:
         """Return the number of queue items that the work is worth: search, reading and hashing, scores and draws."""
         replies = sum(len(item.replies) for item in items.good) * len(file.scores)
         drawn = max(file.settings(stored).draws for stored in file.scores) * replies / _DRAWN_ROWS_PER_ITEM
-        named = {
-            (kind, spec)
-            for scores in file.scores
-            for kind, spec in [
-                *networks_of(scores.signature).items(),
-                *[("index", index) for index in [scores.signature.settings.get("index")] if index is not None],
-            ]
-        }
+        named = {(kind, spec) for scores in file.scores for kind, spec in versions_of(scores.signature)}
         unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named)
         worth = len(items.good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
         worth += replies / _SCORES_PER_ITEM + drawn + unread / _BYTES_PER_ITEM
@@ -130,11 +121,7 @@ class VerificationRequest:
         state = versions.state
         with versions.opened() as opened:
             workplace = Workplace(
-                home=state.home,
-                find_file=partial(_source, state),
-                threads=state.threads,
-                open_index=opened.open_index,
-                open_models=opened.open_models,
+                models=replace(state.models, find_file=partial(_source, state)), open_index=opened.open_index
             )
             verification = verify(file, items.listed, workplace, progress)
         return verification.with_messages(state.without_paths).as_json()
@@ -171,13 +158,6 @@ class OpenedVersions:
         lease = self._lease(index, rater)
         assert lease.index is not None, "an index was asked for"
         yield lease.index, lease.rater
-
-    def open_models(self, models: ModelNames) -> OpenModels:
-        """Return the networks that a metric asks, as `name@version`."""
-        ruber = self.versions.state.rubers.get(models.ruber) if models.ruber is not None else None
-        adem = self.versions.state.adems.get(models.adem) if models.adem is not None else None
-        rater = self._lease(None, models.rater).rater if models.rater else None
-        return OpenModels(rater=rater, ruber=ruber, adem=adem)
 
     def _lease(self, index: str | None, rater: str | None) -> Lease:
         """Return a lease on versions, which are open already where the request has leased them."""

@@ -15,6 +15,7 @@ from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
+from refaug.metrics.models.model_kinds import ModelName
 from refaug.metrics.parameters import (
     Choice,
     Number,
@@ -442,7 +443,7 @@ def test_every_parameter_states_its_values_and_has_a_valid_default(name: str) ->
         assert one.help
         assert one.allowed
         assert METRICS[name].parameter(one.name) is one
-        if one.default or not isinstance(one, Text):
+        if one.default or not isinstance(one, Text | ModelName):
             canonical = one.parse(one.default, name)
             assert one.parse(canonical, name) == canonical
     assert list(settings_of(METRICS[name], Specification(name), {})) == names

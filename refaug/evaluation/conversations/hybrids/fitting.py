@@ -68,7 +68,7 @@ def fit_hybrid(
     home: Settings, name: str, conversations: Sequence[Conversation], order: HybridOrder, progress: Progress
 ) -> FittedHybrid:
     """Fit to conversations, leave one bot out at a time, and publish a new version."""
-    judges = pinned_judges(home, order.judges)
+    judges = pinned_judges(order.judges)
     measured = measure(home, conversations, order.encoders, order.settings, judges, progress)
     table = measured.table
     columns = table.wide if order.columns == WIDE else table.components

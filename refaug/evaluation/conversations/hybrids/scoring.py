@@ -162,7 +162,7 @@ def _columns(
     opened = encoders.open(home)
     opened.require_language(text for talk in conversations for _, text in talk.turns)
     _require_same(stored, dict(opened.details), stored.details.keys() & opened.details.keys())
-    judges = read_judges(stored.manifest["turns"], threads)
+    judges = read_judges(home, stored.manifest["turns"], threads)
     judged = judge_turns(home, conversations, judges, progress) if judges is not None else []
     details = {**opened.details, **turn_details(judged)}
     _require_same(stored, details, stored.details.keys())

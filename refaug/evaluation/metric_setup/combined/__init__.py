@@ -3,7 +3,7 @@
 The main names:
 
 - `combination.CombinedJudge`: weights and scales, from values of metrics to scores
-- `opening.held_judge`: a stored judge with the networks that its metrics ask
+- `opening.bound_components`: the metrics of a stored judge, bound to their models
 - `stored_judge.open_judge`: a fitted judge by name or name@version.
 """
 

@@ -27,8 +27,7 @@ class StoredJudge:
 
     spec: str  # name@version#content
     judge: CombinedJudge
-    metrics: tuple[str, ...]
-    models: Mapping[str, str | None]  # the rater and others that the metrics ask
+    metrics: tuple[str, ...]  # with their models as name@version#content
     seen: SeenTexts
     report: Mapping[str, Any]
     signatures: tuple[str, ...]  # of the metrics as they were bound
@@ -51,13 +50,14 @@ def open_judge(settings: Settings, spec: str) -> StoredJudge:
         manifest: dict[str, Any] = read_json(path)
         require_format(path, manifest, KIND, FORMAT_VERSION)
         verify_files(held.folder, manifest)
+        if any((manifest.get("models") or {}).values()):
+            raise Corrupt(f"{path} names models beside its metrics, which name none", remedy="fit the judge again")
         judge = CombinedJudge.read(read_json(held.folder / JUDGE), str(held.folder / JUDGE))
         try:
             return StoredJudge(
                 spec=f"{held.name}@{held.version}#{str(manifest['id'])[:12]}",
                 judge=judge,
                 metrics=tuple(map(str, manifest["metrics"])),
-                models=dict(manifest["models"]),
                 seen=SeenTexts.read(held.folder / SEEN),
                 report=read_json(held.folder / REPORT),
                 signatures=tuple(map(str, manifest["signatures"])),

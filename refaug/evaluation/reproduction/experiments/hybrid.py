@@ -20,8 +20,7 @@ from refaug.evaluation.conversations.reading import read_conversations
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table import HybridSettings
 from refaug.evaluation.conversations.turn_scores import TurnJudges
-from refaug.evaluation.metric_setup.model_metrics import OpenModels
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
@@ -87,10 +86,9 @@ def _judges(chain: Chain) -> TurnJudges:
         metrics.append(f"likelihood:model={encoder}")
     return TurnJudges(
         metrics=metrics,
-        models=ModelNames(threads=chain.settings.threads),
+        models=MetricModels(registry=chain.models.with_leased(rater=chain.rater()), rater=chain.rater().spec),
         index=chain.main_index(),
         references=AugmentSettings(gold="none", weights="one", mode="bm25-utterance"),
-        opened=OpenModels(rater=chain.rater()),
     )
 
 

@@ -73,7 +73,7 @@ def likelihood_line(chain: Chain, sets: Sequence[ProofSet], name: str = LIKELIHO
     specification = f"likelihood:model={chain.settings.encoder},kind={kind}"
     metric = build(specification)
     assert isinstance(metric, LikelyReplies)
-    bound = with_likelihoods(metric, chain.home, chain.settings.threads)
+    bound = with_likelihoods(metric, chain.models)
     return line_of(name, sets, bound, about=specification)
 
 

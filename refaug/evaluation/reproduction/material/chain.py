@@ -29,7 +29,7 @@ from refaug.evaluation.home.piece_vectors import learn_piece_vectors
 from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
 from refaug.evaluation.home.rubers import open_ruber, ruber_places
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
 from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSelection, ProofLogs, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
@@ -47,6 +47,7 @@ from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_scores import RelevantReplies
+from refaug.metrics.models.ruber import Ruber
 from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
 from refaug.rater.cross.build import CrossOrder, CrossPreset, train_cross
 from refaug.rater.cross.examples import CrossExampleSettings
@@ -92,6 +93,7 @@ class Chain:
         self._logs = self.logs_class(home, settings, progress, self._times)
         self._raters = dict[str, Rater]()
         self._samples = dict[Sequence[LogSelection], ReplySample]()
+        self.models = ModelRegistry(home, settings.threads)
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -293,15 +295,12 @@ class Chain:
 
         Its ranges come from the log of an index, with references retrieved in the same way.
         """
-        needs_ruber = metric.info.needs_ruber
-        models = ModelNames(
-            rater=rater.spec.partition("#")[0],
-            ruber=self.ruber() if needs_ruber else None,
-            sample=index,
-            threads=self.settings.threads,
-        )
+        registry = self.models.with_leased(rater=rater)
+        models = MetricModels(registry=registry, rater=rater.spec, sample=index)
+        if isinstance(metric, Ruber) and isinstance(metric.unreferenced, RelevantReplies):
+            metric = metric.with_ruber(self.ruber())
         with self._times.measure("ranges of blends"):
-            return with_parts([metric], self.home, models, augmenting, self.progress)[0]
+            return with_parts([metric], models, augmenting, self.progress)[0]
 
     def relevance(self) -> Metric:
         """Return RUBER's unreferenced part as a metric."""

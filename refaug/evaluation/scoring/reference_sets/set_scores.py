@@ -75,38 +75,21 @@ def score(
 ) -> Evaluation:
     """Score the items that `join` returned; signatures say how the references of the set were made.
 
-    A metric that needs a rater or a ruber is refused, even with a judge: scores against a set must not depend on
-    models. So is a weighted form without b, where the index of the set's references would have a b.
+    Metrics that ask models are bound to them: their signatures name the versions. A weighted form without b is
+    refused, where the index of the set's references would have a b.
     """
-    require_answerable(frozen_set.manifest, metrics)
+    require_b(frozen_set.manifest, metrics)
     manifest, joined = frozen_set.manifest, list(joined)
     for metric in metrics:
         require_references([joined_item for joined_item in joined if isinstance(joined_item, Item)], metric)
     return evaluate(joined, metrics, settings, provenance=manifest.references_provenance, progress=progress)
 
 
-def require_answerable(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
-    """Refuse metrics that cannot be scored against a frozen set; `score` says which."""
-    if asking := next((metric for metric in metrics if metric.info.asks_model), None):
-        info = asking.info
-        needs = {
-            "rater": info.needs_rater,
-            "ruber": info.needs_ruber,
-            "adem": info.needs_adem,
-            "vhred": info.needs_vhred,
-        }
-        whom = next((name for name, is_needed in needs.items() if is_needed), "judge")
-        raise Usage(
-            f"{asking.name} asks a {whom}, and scores against a frozen set ask nobody",
-            remedy=f"score the items that were frozen, with a {whom} named: by refaug score, or by POST /v1/scores",
-        )
-    if (index := manifest.provenance.get("index")) is not None:
-        _require_b(metrics, index.partition("#")[0])
-
-
-def _require_b(metrics: Sequence[Metric], index: str) -> None:
+def require_b(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
     """Refuse a weighted form without b: references of an index need its b, and a b of 0 would give another score."""
-    if lacking := next((metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open), None):
+    index = manifest.provenance.get("index", "").partition("#")[0]
+    lacking = next((metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open), None)
+    if index and lacking is not None:
         raise Usage(
             f"{lacking} has no b, and scores against a frozen set ask no index for it",
             remedy=f"{lacking}:b=…, the number that signatures of scores with references of that index have, and that "

@@ -19,7 +19,7 @@ from refaug.evaluation.metric_setup.metric_requests import (
     baseline_setter,
     metrics_of,
 )
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
@@ -28,7 +28,7 @@ from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.named_models import job_models, require_order_models
 from refaug.service.jobs.kinds.result_files import store_agreement
 from refaug.service.jobs.kinds.sources import ReplyLimit, named_file, resolve_metric_files
 from refaug.service.jobs.orders.evaluation_orders import MetaJob
@@ -42,7 +42,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     if (preset := find_preset(order.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
     allowed_cluster(order.on, context.serve)
-    require_models(order, context.home)
+    require_order_models(order, context.home)
     _require_allowed(order, context)
     files = _named_files(order.data, context)
     settings = MetaSettings(
@@ -65,18 +65,12 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     elif preset is not None:
         preset.require_items(item for items in sets.values() for item in items)
     everything = [item for items in sets.values() for item in items]
-    chosen, baseline = _choose_metrics(order, specifications, context, based)
+    models = job_models(context, order, context.threads(order.threads))
+    chosen, baseline = _choose_metrics(order, specifications, context, based, models)
     if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
-    named = ModelNames(
-        rater=_version_of(provenance, "rater") or order.rater,
-        ruber=order.ruber,
-        adem=order.adem,
-        sample=order.sample or _version_of(provenance, "index"),
-        threads=context.threads(order.threads),
-    )
-    steps = ScoringSteps(home=context.home, models=named, augmenting=augmenting)
-    bound = steps.bound([one.metric for one in chosen], progress=context.progress)
+    steps = ScoringSteps(models=models, augmenting=augmenting)
+    bound = steps.bound([one.metric for one in chosen], provenance, progress=context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
     report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
@@ -111,11 +105,6 @@ def _with_references(
     return augmented, provenance
 
 
-def _version_of(provenance: Provenance, kind: str) -> str | None:
-    """Return `name@version` of the index or the rater of references, or None."""
-    return provenance.settings.get(kind, "").partition("#")[0] or None
-
-
 def _require_allowed(order: MetaJob, context: JobContext) -> None:
     """Raise NotAllowed before any work where a metric names a file that jobs may not read."""
     resolve_metric_files(metrics_in(order), context.home, context.serve)
@@ -142,7 +131,11 @@ def _items(file: InputFile, order: MetaJob, context: JobContext, limit: ReplyLim
 
 
 def _choose_metrics(
-    order: MetaJob, specifications: Sequence[str], context: JobContext, based: SetBaseline | None
+    order: MetaJob,
+    specifications: Sequence[str],
+    context: JobContext,
+    based: SetBaseline | None,
+    models: MetricModels,
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
     rating = order.reference_settings.rating
@@ -152,7 +145,7 @@ def _choose_metrics(
     def build(text: str) -> Metric:
         resolved = resolve_metric_files([text], context.home, context.serve)
         texts = resolved if preset is None else preset.specifications(resolved)
-        return metrics_of(texts, order.language, by_default, based)[0]
+        return metrics_of(texts, order.language, by_default, based, source=models.registry)[0]
 
     return choose_metrics(specifications, order.baseline, build)
 

@@ -15,6 +15,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.judge_pins import versions_for_judges
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.evaluation.scoring.reference_sets.drift import rater_of, settings_of, shadow_score
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
@@ -63,7 +64,9 @@ def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
 
 def _require_usable(order: NightlyJob, context: JobContext) -> None:
     """Check before the work what would stop it afterwards."""
-    metrics_of(resolve_metric_files(order.metrics, context.home, context.serve), order.language)
+    metrics_of(
+        resolve_metric_files(order.metrics, context.home, context.serve), order.language, source=_vectors(context)
+    )
     if order.set is None:
         return
     stored_set = ReferenceSets(context.home.reference_sets).open(order.set)
@@ -102,6 +105,11 @@ def _rater(order: NightlyJob, context: JobContext) -> str | None:
     return None if spec is None else "@".join(artefact_stores(context.home)["rater"].resolve(spec))
 
 
+def _vectors(context: JobContext) -> ModelRegistry:
+    """Return what opens the vectors that metrics name; they name no files of the server."""
+    return ModelRegistry(context.home, allows_paths=False)
+
+
 def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
     """Compare the old and the new version on the set, with the old one's b for weighted forms without b."""
     assert order.set is not None
@@ -111,7 +119,10 @@ def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobCon
     before, version = update["before"], update["version"]
     based = baseline_setter(places_of(context.home).indexes, f"{order.index}@{before}", context.progress)
     metrics = metrics_of(
-        resolve_metric_files(order.metrics, context.home, context.serve), order.language, set_baseline=based
+        resolve_metric_files(order.metrics, context.home, context.serve),
+        order.language,
+        set_baseline=based,
+        source=_vectors(context),
     )
     with (
         open_version(context, order.index, before, threads) as old,

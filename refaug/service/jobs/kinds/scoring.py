@@ -9,7 +9,6 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import baseline_advice
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
 from refaug.evaluation.score_files.score_details import FIELD, details_of
@@ -21,7 +20,7 @@ from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.named_models import job_models, require_order_models
 from refaug.service.jobs.kinds.result_files import store_scores
 from refaug.service.jobs.kinds.sources import ReplyLimit, item_files, resolve_metric_files
 from refaug.service.jobs.orders.evaluation_orders import ScoreJob
@@ -32,7 +31,7 @@ _SHOWN_BAD_ITEMS: Final = 5
 def score_job(order: ScoreJob, context: JobContext) -> Mapping[str, Any]:
     """Store what `refaug score --json --details` prints, and return its main figures."""
     on = allowed_cluster(order.on, context.serve)
-    require_models(order, context.home)
+    require_order_models(order, context.home)
     specifications = resolve_metric_files(order.metrics, context.home, context.serve)
     files = item_files(order, context.home, context.serve)
     context.progress.stage("read")
@@ -93,7 +92,7 @@ def _score(
             on=on,
         )
     steps = ScoringSteps(
-        home=context.home,
+        models=job_models(context, order, threads),
         specifications=specification_texts(list(specifications)),
         settings=ScoreSettings(
             draws=order.draws,
@@ -102,7 +101,6 @@ def _score(
             baseline=order.baseline,
             explain=order.explain,
         ),
-        models=ModelNames(rater=order.rater, ruber=order.ruber, adem=order.adem, sample=order.sample, threads=threads),
         rating=augmenting.rating,
         augmenting=augmenting if order.index is not None or order.rater is not None else None,
         preset=preset,

@@ -37,9 +37,6 @@ class _ConversationFields(StrictModel):
     rater: Spec | None = Field(
         default=None, description="rater that metrics of turns ask, and that weighs references that are found"
     )
-    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
-    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
-    sample: Spec | None = Field(default=None, description="index whose log says what 0 and 1 of ruber's parts are")
     index: Spec | None = Field(default=None, description="index that references of the turns are found in")
     k: int = Field(default=SearchSettings.k, description="how many references to find", ge=1, le=MAX_REFERENCES)
     mode: Mode = Field(default=SearchSettings.mode, description="how utterances are compared")
@@ -149,10 +146,8 @@ class HybridFitJob(_ConversationFields):
     def _makes_sense(self) -> Self:
         if self.metrics and self.columns != "wide":
             raise ValueError('metrics of turns, and the columns are the eleven components: "columns": "wide"')
-        if not self.metrics and any((self.rater, self.ruber, self.adem, self.sample, self.index)):
-            raise ValueError(
-                "rater, ruber, adem, sample and index are for metrics of turns: name one, or leave them out"
-            )
+        if not self.metrics and any((self.rater, self.index)):
+            raise ValueError("rater and index are for metrics of turns: name one, or leave them out")
         if twice := next((name for name in self.metrics if self.metrics.count(name) > 1), None):
             raise ValueError(f"metrics: {twice} comes twice")
         if self.preset is not None:

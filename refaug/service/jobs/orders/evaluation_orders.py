@@ -117,11 +117,6 @@ class EvaluationOrder(StrictModel):
         default=None, description="`tsuta20`: weighted BLEUs and references as in the code of Tsuta et al. (2020)"
     )
     settings: ReferenceSettings | None = Field(default=None, description="how they are found, rated and weighed")
-    ruber: Spec | None = Field(default=None, description="ruber that the metric ruber asks")
-    adem: Spec | None = Field(default=None, description="adem that the metric adem asks")
-    sample: Spec | None = Field(
-        default=None, description="index whose log says what counts as 0 and 1 of the parts of ruber"
-    )
     language: str | None = Field(default=None, description="decides the tokenizer of the metrics", max_length=35)
     threads: int | None = Field(default=None, description=THREADS, ge=1, le=1_024)
     on: Text | None = Field(default=None, description=ON)

@@ -13,18 +13,19 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from refaug.core.errors import NotFound, TooLarge
+from refaug.core.errors import NotFound, TooLarge, Usage
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.memory.object_sizes import MemoryCounter
 from refaug.core.records import Item, Origin
 from refaug.evaluation.metric_setup.metric_requests import metrics_of
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import signature_of
 from refaug.evaluation.scoring.held.item_digests import DataDigest, ReferencesDigest
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
-from refaug.evaluation.scoring.reference_sets.set_scores import require_answerable
+from refaug.evaluation.scoring.reference_sets.set_scores import require_b
 from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
@@ -139,10 +140,12 @@ class HeldSet:
         self,
         frozen_set: ReferenceSet,
         content: SetContent,
+        models: ModelRegistry,
         most_bytes: int,
         note_use: Callable[[HeldSet, str, int], None],
     ) -> None:
         self._stored, self._pieces, self._most_bytes, self._note_use = frozen_set, content.pieces, most_bytes, note_use
+        self._models = models
         self.manifest: SetManifest = frozen_set.manifest
         self.ids = content.ids
         self.facts = content.facts
@@ -156,9 +159,15 @@ class HeldSet:
         self._preparing = threading.Lock()
 
     @classmethod
-    def read(cls, frozen_set: ReferenceSet, most_bytes: int, note_use: Callable[[HeldSet, str, int], None]) -> HeldSet:
+    def read(
+        cls,
+        frozen_set: ReferenceSet,
+        models: ModelRegistry,
+        most_bytes: int,
+        note_use: Callable[[HeldSet, str, int], None],
+    ) -> HeldSet:
         """Read a set into memory; `note_use` is called at every use of a metric, with the size of the metric."""
-        return cls(frozen_set, SetContent.read(frozen_set, most_bytes), most_bytes, note_use)
+        return cls(frozen_set, SetContent.read(frozen_set, most_bytes), models, most_bytes, note_use)
 
     def as_json(self) -> dict[str, Any]:
         """Return the description of the set in answers."""
@@ -203,7 +212,7 @@ class HeldSet:
         key = self._keys.get((text, language)) or ""
         ready = self._ready.get(key)
         if ready is None:
-            (metric,) = metrics_of([text], language)
+            (metric,) = metrics_of([text], language, source=self._models)
             key = Signature.of(metric).full
             with self._preparing:
                 ready = self._ready.get(key) or self._prepare(key, metric)
@@ -215,7 +224,12 @@ class HeldSet:
 
     def _prepare(self, key: str, metric: Metric) -> tuple[HeldMetric, int]:
         """Bind a metric to the set and prepare all references, block by block; TooLarge where they do not fit."""
-        require_answerable(self.manifest, [metric])
+        if metric.info.asks_model:
+            raise Usage(
+                f"{metric.name} asks a model, and a server scores against a frozen set without models",
+                remedy="refaug sets score, or POST /v1/scores with the items that were frozen",
+            )
+        require_b(self.manifest, [metric])
         require_sources(self.facts.sources, metric)
         if key in self._refused:
             raise self._too_large(key, metric)

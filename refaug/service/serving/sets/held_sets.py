@@ -6,8 +6,8 @@ import threading
 from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
-from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import MIB, ServeSettings
@@ -29,8 +29,8 @@ class HeldSets:
     A set goes with everything that was prepared for it, and single metrics go before their set. All threads may use it.
     """
 
-    def __init__(self, home: Settings, serve: ServeSettings) -> None:
-        self._store = ReferenceSets(home.reference_sets)
+    def __init__(self, models: ModelRegistry, serve: ServeSettings) -> None:
+        self._models, self._store = models, ReferenceSets(models.home.reference_sets)
         self._most_bytes = serve.held_sets_mib * MIB
         self._held = BoundedCache[str, HeldSet](serve.held_sets)
         self._parts = BoundedCache[tuple[str, str], _Part](self._most_bytes, lambda _place, part: part.bytes)
@@ -96,7 +96,7 @@ class HeldSets:
             if name in self._refused:
                 raise does_not_fit(f"the set {name}", self._most_bytes)
             try:
-                held = HeldSet.read(self._store.open(name), self._most_bytes, self._note_use)
+                held = HeldSet.read(self._store.open(name), self._models, self._most_bytes, self._note_use)
                 with self._lock:  # both at once: every held set has its items among the parts
                     for dropped, _ in self._held.put(name, held):
                         self._drop(dropped)

@@ -15,7 +15,7 @@ import numpy as np
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.metric_setup.metric_requests import MetricRequest
 from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.evaluate import (
@@ -99,7 +99,7 @@ def score_set(
 
 def _metric_problems(evaluation: Evaluation, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the metrics that the references of the set do not suit, each with its place in the request."""
-    names = [MetricNeeds.of(text).name for text in metrics]
+    names = [MetricRequest.of(text).name for text in metrics]
     for bad in evaluation.bad_metrics:
         for place in [place for place, name in enumerate(names) if name == bad.metric]:
             field = f"metrics[{place}]"
@@ -198,7 +198,7 @@ def _suitable_metrics(
         try:
             suitable += held.metrics([text], language)
         except UnsuitableReferences as error:
-            name = MetricNeeds.of(text).name
+            name = MetricRequest.of(text).name
             unsuitable[name] = BadMetric(metric=name, code=error.code, message=error.message)
             errors.append(error)
     if not suitable:

@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds
+from refaug.evaluation.metric_setup.metric_requests import MetricRequest
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.metrics.metric_info import Uses
@@ -56,7 +56,7 @@ class ScoreRequest:
 
     async def _evaluate(
         self, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems
-    ) -> tuple[Evaluation, dict[str, str], list[str]]:
+    ) -> tuple[Evaluation, dict[str, Any], list[str]]:
         """Return the scores of the items, the versions that made them, and the shards that had no part in them."""
         # 2. Lease the versions: they stay the same, and open, until the items are scored.
         async with open_lease(
@@ -93,7 +93,10 @@ class ScoreRequest:
                         lease=lease,
                         is_long=scoring.is_uncertain,
                     )
-            return evaluation, {**lease.versions(), **scoring.versions}, scoring.missing
+            versions: dict[str, Any] = {**lease.versions()}
+            if scoring.metrics != list(plan.specifications):
+                versions["metrics"] = scoring.metrics
+            return evaluation, versions, scoring.missing
 
     async def _require_units(self, state: ServiceState, scoring: ScoringWork) -> None:
         """Refuse scores that would take too long; many texts, or words, are counted in a thread."""
@@ -111,7 +114,7 @@ class ScoreRequest:
         state: ServiceState,
         parsed_items: ParsedItems,
         evaluation: Evaluation,
-        versions: Mapping[str, str],
+        versions: Mapping[str, Any],
         missing: Sequence[str],
     ) -> dict[str, Any]:
         content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
@@ -127,7 +130,7 @@ class ScoreRequest:
         """Yield the metrics that the references do not suit, each with its place, where the request asks for them."""
         if self.body.on_error == "fail":
             return
-        names = [MetricNeeds.of(text).name for text in self.body.metrics or ()]
+        names = [MetricRequest.of(text).name for text in self.body.metrics or ()]
         for bad in {bad.metric: bad for bad in evaluation.bad_metrics}.values():
             for place in [place for place, name in enumerate(names) if name == bad.metric]:
                 yield {

@@ -9,16 +9,23 @@ from typing import Final
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
-from refaug.evaluation.metric_setup.model_names import JudgeLimits
+from refaug.evaluation.metric_setup.metric_requests import (
+    MetricRequest,
+    refuse_judge,
+    require_index_used,
+    require_models,
+)
+from refaug.evaluation.metric_setup.model_registry import JudgeLimits
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.schemas.scoring import ResamplingIn, ScoresIn
 
 _DEFAULT_METRIC: Final = "upsilon-bleu"
+_NETWORKS: Final = (ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED, ModelKind.ADEM, ModelKind.FITTED_JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +38,9 @@ class ScoringPlan:
     judged: int  # number of specifications that ask a network about every reply
     asks_index: tuple[str, ...]  # specifications that may first need a measurement of the index
     reads: bool  # whether files may have to be read or samples drawn first
-    ruber: str | None
-    adem: str | None
-    judge: str | None
+    asks_judge: bool
     judge_limits: JudgeLimits | None  # None: no judge is asked
-    sample: str | None
+    sample: str | None  # the index whose log a metric samples, where it names one
     augmenting: AugmentSettings
     scoring: ScoreSettings
     language: str | None
@@ -53,11 +58,11 @@ class ScoringPlan:
                 remedy="send the items again with the others",
             )
         specifications = resolve_metric_files(specifications, home, serve)
-        wants = [MetricNeeds.of(text, home) for text in specifications]
+        wants = [MetricRequest.of(text, home) for text in specifications]
         finds = body.references == "find" or (
-            body.references is None and (body.index is not None or any(one.weighted for one in wants))
+            body.references is None and (body.index is not None or any(request.weighted for request in wants))
         )
-        settings, rates = body.settings or AugmentSettings(), any(one.rater or one.weigher for one in wants)
+        settings, rates = body.settings or AugmentSettings(), any(request.rates_by_default for request in wants)
         settings.require_effect(rates=rates)
         chosen = specifications or ((_DEFAULT_METRIC,) if finds else ())
         if finds and (preset := find_preset(settings.preset)) is not None:
@@ -66,14 +71,12 @@ class ScoringPlan:
             specifications=chosen,
             finds=finds,
             asks_rater=rates,
-            judged=sum(one.rater or one.ruber or one.vhred or one.adem or one.fitted for one in wants),
-            asks_index=tuple(one for one in chosen if MetricNeeds.of(one).base) if finds else (),
-            reads=any(one.ruber or one.adem or one.sample or one.judge or one.vhred or one.fitted for one in wants),
-            ruber=body.ruber,
-            adem=body.adem,
-            judge=body.judge,
+            judged=sum(request.asks(*_NETWORKS) for request in wants),
+            asks_index=tuple(text for text in chosen if MetricRequest.of(text).base) if finds else (),
+            reads=any(_is_read_first(request) for request in wants),
+            asks_judge=any(request.asks(ModelKind.JUDGE) for request in wants),
             judge_limits=_judge_limits(serve),
-            sample=body.sample,
+            sample=next((model.spec for request in wants for model in request.models if model.is_sampled), None),
             augmenting=settings,
             scoring=score_settings(body, serve, explain=body.explain),
             language=body.language,
@@ -87,14 +90,14 @@ class ScoringPlan:
 
     def require_judged(self, items: Sequence[Item], serve: ServeSettings) -> None:
         """Raise TooLarge where a judge would be asked about more replies than one request may have."""
-        if self.judge is None:
+        if not self.asks_judge:
             return
         replies = sum(len(scored_item.replies) for scored_item in items)
         if replies > serve.judge_replies:
             raise TooLarge(
                 f"{replies:,} replies are more than the {serve.judge_replies:,} that a judge is asked about in one "
                 "request",
-                remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge --judge NAME",
+                remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge:model=NAME",
             )
 
     @property
@@ -102,33 +105,14 @@ class ScoringPlan:
         """Whether the rater is asked about anything."""
         return self.asks_rater or (self.finds and self.augmenting.needs_rater)
 
-    def require_all(self, wants: Sequence[MetricNeeds]) -> None:
-        """Raise Usage where a metric needs an artefact that is not named, or a judge."""
+    def require_all(self, wants: Sequence[MetricRequest]) -> None:
+        """Raise Usage where a metric needs a model that is not named, or a judge; rater and index have a default."""
         if self.judge_limits is None:
             refuse_judge(wants)
-        for need in wants:
-            if need.judge and self.judge is None:
-                raise Usage(f"{need.name} needs a judge, and none is named", remedy='"judge": "NAME"')
-            if need.ruber and self.ruber is None:
-                raise Usage(f"{need.name} needs a ruber, and none is named", remedy='"ruber": "NAME"')
-            if need.adem and self.adem is None:
-                raise Usage(f"{need.name} needs an adem, and none is named", remedy='"adem": "NAME"')
-            if need.sample and self.sample is None and not self.finds:
-                raise Usage(
-                    f"{need.name} needs an index, to see what its parts give to replies of a log, and none is named",
-                    remedy='"sample": "NAME", or norm=none in the metric',
-                )
+        require_models(wants, rater="", index="" if self.finds else None)
 
-    def require_used(self, body: ScoresIn, wants: Sequence[MetricNeeds]) -> None:
+    def require_used(self, body: ScoresIn, wants: Sequence[MetricRequest]) -> None:
         """Raise Usage where a field has no effect."""
-        if body.ruber is not None and not any(one.ruber for one in wants):
-            raise Usage('"ruber" without a metric that asks it', remedy='"metrics": ["ruber"], or leave it out')
-        if body.adem is not None and not any(one.adem for one in wants):
-            raise Usage('"adem" without a metric that asks it', remedy='"metrics": ["adem"], or leave it out')
-        if body.judge is not None and not any(one.judge for one in wants):
-            raise Usage('"judge" without a metric that asks it', remedy='"metrics": ["judge"], or leave it out')
-        if body.sample is not None and not any(one.sample for one in wants):
-            raise Usage('"sample" without a metric that looks at it', remedy='"metrics": ["ruber"], or leave it out')
         if body.rater is not None and not self.needs_rater:
             raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
         if body.return_ == "stats":
@@ -136,11 +120,7 @@ class ScoringPlan:
             if name := next((name for name, value in contradictions.items() if value), None):
                 raise Usage(f'"{name}" with "return": "stats"', remedy="leave one of the two out")
         if self.finds:
-            if wants and not any(one.weighted or (one.sample and self.sample is None) for one in wants):
-                raise Usage(
-                    "references would be found, and no metric looks at weighted references",
-                    remedy='leave "index" and "references" out, or name a metric upsilon-…',
-                )
+            require_index_used(wants)
             return
         if body.index is not None:
             raise Usage('"index" with "references": "given"', remedy='leave it out, or "references": "find"')
@@ -149,6 +129,13 @@ class ScoringPlan:
             remedy='leave it out, or "references": "find"',
             rates=self.asks_rater,
         )
+
+
+def _is_read_first(request: MetricRequest) -> bool:
+    """Whether a model may have to be read, or a log sampled, before the first score."""
+    return any(
+        model.parameter.kind is not ModelKind.VECTORS and (model.spec or model.is_sampled) for model in request.models
+    )
 
 
 def _judge_limits(serve: ServeSettings) -> JudgeLimits | None:
@@ -162,7 +149,7 @@ def _default_of_server(body: ScoresIn, serve: ServeSettings) -> tuple[str, ...]:
     if not serve.default_metric:
         return ()
     finds, gives = body.references == "find" or body.index is not None, body.references == "given"
-    is_weighted = MetricNeeds.of(serve.default_metric).weighted
+    is_weighted = MetricRequest.of(serve.default_metric).weighted
     return () if (gives if is_weighted else finds) else (serve.default_metric,)
 
 

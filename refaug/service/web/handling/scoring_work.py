@@ -15,10 +15,9 @@ import numpy as np
 
 from refaug.core.errors import Expired, Interrupted
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.metric_requests import baseline_advice
-from refaug.evaluation.metric_setup.model_metrics import OpenModels
-from refaug.evaluation.metric_setup.model_names import ModelNames
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, without_content
+from refaug.evaluation.metric_setup.metric_requests import baseline_advice, pinned_metric
+from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -85,7 +84,7 @@ class ScoringWork:
     lease: Lease
     provenance: Provenance | None  # None: the references are given
     progress: DeadlineProgress
-    versions: dict[str, str] = field(default_factory=dict)  # of artefacts that only scoring uses
+    metrics: list[str] = field(default_factory=list)  # with the versions of the models that they name
     missing: list[str] = field(default_factory=list)  # shards that had no part in some item's references
 
     @classmethod
@@ -168,27 +167,17 @@ class ScoringWork:
 
     def _evaluate(self, items: Sequence[Item]) -> Evaluation:
         plan, lease, provenance, index = self.plan, self.lease, self.provenance, self.lease.index
-        ruber = self.state.rubers.get(plan.ruber) if plan.ruber is not None else None
-        if ruber is not None:
-            self.versions["ruber"] = ruber.spec
-        adem = self.state.adems.get(plan.adem) if plan.adem is not None else None
-        if adem is not None:
-            self.versions["adem"] = adem.spec
-        rater = None if lease.rater is None else without_content(lease.rater.spec)
-        sampled = lease.sample or index
+        named = self.state.models.with_leased(rater=lease.rater, index=lease.index)
+        models = MetricModels(
+            registry=named.with_leased(index=lease.sample),
+            rater=None if lease.rater is None else lease.rater.spec,
+            judge_limits=plan.judge_limits,
+        )
+        self._note_models(models.registry)
         steps = ScoringSteps(
-            home=self.state.home,
+            models=models,
             specifications=plan.specifications,
             settings=plan.scoring,
-            models=ModelNames(
-                rater=rater,
-                ruber=plan.ruber,
-                adem=plan.adem,
-                judge=plan.judge,
-                judge_limits=plan.judge_limits,
-                sample=None if lease.sample is None else without_content(lease.sample.spec),
-                threads=self.state.threads,
-            ),
             rating=plan.augmenting.rating,
             augmenting=plan.augmenting,
             language=plan.language,
@@ -200,11 +189,14 @@ class ScoringWork:
         chosen = steps.chosen(items, provenance, set_baseline=set_baseline if plan.finds else None)
         if plan.asks_index and index is not None:
             self.state.bases.note_measured(index.spec, plan.asks_index, plan.language)
-        opened = OpenModels(rater=lease.rater, ruber=ruber, adem=adem, sample=sampled)
-        evaluation = steps.score_by(chosen, [*items, *self.bad], provenance, opened=opened, progress=self.progress)
+        evaluation = steps.score_by(chosen, [*items, *self.bad], provenance, progress=self.progress)
         advice = baseline_advice(chosen, items, '"references": "find" measures b') if provenance is None else None
         evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice is not None else [])))
         return percent(evaluation) if plan.percent else evaluation
+
+    def _note_models(self, registry: ModelRegistry) -> None:
+        """Note the metrics with the versions of the models that they name, for clients that send more items."""
+        self.metrics[:] = [pinned_metric(registry, text) for text in self.plan.specifications]
 
 
 def combining_cost(batches: Sequence[Mapping[str, Any]], settings: ScoreSettings, serve: ServeSettings) -> int:

@@ -120,8 +120,6 @@ class VersionsOut(BaseModel):
 
     index: str | None = Field(default=None, description="such as `chat@2026-11-20.1#9f2c41d07e12`; where one was asked")
     rater: str | None = Field(default=None, description="such as `base@3#41d07e9f2c55`; where one was asked")
-    ruber: str | None = Field(default=None, description="where one was asked")
-    adem: str | None = Field(default=None, description="where one was asked")
 
 
 class Problems(BaseModel):

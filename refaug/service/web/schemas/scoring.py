@@ -62,18 +62,7 @@ class ScoresIn(ResamplingIn):
     index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
     rater: NameField | None = Field(
         default=None,
-        description="weighs what is found, and is whom the metric `rater` asks; null: the server's default",
-    )
-    ruber: NameField | None = Field(default=None, description="whom the metric `ruber` asks: name or name@version")
-    adem: NameField | None = Field(default=None, description="what the metric `adem` asks: name or name@version")
-    judge: NameField | None = Field(
-        default=None,
-        description="whom the metric `judge` asks: a judge of the server's home whose host is one of its `judge_hosts`",
-    )
-    sample: NameField | None = Field(
-        default=None,
-        description="index whose log says what counts as 0 and 1 of the parts of `ruber`; null: the one that "
-        "references are found in",
+        description="weighs what is found, and rates replies for metrics without a rater; null: the server's default",
     )
     settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
     explain: bool = Field(
@@ -248,6 +237,14 @@ class CopiesOut(BaseModel):
     items: list[str] = Field(description="of each, the id of the item")
 
 
+class ScoreVersionsOut(VersionsOut):
+    """What made scores."""
+
+    metrics: list[str] | None = Field(
+        default=None, description="the metrics, with `name@version#content` of the models that they name; where they do"
+    )
+
+
 class ScoresOut(Problems, ResponseModel):
     """What `refaug score --json` prints, with the versions that made it; with `stats`, sums instead of scores."""
 
@@ -269,7 +266,7 @@ class ScoresOut(Problems, ResponseModel):
         default=None, description="by system: which bot of refaug made its replies; only where one did"
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
-    versions: VersionsOut = Field(description="what was asked beside the texts")
+    versions: ScoreVersionsOut = Field(description="what was asked beside the texts")
     missing_shards: list[str] = Field(
         default=[], description="shards that had no part in the references; see `partial`"
     )

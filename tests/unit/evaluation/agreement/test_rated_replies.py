@@ -152,7 +152,7 @@ def test_scores_are_the_judges_and_intervals_those_of_their_means(first_alone: b
         assert (system.interval.low, system.interval.high) == (pytest.approx(low), pytest.approx(high))
     difference = values["b"].mean() - values["a"].mean()
     assert found.comparisons["b"].bootstrap.difference.value == pytest.approx(difference)
-    assert "rater:lengths@1#abcdefabcdef" in found.signature.short
+    assert "model:lengths@1#abcdefabcdef" in found.signature.short
     assert dict(found.signature.specification().parameters)["refs"] == ("gold" if first_alone else "golds")
 
 
@@ -198,13 +198,14 @@ def test_an_explanation_tells_what_each_gold_is_worth() -> None:
     assert [each["score"] for each in alone.explanation["without_reference"]] == [None]
 
 
-def test_a_frozen_set_asks_no_rater_bound_or_not(tmp_path: Path) -> None:
+def test_a_frozen_set_is_scored_by_the_rater_that_a_metric_is_bound_to(tmp_path: Path) -> None:
     stored = ReferenceSets(tmp_path).freeze(ITEMS, SetDescription(purpose=Purpose.TEST)).set
     joined = set_scores.join(stored, ITEMS)
-    for metric in (judged(), build("rater")):
-        with pytest.raises(Usage, match="ask nobody") as raised:
-            set_scores.score(stored, joined, [build("bleu"), metric], QUICK)
-        assert "refaug score" in raised.value.remedy
+    of_set = set_scores.score(stored, joined, [judged()], QUICK).scores[0].systems["a"]
+    of_items = evaluate(ITEMS, [judged()], QUICK).scores[0].systems["a"]
+    assert [reply.score for reply in of_set.replies] == [reply.score for reply in of_items.replies]
+    with pytest.raises(Usage, match="metric `rater` needs a rater: pass rater:model=NAME"):
+        set_scores.score(stored, joined, [build("rater")], QUICK)
 
 
 # ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -232,7 +233,7 @@ def test_agreement_uses_the_ratings_and_the_signature_names_the_rater() -> None:
     ]
     assert found.points.values["rater"].tolist() == values
     assert found.rows[0].spearman.value == pytest.approx(stats.spearmanr(values, ratings).statistic)
-    assert found.signatures["rater"].settings["rater"] == Lengths.spec
+    assert found.signatures["rater"].settings["model"] == Lengths.spec
     assert "rater" not in found.signatures["bleu"].settings
 
 
@@ -331,7 +332,7 @@ def test_only_what_needs_a_rater_is_bound_to_it(rater: Rater) -> None:
     bleu, plain = build("bleu"), build("rater:combine=max")
     kept, bound = with_rater([bleu, plain], rater)
     assert kept is bleu
-    assert bound.settings == {**plain.settings, "rater": SPEC}
+    assert bound.settings == {**plain.settings, "model": SPEC}
 
 
 def test_replies_in_unknown_language_warn_in_scores_and_agreement(rater: Rater) -> None:

@@ -131,7 +131,7 @@ def test_of_replies_the_figures_are_those_of_ratings_asked_for_one_by_one(rater:
         "cal": calibration,
         "turns": "1",
         "refs": "golds",
-        "rater": SPEC,
+        "model": SPEC,
     }
     assert Signature.parse(signed.full) == signed
 

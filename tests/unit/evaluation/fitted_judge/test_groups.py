@@ -86,7 +86,6 @@ def test_lengths_are_counted_as_when_the_judge_was_fitted() -> None:
         spec="j@1#0",
         judge=judge,
         metrics=("chrf",),
-        models={},
         seen=SeenTexts(hashes=frozenset()),
         report={},
         signatures=(Signature.of(CHRF.metric).full,),

@@ -31,7 +31,14 @@ def add(settings: Settings, kind: str, name: str, folder: Path, **fields: Any) -
     return version
 
 
-KINDS = {"rater": "rater", "ruber": "ruber", "adem": "adem", "index": "sample"}
+METRICS = {
+    "rater": "ruber:unreferenced=rater;model={},referenced=chrf",
+    "ruber": "ruber:model={},referenced=chrf",
+    "adem": "adem:model={}",
+    "index": "ruber:model=any@1,sample={}",
+    "vhred": "likelihood:model={}",
+    "vectors": "upsilon-greedy:vectors={}",
+}
 
 
 @pytest.fixture
@@ -39,19 +46,13 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "home")
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "vhred", "vectors"])
+@pytest.mark.parametrize("kind", METRICS)
 def test_what_a_judge_names_stays_and_is_not_removed(settings: Settings, tmp_path: Path, kind: str) -> None:
     old, middle, new = (
         add(settings, kind, "chat", tmp_path / f"v{number}", sha256=f"{number}" * 64, id=f"{number}" * 64)
         for number in range(3)
     )
-    judge: dict[str, Any] = {"metrics": ["chrf"], "models": {}, "signatures": []}
-    if kind in KINDS:
-        judge["models"] = {KINDS[kind]: f"chat@{middle}#111111111111", "judge": None}
-    elif kind == "vhred":
-        judge["metrics"] = [f"likelihood:model=chat@{middle}#111111111111"]
-    else:
-        judge["signatures"] = ["chrf|order:6|refaug:0.1.0", "upsilon-greedy|vectors:any#111111111111|refaug:0.1.0"]
+    judge = {"metrics": ["chrf", METRICS[kind].format(f"chat@{middle}#111111111111")]}
     versions = [add(settings, "judge-fit", "even", tmp_path / f"j{number}", **judge) for number in range(2)]
     needed = {middle: [f"even@{version}" for version in versions]}
     assert versions_for_judges(settings, kind, "chat") == needed
@@ -66,11 +67,11 @@ def test_what_a_judge_names_stays_and_is_not_removed(settings: Settings, tmp_pat
     assert stored.remove("chat") == [new]
 
 
-@pytest.mark.parametrize("content", [{}, {"models": None}, {"models": {"rater": 3}, "metrics": 3}])
+@pytest.mark.parametrize("content", [{}, {"metrics": None}, {"metrics": [3]}, {"metrics": 3}])
 def test_a_damaged_judge_needs_nothing(settings: Settings, tmp_path: Path, content: dict[str, Any]) -> None:
     add(settings, "rater", "chat", tmp_path / "rater")
     add(settings, "judge-fit", "even", tmp_path / "judge", **content)
-    for kind in (*KINDS, "vhred", "vectors"):
+    for kind in METRICS:
         assert versions_for_judges(settings, kind, "chat") == {}
 
 
@@ -100,8 +101,8 @@ def test_commands_keep_the_rater_of_a_judge_until_the_judge_goes(
         stored_artefacts(settings, "rater").remove(name)
     [listed] = json.loads(run("judge-fit", "list", "--json"))["judges"]
     assert (listed["name"], listed["version"], listed["published"]) == ("even", judge, True)
-    assert listed["metrics"] == "chrf, rater:target=reply"
-    assert listed["models"].startswith(f"{name}@{oldest}#")
+    assert listed["metrics"].startswith("chrf, rater:")
+    assert f"rater:model={name}@{oldest}#" in listed["metrics"]
     assert "say --yes" in run("judge-fit", "remove", "even")
     assert run("judge-fit", "gc", "even") == "judge-fit even: 0 versions removed\n"
     assert run("judge-fit", "remove", "even", "--yes") == "judge-fit even removed: 1 version\n"

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from refaug.core.errors import Usage
-from refaug.evaluation.metric_setup.metric_requests import MetricNeeds, refuse_judge
+from refaug.evaluation.metric_setup.metric_requests import MetricRequest, refuse_judge
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.server_settings import ServeSettings
 
 
 def test_a_judge_needs_weights_only_where_it_sees_them() -> None:
-    needs = {text: MetricNeeds.of(text) for text in ("judge", "judge:refs=gold", "judge:refs=weighted", "bleu")}
-    assert [need.judge for need in needs.values()] == [True, True, True, False]
+    needs = {text: MetricRequest.of(text) for text in ("judge", "judge:refs=gold", "judge:refs=weighted", "bleu")}
+    assert [need.asks(ModelKind.JUDGE) for need in needs.values()] == [True, True, True, False]
     assert [need.weighted for need in needs.values()] == [False, False, True, False]
 
 
 def test_a_server_refuses_a_judge_and_names_the_command() -> None:
-    refuse_judge([MetricNeeds.of("bleu")])
+    refuse_judge([MetricRequest.of("bleu")])
     with pytest.raises(Usage, match="no such request is allowed here") as refused:
-        refuse_judge([MetricNeeds.of("bleu"), MetricNeeds.of("judge:refs=gold")])
-    assert "--judge NAME" in refused.value.remedy
+        refuse_judge([MetricRequest.of("bleu"), MetricRequest.of("judge:refs=gold")])
+    assert "judge:model=NAME" in refused.value.remedy
 
 
 def test_a_judge_is_no_default_metric_of_a_server() -> None:

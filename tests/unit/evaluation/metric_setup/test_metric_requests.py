@@ -13,7 +13,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import (
     BaselineCache,
-    MetricNeeds,
+    MetricRequest,
     baseline_setter,
     metrics_of,
     resolve_files,
@@ -22,30 +22,45 @@ from refaug.metrics.signature import Signature
 
 
 @pytest.mark.parametrize(
-    ("text", "wants"),
+    ("text", "models", "flags"),
     [
-        ("bleu", MetricNeeds(name="bleu")),
-        ("upsilon-chrf:b=0.2", MetricNeeds(name="upsilon-chrf", weighted=True)),
-        ("rater:turns=2", MetricNeeds(name="rater", rater=True)),
-        ("ruber", MetricNeeds(name="ruber", ruber=True, sample=True)),
-        ("ruber:norm=none", MetricNeeds(name="ruber", ruber=True)),
-        ("ruber:unreferenced=rater;turns=3,norm=test", MetricNeeds(name="ruber", rater=True)),
+        ("bleu", [], ""),
+        ("upsilon-chrf:b=0.2", [], "weighted"),
+        ("upsilon-chrf", [], "weighted base"),
+        ("rater:turns=2", [("rater", "model", "")], ""),
+        ("rater:model=mine@1", [("rater", "model", "mine@1")], ""),
+        ("ruber", [("ruber", "model", ""), ("index", "sample", "")], ""),
+        ("ruber:model=u,norm=none", [("ruber", "model", "u")], ""),
         (
-            "ruber:referenced=upsilon-bleu;n=1",
-            MetricNeeds(name="ruber", ruber=True, sample=True, weigher=True, weighted=True),
+            "ruber:unreferenced=rater;turns=3;model=mine,norm=test",
+            [("rater", "unreferenced=rater;model", "mine")],
+            "",
         ),
-        ("no-such:x", MetricNeeds(name="no-such")),
+        (
+            "ruber:model=u,referenced=upsilon-bleu;n=1,sample=chat",
+            [("ruber", "model", "u"), ("index", "sample", "chat")],
+            "weighs weighted",
+        ),
+        ("greedy:vectors=./x.txt", [("vectors", "vectors", "./x.txt")], ""),
+        ("bertscore", [("encoder", "vectors", "")], ""),
+        ("adem:model=a", [("adem", "model", "a")], ""),
+        ("judge:refs=weighted", [("judge", "model", "")], "weighted"),
+        ("no-such:x", [], ""),
     ],
 )
-def test_a_specification_tells_what_its_metric_will_ask_for(text: str, wants: MetricNeeds) -> None:
-    assert MetricNeeds.of(text) == wants
+def test_a_specification_tells_which_models_its_metric_needs(
+    text: str, models: list[tuple[str, str, str]], flags: str
+) -> None:
+    request = MetricRequest.of(text)
+    assert [(model.parameter.kind.value, model.key, model.spec) for model in request.models] == models
+    assert {name for name in ("weighs", "weighted", "base") if getattr(request, name)} == set(flags.split())
 
 
 def test_file_names_are_resolved_at_any_depth_and_everything_else_stays() -> None:
     asked = (
         "bleu:n=4,tok=sentencepiece:a.model",
         "upsilon-greedy:vectors=w.txt,measure=f",
-        "bertscore:encoder=some folder",
+        "bertscore:vectors=some folder",
         "meteor:wordnet=none",
         "meteor:wordnet=/usr/share/wordnet",
         "meteor:wordnet=w",
@@ -54,12 +69,12 @@ def test_file_names_are_resolved_at_any_depth_and_everything_else_stays() -> Non
     )
     assert resolve_files(asked, lambda name: Path("/inbox") / name) == (
         "bleu:n=4,tok=sentencepiece:/inbox/a.model",
-        "upsilon-greedy:vectors=/inbox/w.txt,measure=f",
-        "bertscore:encoder=/inbox/some folder",
+        "upsilon-greedy:vectors=w.txt,measure=f",
+        "bertscore:vectors=some folder",
         "meteor:wordnet=none",
         "meteor:wordnet=/usr/share/wordnet",
         "meteor:wordnet=/inbox/w",
-        "ruber:referenced=pooled;vectors=/inbox/w.txt;tok=sentencepiece:/inbox/a.model,blend=min",
+        "ruber:referenced=pooled;vectors=w.txt;tok=sentencepiece:/inbox/a.model,blend=min",
         "chrf",
     )
 

@@ -30,7 +30,7 @@ from refaug.evaluation.home.rubers import open_ruber
 from refaug.evaluation.metric_setup import ruber_ranges
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
-from refaug.evaluation.metric_setup.model_names import ModelNames
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -47,7 +47,6 @@ from refaug.rater.rating import Candidate, Rater, RatingRequest
 from refaug.rater.ruber.network import Relevance
 
 QUICK = ScoreSettings(draws=0)
-ALL = ModelNames(rater="some", ruber="some", sample="chat", threads=1)
 FEW = AugmentSettings(k=4)
 CLOSE = 1e-5
 
@@ -67,8 +66,22 @@ def pooled(home: Settings, more: str = "") -> str:
     return f"ruber:vectors={home.home / 'words.txt'}{more}"
 
 
-def bound(home: Settings, specification: str, named: ModelNames = ALL, augmenting: AugmentSettings = FEW) -> Ruber:
-    (metric,) = with_parts([build(specification)], home, named, augmenting)
+def models_of(home: Settings, *, rater: str | None = "some", sample: str | None = "chat") -> MetricModels:
+    return replace(MetricModels.of(home, 1, rater=rater), sample=sample)
+
+
+def bound(
+    home: Settings,
+    specification: str,
+    augmenting: AugmentSettings = FEW,
+    *,
+    rater: str | None = "some",
+    sample: str | None = "chat",
+) -> Ruber:
+    """Bind the metric `ruber`, which asks the ruber `some` unless it asks a rater."""
+    model = "" if "unreferenced=rater" in specification else ",model=some"
+    models = models_of(home, rater=rater, sample=sample)
+    (metric,) = with_parts([build(f"{specification}{model}")], models, augmenting)
     assert isinstance(metric, Ruber)
     return metric
 
@@ -128,8 +141,8 @@ def test_ranges_are_two_percentiles_of_what_both_parts_give_to_the_sample(home: 
     with open_index(home, "chat", threads=1) as index:
         content = index.manifest.id[:12]
     assert said_of_it == {"sample-index": content, "sample-pairs": str(len(pairs)), "sample-seed": "1"}
-    assert metric.settings["ruber"] == ruber.spec
-    assert rated.settings["rater"] == rater.spec
+    assert metric.settings["model"] == ruber.spec
+    assert f"rater;model={rater.spec};" in rated.settings["unreferenced"]
 
 
 @pytest.mark.slow
@@ -171,7 +184,7 @@ def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) 
 
 def test_without_b_a_weighted_part_has_that_of_the_index(home: Settings) -> None:
     unweighted = AugmentSettings(k=4, weights="one", parrot="off")
-    metric = bound(home, "ruber:referenced=upsilon-rouge-1", replace(ALL, rater=None), unweighted)
+    metric = bound(home, "ruber:referenced=upsilon-rouge-1", unweighted, rater=None)
     assert float(metric.referenced.settings["b"]) > 0
     assert "b-index" not in metric.versions()  # the number says all
     assert "sample-rater" not in metric.versions()
@@ -228,7 +241,9 @@ def test_nothing_is_drawn_from_what_references_are_not_taken_from(
     assert len(items) > 300
     assert not [item for item in items if (item.pair.dialogue or "").startswith("t")]
     assert not [item for item in items if any(one.startswith("t") for one in item.pair.exclude)]
-    metric = bound(home, pooled(home), augmenting=AugmentSettings(search=left_out))
+    metric = bound(
+        home, pooled(home), augmenting=AugmentSettings(exclude_logs=left_out.exclude_logs, before=left_out.before)
+    )
     pairs = [(item, reply) for item in items for reply in item.replies.values()]
     cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
     assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
@@ -252,7 +267,7 @@ def test_where_nothing_can_be_written_they_are_measured_each_time_and_said(home:
     shutil.rmtree(folder)
     folder.write_text("in the way")
     told = Told()
-    (metric,) = with_parts([build(pooled(home))], home, ALL, FEW, told)
+    (metric,) = with_parts([build(pooled(home, ",model=some"))], models_of(home), FEW, told)
     assert metric.settings == wanted
     assert sum(one.startswith("the range of a part of ruber could not be kept") for one in told.warnings) == 2
 
@@ -264,8 +279,8 @@ def test_fewer_pairs_than_wanted_are_said_and_too_few_are_an_error(tmp_path: Pat
     for kind in ("raters", "rubers"):
         shutil.copytree(made / kind, home.home / kind)
     told = Told()
-    metrics = [build(f"ruber:referenced=rouge-1,unreferenced={part}") for part in ("ruber", "rater")]
-    found = with_parts(metrics, home, ALL, FEW, told)
+    metrics = [build(f"ruber:referenced=rouge-1,{part}") for part in ("model=some", "unreferenced=rater")]
+    found = with_parts(metrics, models_of(home), FEW, told)
     pairs = found[0].versions()["sample-pairs"]
     assert 200 < int(pairs) < 5_000
     assert told.warnings == [
@@ -304,35 +319,49 @@ def test_the_sample_is_of_as_many_pairs_as_said() -> None:
 
 
 def test_only_what_asks_somebody_is_bound_and_to_whom_it_asks(home: Settings) -> None:
-    metrics = [build("bleu"), build("rater"), build("ruber:referenced=chrf,norm=none")]
-    bleu, rater, ruber = with_parts(metrics, home, replace(ALL, sample=None))
+    metrics = [build("bleu"), build("rater"), build("ruber:model=some,referenced=chrf,norm=none")]
+    bleu, rater, ruber = with_parts(metrics, models_of(home, sample=None))
     assert bleu is metrics[0]
     assert isinstance(rater, RatedReplies)
-    assert rater.settings["rater"] == open_rater(home, "some", threads=1).spec
-    assert ruber.settings["ruber"] == open_ruber(home, "some", threads=1).spec
+    assert rater.settings["model"] == open_rater(home, "some", threads=1).spec
+    assert ruber.settings["model"] == open_ruber(home, "some", threads=1).spec
     assert kept(home) == []
 
 
 def test_ranges_that_are_given_need_no_index_and_are_taken(home: Settings) -> None:
     asked = "ruber:referenced=chrf,range-ref=0.25..0.75,range-unref=0..1"
-    for named in (replace(ALL, sample=None), ALL):
-        metric = bound(home, asked, named)
+    for sample in (None, "chat"):
+        metric = bound(home, asked, sample=sample)
         assert (metric.settings["range-ref"], metric.settings["range-unref"]) == ("0.25..0.75", "0..1")
         assert not any(key.startswith("sample-") for key in metric.versions())
     assert kept(home) == []
 
 
 def test_whoever_is_not_named_or_not_there_is_told_of(home: Settings) -> None:
-    with pytest.raises(Usage, match="a metric asks a ruber, and none is named"):
-        bound(home, "ruber:referenced=chrf", replace(ALL, ruber=None))
-    with pytest.raises(Usage, match="a rater is asked, by a metric or to weigh references of the sample"):
-        bound(home, "ruber:referenced=upsilon-chrf;b=0", replace(ALL, rater=None))
-    for named in (replace(ALL, ruber="nobody"), replace(ALL, sample="nothing")):
-        with pytest.raises(NotFound):
-            bound(home, "ruber:referenced=chrf", named)
-    unsampled = bound(home, "ruber:referenced=chrf", replace(ALL, sample=None))
-    with pytest.raises(Usage, match="ruber needs an index"):
+    with pytest.raises(Usage, match="metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"):
+        with_parts([build("ruber:referenced=chrf")], models_of(home))
+    with pytest.raises(Usage, match="references of the sample are rated, and no rater is named"):
+        bound(home, "ruber:referenced=upsilon-chrf;b=0", rater=None)
+    with pytest.raises(NotFound, match="there is no ruber 'nobody' in this home"):
+        with_parts([build("ruber:referenced=chrf,model=nobody")], models_of(home))
+    with pytest.raises(NotFound, match="there is no index 'nothing' in this home"):
+        bound(home, "ruber:referenced=chrf,sample=nothing")
+    unsampled = bound(home, "ruber:referenced=chrf", sample=None)
+    with pytest.raises(Usage, match="metric `ruber` needs an index"):
         unsampled.prepare([])
+
+
+def test_each_metric_asks_the_rater_that_it_names(home: Settings) -> None:
+    shutil.copytree(home.raters / "some", home.raters / "other")
+    metrics = [
+        build("rater"),
+        build("rater:model=other"),
+        build("ruber:referenced=chrf,norm=none,unreferenced=rater;model=other"),
+    ]
+    by_default, other, blend = with_parts(metrics, models_of(home, sample=None))
+    version = by_default.settings["model"].partition("@")[2]
+    assert (by_default.settings["model"], other.settings["model"]) == (f"some@{version}", f"other@{version}")
+    assert f"model=other@{version}" in blend.settings["unreferenced"]
 
 
 class Trembling(Relevance):
@@ -432,7 +461,7 @@ def test_agreement_is_that_of_the_same_scores(home: Settings) -> None:
     (found,) = agreement([RatedItems(name="set", items=ITEMS)], compared, MetaSettings(draws=20)).sets
     wanted = [expected(home, one, reply, metric) for one in ITEMS for reply in one.replies.values()]
     assert found.points.values["ruber"] == pytest.approx(wanted, abs=1e-4)
-    assert found.signatures["ruber"].settings["ruber"] == metric.settings["ruber"]
+    assert found.signatures["ruber"].settings["model"] == metric.settings["model"]
 
 
 def test_by_test_all_systems_share_the_ranges_and_all_rows_do(home: Settings) -> None:

@@ -133,6 +133,12 @@ AS_PUBLISHED: Final = AugmentSettings(parrot="rated")
                 parrot="rated",
             ),
         ),
+        # a parameter that is left out has its default
+        (
+            "rater|model:base@2026-11-22.1#8e671731c65b|target:reply|combine:mean|cal:cal|refs:golds|refaug:0.1.0",
+            {"model": "base@2026-11-22.1#8e671731c65b", "combine": "mean", "cal": "cal", "turns": "1"},
+            AugmentSettings(),
+        ),
         # references of a log without a rater
         (
             f"{BLEU}|k:3|mode:bm25-dialog|gold:one|parrot:-0.25|weights:one|index:chat@2026-11-22.1#5ee77664f403"

@@ -64,7 +64,7 @@ def expected_bertscores(measure: str, multi: str, weight: dict[int, float] | Non
 @pytest.mark.parametrize("measure", ["f", "precision", "recall"])
 @pytest.mark.parametrize("multi", ["best", "mean"])
 def test_bertscore_is_what_numpy_gives(folder: Path, measure: str, multi: str) -> None:
-    found = all_scores(f"bertscore:encoder={folder},measure={measure},multi={multi}")
+    found = all_scores(f"bertscore:vectors={folder},measure={measure},multi={multi}")
     np.testing.assert_allclose(found, expected_bertscores(measure, multi), atol=1e-5)
 
 
@@ -72,9 +72,9 @@ def test_idf_is_taken_from_the_distinct_references_of_the_set(folder: Path) -> N
     distinct = [set(TINY.ids(one)[1:-1]) for item in ITEMS for one in item if one]
     assert len(distinct) == 5  # the empty one does not count
     weight = {token: log((5 + 1) / (sum(token in one for one in distinct) + 1)) for token in range(4 + len(WORDS))}
-    found = all_scores(f"bertscore:encoder={folder},idf=yes")
+    found = all_scores(f"bertscore:vectors={folder},idf=yes")
     np.testing.assert_allclose(found, expected_bertscores("f", "best", weight), atol=1e-5)
-    twice = all_scores(f"bertscore:encoder={folder},idf=yes", items=[*ITEMS, ITEMS[0]])
+    twice = all_scores(f"bertscore:vectors={folder},idf=yes", items=[*ITEMS, ITEMS[0]])
     np.testing.assert_allclose(twice[:, :3], found, atol=1e-12)
     assert np.abs(found - expected_bertscores("f", "best")).max() > 1e-3
 
@@ -85,12 +85,12 @@ def test_sentence_cosine_is_the_cosine_of_mean_vectors(folder: Path) -> None:
         return np.asarray(mean / np.linalg.norm(mean))
 
     expected = np.array([[max(unit(reply) @ unit(one) for one in item if one) for item in ITEMS] for reply in REPLIES])
-    np.testing.assert_allclose(all_scores(f"sentence-cosine:encoder={folder}"), expected, atol=1e-5)
+    np.testing.assert_allclose(all_scores(f"sentence-cosine:vectors={folder}"), expected, atol=1e-5)
 
 
 def test_the_text_itself_has_1(folder: Path) -> None:
     for name in ("bertscore", "sentence-cosine", "upsilon-bertscore", "upsilon-sentence-cosine"):
-        found = all_scores(f"{name}:encoder={folder}", REPLIES, [[reply] for reply in REPLIES])
+        found = all_scores(f"{name}:vectors={folder}", REPLIES, [[reply] for reply in REPLIES])
         np.testing.assert_allclose(np.diag(found), 1, atol=1e-5)
 
 
@@ -99,24 +99,24 @@ def test_the_text_itself_has_1(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bertscore", "sentence-cosine"])
 def test_texts_without_tokens_have_no_score_and_it_is_said_why(folder: Path, name: str) -> None:
-    metric = build(f"{name}:encoder={folder},refs=gold")
+    metric = build(f"{name}:vectors={folder},refs=gold")
     items = [References(("tea",), (1.0,)), References((" ", "tea"), (1.0, 1.0)), References(("tea",), (1.0,), -1)]
     prepared = metric.prepare(items)
     assert prepared.problems == {1: NO_REFERENCE, 2: NO_GOLD}
     rows = metric.statistics(["a cat", ""], prepared, np.array([0, 1, 0, 0]), np.array([0, 0, 1, 2]))
     assert np.isnan(metric.values(rows, Level.REPLY)).tolist() == [False, True, True, True]
     assert metric.undefined() == NO_TOKENS
-    assert np.isnan(all_scores(f"{name}:encoder={folder}", [""], [["tea"]])).all()
-    assert all_scores(f"upsilon-{name}:encoder={folder}", [""], [["tea"]]) == 0
+    assert np.isnan(all_scores(f"{name}:vectors={folder}", [""], [["tea"]])).all()
+    assert all_scores(f"upsilon-{name}:vectors={folder}", [""], [["tea"]]) == 0
 
 
 def test_idf_of_a_single_reference_weighs_nothing_and_it_is_said_so(folder: Path) -> None:
-    metric = build(f"bertscore:encoder={folder},idf=yes")
+    metric = build(f"bertscore:vectors={folder},idf=yes")
     assert metric.prepare([References.unweighted(["a cat"])]).problems == {0: NO_REFERENCE_WEIGHT}
     assert metric.undefined() == NO_WEIGHT
     items = [["tea cat"], ["tea dog"]]
-    assert np.isnan(all_scores(f"bertscore:encoder={folder},idf=yes", ["tea", "cat"], items)[0]).all()
-    assert not np.isnan(all_scores(f"bertscore:encoder={folder},idf=yes", ["tea", "cat"], items)[1]).any()
+    assert np.isnan(all_scores(f"bertscore:vectors={folder},idf=yes", ["tea", "cat"], items)[0]).all()
+    assert not np.isnan(all_scores(f"bertscore:vectors={folder},idf=yes", ["tea", "cat"], items)[1]).any()
 
 
 # Settings
@@ -126,22 +126,21 @@ def test_idf_of_a_single_reference_weighs_nothing_and_it_is_said_so(folder: Path
 def test_without_an_encoder_it_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(Usage) as refused:
         build(name)
-    base = name.removeprefix("upsilon-")
-    assert refused.value.message == f"{base} needs an encoder"
-    assert refused.value.remedy == f"{base}:encoder=FOLDER"
+    assert refused.value.message == f"metric `{name}` needs an ONNX encoder: pass {name}:vectors=NAME"
+    assert refused.value.remedy == "refaug encoder list"
 
 
 @pytest.mark.parametrize("path", ["nothing", "nul\0here", "nothing/model.onnx"])
 def test_an_encoder_that_is_not_there_is_not_found(tmp_path: Path, path: str) -> None:
     with pytest.raises(NotFound):
-        build(f"bertscore:encoder={tmp_path / path}")
+        build(f"bertscore:vectors={tmp_path / path}")
 
 
 def test_the_signature_names_the_encoder_by_its_content(folder: Path) -> None:
     encoder = open_encoder(folder)
-    metric = build(f"bertscore:encoder={folder},idf=yes")
+    metric = build(f"bertscore:vectors={folder},idf=yes")
     assert metric.settings == {
-        "encoder": encoder.name, "measure": "f", "idf": "yes", "refs": "own", "multi": "best",
+        "vectors": encoder.name, "measure": "f", "idf": "yes", "refs": "own", "multi": "best",
     }  # fmt: skip
     assert metric.versions() == {"encoder": encoder.version}
     assert Signature.parse(Signature.of(metric).full).details == {"encoder": encoder.version}
@@ -149,12 +148,12 @@ def test_the_signature_names_the_encoder_by_its_content(folder: Path) -> None:
 
 def test_metrics_share_an_encoder_until_its_files_change(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "e", weights=TINY)
-    first, second = build(f"bertscore:encoder={folder}"), build(f"bertscore:encoder={folder},idf=yes")
+    first, second = build(f"bertscore:vectors={folder}"), build(f"bertscore:vectors={folder},idf=yes")
     assert isinstance(first, BertScore)
     assert isinstance(second, BertScore)
     assert first._encoder is second._encoder
     write_encoder(folder, weights=TinyEncoder.seeded(8))
-    assert build(f"bertscore:encoder={folder}").settings["encoder"] != first.settings["encoder"]
+    assert build(f"bertscore:vectors={folder}").settings["vectors"] != first.settings["vectors"]
 
 
 # Batches
@@ -162,7 +161,7 @@ def test_metrics_share_an_encoder_until_its_files_change(tmp_path: Path) -> None
 
 def test_a_row_is_the_same_in_any_batch(folder: Path) -> None:
     for name in ("bertscore", "sentence-cosine"):
-        metric = build(f"{name}:encoder={folder}")
+        metric = build(f"{name}:vectors={folder}")
         prepared = metric.prepare([References.unweighted(one) for one in ITEMS])
         reply, item = np.array([3, 0, 1, 2, 0]), np.array([0, 1, 2, 0, 0])
         together = metric.statistics(REPLIES, prepared, reply, item)

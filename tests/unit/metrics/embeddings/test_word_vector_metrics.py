@@ -125,9 +125,8 @@ def test_a_reference_without_a_known_word_is_left_out(vectors: Path, name: str) 
 def test_without_vectors_it_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(Usage) as refused:
         build(name)
-    base = name.removeprefix("upsilon-")
-    assert refused.value.message == f"{base} needs word vectors"
-    assert refused.value.remedy == f"{base}:vectors=FILE"
+    assert refused.value.message == f"metric `{name}` needs word vectors: pass {name}:vectors=NAME"
+    assert refused.value.remedy == "refaug vectors list"
 
 
 def test_vectors_that_are_not_there_are_not_found(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from refaug.metrics.specification import build
 class CountingJudge:
     """Scores a reply by its words, less the words of its references; 6 and more for long ones."""
 
-    settings: Mapping[str, str] = {"state": "context", "adem": "chat@1#0123456789ab", "vhred": "v@1#ba9876543210"}
+    settings: Mapping[str, str] = {"state": "context", "model": "chat@1#0123456789ab", "vhred": "v@1#ba9876543210"}
 
     def __init__(self, form: str = "full", seen: Sequence[str] = ()) -> None:
         self.form, self._seen = form, seen
@@ -98,7 +98,7 @@ def test_seen_keep_scores_them_and_stands_in_the_signature() -> None:
 
 def test_the_signature_names_state_adem_and_vhred() -> None:
     assert Signature.of(_metric()).short.startswith(
-        "adem|form:full|refs:gold|multi:mean|clip:no|seen:drop|state:context|adem:chat@1#0123456789ab|vhred:v@1#"
+        "adem|model:chat@1#0123456789ab|form:full|refs:gold|multi:mean|clip:no|seen:drop|state:context|vhred:v@1#"
     )
 
 
@@ -125,5 +125,7 @@ def test_a_judge_of_another_form_is_refused() -> None:
 
 
 def test_without_a_judge_it_refuses_to_score() -> None:
-    with pytest.raises(Usage, match="needs an adem"):
+    with pytest.raises(
+        Usage, match="metric `adem` needs an ADEM model that was fitted to ratings: pass adem:model=NAME"
+    ):
         build("adem").prepare([_references("x")])

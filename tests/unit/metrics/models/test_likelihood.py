@@ -107,7 +107,7 @@ def test_the_signature_names_the_kind_and_the_model_with_its_content() -> None:
 
 def test_a_metric_without_a_model_says_what_to_name() -> None:
     unnamed = build(Specification.parse("likelihood"))
-    with pytest.raises(Usage, match="likelihood needs a VHRED"):
+    with pytest.raises(Usage, match="metric `likelihood` needs a trained VHRED model: pass likelihood:model=NAME"):
         unnamed.prepare([References((), (), -1, "a")])
     with pytest.raises(Usage, match="kind cannot be 'perplexity'"):
         build(Specification.parse("likelihood:kind=perplexity"))

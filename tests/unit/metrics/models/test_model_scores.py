@@ -135,19 +135,19 @@ def test_references_left_out_leave_the_utterance() -> None:
 
 def test_without_a_rater_nothing_is_scored_and_the_remedy_is_named() -> None:
     metric = build("rater:target=reply")
-    with pytest.raises(Usage, match="rater needs a rater") as raised:
+    with pytest.raises(Usage, match="metric `rater` needs a rater: pass rater:model=NAME") as raised:
         metric.prepare([])
-    assert "--rater NAME" in raised.value.remedy
+    assert raised.value.remedy == "refaug rater list"
 
 
-def test_bound_metric_names_its_rater_last_and_the_unbound_one_stays() -> None:
+def test_bound_metric_names_its_rater_first_and_the_unbound_one_stays() -> None:
     plain = build("rater:combine=mean")
     assert isinstance(plain, RatedReplies)
     bound = plain.with_judge(Words())
     short = Signature.of(bound).short
-    said = "target:reply|combine:mean|cal:raw|turns:1|refs:golds|rater:words@1#0123456789ab"
+    said = "model:words@1#0123456789ab|target:reply|combine:mean|cal:raw|turns:1|refs:golds"
     assert short.startswith(f"rater|{said}|full:")
-    assert list(plain.settings) == ["target", "combine", "cal", "turns", "refs"]
+    assert list(plain.settings) == ["model", "target", "combine", "cal", "turns", "refs"]
     with pytest.raises(Usage):
         plain.prepare([])
 
@@ -159,7 +159,7 @@ def test_signature_parses_back_as_the_metric_to_bind_a_rater_to(given_: str) -> 
         read = Signature.parse(text)
         again = build(read.specification())
         assert isinstance(again, RatedReplies)
-        assert read.settings["rater"] == Words.spec
+        assert read.settings["model"] == Words.spec
         assert Signature.of(again.with_judge(Words())) == made
 
 

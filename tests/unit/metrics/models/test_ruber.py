@@ -375,11 +375,10 @@ def test_signature_has_both_parts_their_settings_ranges_and_judge(vectors: Path)
         "blend": "arithmetic",
         "referenced": "upsilon-greedy;agg=weighted-best;keep-gold=yes;lambda=0;b=0;"
         f"vectors={vectors_name};weighting=sif;measure=mean;case=lc;tok=word",
-        "unreferenced": "rater;target=reply;combine=first;cal=raw;turns=1;refs=gold",
+        "unreferenced": "rater;model=overlap@1#0123456789ab;target=reply;combine=first;cal=raw;turns=1;refs=gold",
         "norm": "log",
         "range-ref": "0.1..0.9",
         "range-unref": "0.2..0.7",
-        "rater": "overlap@1#0123456789ab",
     }
     signature = Signature.of(metric)
     assert signature.details["sample-index"] == "abc"
@@ -418,15 +417,11 @@ def test_shared_settings_reach_the_part_that_takes_them_unless_it_has_some() -> 
 
 def test_what_it_looks_at_and_needs_is_what_its_parts_do(vectors: Path) -> None:
     register = METRICS["ruber"]
-    assert (register.uses, register.beside, register.needs_ruber, register.needs_rater) == (
-        Uses.OWN,
-        Uses.UTTERANCE,
-        True,
-        False,
-    )
+    assert (register.uses, register.beside) == (Uses.OWN, Uses.UTTERANCE)
+    assert register.needs == ("a ruber", "the utterance", "word vectors", "an index")
     assert ruber(f"ruber:vectors={vectors}").info == register
     rated = build("ruber:referenced=upsilon-chrf,unreferenced=rater,norm=none").info
-    assert (rated.uses, rated.beside, rated.needs) == (Uses.WEIGHTED, Uses.GOLDS, ("a rater", "the utterance"))
+    assert (rated.uses, rated.beside) == (Uses.WEIGHTED, Uses.GOLDS)
     assert build("ruber:referenced=bleu").info.uses is Uses.GOLD
     assert register.looks_at_utterance
     assert METRICS["rater"].looks_at_utterance
@@ -447,20 +442,22 @@ def test_a_weighted_part_without_b_remembers_that_none_was_given() -> None:
 
 def test_without_a_judge_or_ranges_scoring_is_refused_with_a_remedy() -> None:
     unjudged = build("ruber:referenced=chrf,norm=none")
-    with pytest.raises(Usage, match="ruber needs a ruber, and none is named") as refused:
+    with pytest.raises(Usage, match="metric `ruber` needs a trained RUBER model: pass ruber:model=NAME") as refused:
         unjudged.prepare([item("a", "b")])
-    assert "--ruber NAME" in refused.value.remedy
-    with pytest.raises(Usage, match="rater needs a rater, and none is named"):
+    assert refused.value.remedy == "refaug ruber list"
+    with pytest.raises(Usage, match="metric `rater` needs a rater"):
         build("ruber:referenced=chrf,norm=none,unreferenced=rater").prepare([item("a", "b")])
-    with pytest.raises(Usage, match="ruber needs an index, to see what its parts give") as refused:
+    with pytest.raises(Usage, match="metric `ruber` needs an index, whose log says what its parts give") as refused:
         ruber("ruber:referenced=chrf").prepare([item("a", "b")])
-    assert refused.value.remedy == "--sample NAME (refaug score takes that of --index), or norm=none"
+    assert refused.value.remedy == "refaug index list; or norm=none"
 
 
 @pytest.mark.parametrize(
     ("wrong", "message", "remedy"),
     [
-        ("", "referenced=pooled: pooled needs word vectors", "ruber:vectors=FILE"),
+        ("", "metric `ruber` needs word vectors: pass ruber:vectors=NAME", "refaug vectors list"),
+        ("referenced=chrf,unreferenced=rater,model=u", "names a ruber, and a rater is asked", "rater;model=NAME"),
+        ("referenced=chrf,norm=none,sample=chat", "sample=chat, and no log is sampled", "leave sample out"),
         ("referenced=nope", "referenced=nope: no metric is called 'nope'", "refaug metrics list"),
         ("referenced=rater", "rater asks a model itself", "referenced=pooled"),
         ("referenced=ruber", "ruber asks a model itself", "referenced=pooled"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from refaug_client._api.calls.scoring import pair_with_candidates
 from refaug_client._api.models.base import Model
@@ -23,7 +23,7 @@ from refaug_client._http.call import Answer, Call
 from .batches import Batch, Part, shift_problem
 
 Document = dict[str, Any]
-_PINNED = ("index", "rater", "ruber", "adem")
+_PINNED = ("index", "rater", "metrics")
 
 
 class AssembledAnswer(Answer):
@@ -124,8 +124,10 @@ class LargeRequest:
         return {"versions": self.versions, "problems": self.problems, "warnings": self.warnings}
 
 
-def _version_spec(spec: object) -> Optional[str]:
-    """Return `chat@2026-11-22.1#5ee77664f403` as requests name it, without the hash."""
+def _version_spec(spec: object) -> Union[str, list[str], None]:
+    """Return `chat@2026-11-22.1#5ee77664f403` as requests name it, without the hash; metrics keep theirs."""
+    if isinstance(spec, list):
+        return spec
     return spec.partition("#")[0] if isinstance(spec, str) and "@" in spec else None
 
 

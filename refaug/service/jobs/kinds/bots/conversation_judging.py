@@ -15,10 +15,9 @@ from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table_rows import ConversationColumns
 from refaug.evaluation.conversations.talks import usable_talks, without_bots
 from refaug.evaluation.conversations.turn_scores import TurnJudges, judge_turns
-from refaug.evaluation.metric_setup.model_names import ModelNames
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.named_models import job_models, require_order_models
 from refaug.service.jobs.kinds.sources import named_file, resolve_metric_files
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 
@@ -27,7 +26,7 @@ _ANONYMOUS: Final = "anonymous"
 
 def judge_conversations_job(order: JudgeConversationsJob, context: JobContext) -> Mapping[str, Any]:
     """Judge as `refaug conversations judge` does; return the figures of bots, and where the scores of replies are."""
-    require_models(order, context.home)
+    require_order_models(order, context.home)
     judges = turn_judges(order, context)
     talks, source_name = _talks(order, context)
     require_target(talks, order.target)
@@ -46,13 +45,7 @@ def turn_judges(order: JudgeConversationsJob | HybridFitJob, context: JobContext
     """Return the metrics of turns that an order names, with their models and references."""
     return TurnJudges(
         metrics=resolve_metric_files(order.metrics, context.home, context.serve),
-        models=ModelNames(
-            rater=order.rater,
-            ruber=order.ruber,
-            adem=order.adem,
-            sample=order.sample,
-            threads=context.threads(order.threads),
-        ),
+        models=job_models(context, order, context.threads(order.threads)),
         index=order.index,
         references=order.reference_settings,
     )

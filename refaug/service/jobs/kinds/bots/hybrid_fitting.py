@@ -14,7 +14,7 @@ from refaug.evaluation.conversations.talks import usable_talks, without_bots
 from refaug.metrics.conversations.components import Variants
 from refaug.service.jobs.kinds.bots.conversation_judging import turn_judges
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import require_models
+from refaug.service.jobs.kinds.named_models import require_order_models
 from refaug.service.jobs.kinds.sources import named_file, require_source
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob
 
@@ -22,7 +22,7 @@ from refaug.service.jobs.orders.conversation_orders import HybridFitJob
 def hybrid_fit_job(order: HybridFitJob, context: JobContext) -> Mapping[str, Any]:
     """Fit and publish what `refaug hybrid fit` does, and return the version with its figures."""
     if order.metrics:
-        require_models(order, context.home)
+        require_order_models(order, context.home)
     file = named_file(order.conversations, context.home, context.serve)
     columns = ConversationColumns.parse(order.map, order.scale, order.encoding)
     encoders, judges = _encoders(order, context), turn_judges(order, context) if order.metrics else None

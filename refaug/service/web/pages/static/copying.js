@@ -1,7 +1,7 @@
 /** What the playground shows, as a request of curl, a program in Python, and a command on files. */
 
 import { address } from "./api.js";
-import { metricsOf, modelsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
+import { metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 
 /** Return a text as one word of a POSIX shell, without control characters: terminals take them for keys, quoted or not. */
 function quoted(text) {
@@ -29,10 +29,10 @@ function python(value, indent = 0) {
 /** Return the body of POST /v1/scores; with changed weights the references go along, else the service finds them. */
 export function bodyOf(state, { item, isChanged, ...has }) {
   const metrics = metricsOf(state, has);
-  const settings = retrievalOf(state), models = modelsOf(state, metrics);
-  if (isChanged && item) return { items: [item], metrics, ...models, references: "given", on_error: "report" };
+  const settings = retrievalOf(state);
+  if (isChanged && item) return { items: [item], metrics, references: "given", on_error: "report" };
   const pair = { ...pairOf(state), replies: repliesOf(state) };
-  return { items: [pair], metrics, ...models, ...(has.hasReferences && Object.keys(settings).length ? { settings } : {}), on_error: "report" };
+  return { items: [pair], metrics, ...(has.hasReferences && Object.keys(settings).length ? { settings } : {}), on_error: "report" };
 }
 
 export function asCurl(body, hasKey) {
@@ -64,7 +64,7 @@ export function asCommand(body, versions) {
   const metrics = body.metrics.map((metric) => ` \\\n  --metric=${quoted(metric)}`).join("");
   const isGiven = body.references === "given";
   const named = ["index", "rater"].filter((kind) => versions[kind] && (!isGiven || (kind === "rater" && body.metrics.includes("rater"))))
-    .map((kind) => ` --${kind}=${quoted(versions[kind].split("#")[0])}`).join("") + (body.adem ? ` --adem=${quoted(body.adem)}` : "");
+    .map((kind) => ` --${kind}=${quoted(versions[kind].split("#")[0])}`).join("");
   const settings = Object.entries(body.settings ?? {}).map(([name, value]) => ` ${OPTIONS[name] ?? `--${name}=`}${quoted(value)}`).join("");
   return `cat > items.jsonl <<'END'\n${json(item)}\nEND\nrefaug score items.jsonl${named}${settings}${metrics}\n`;
 }

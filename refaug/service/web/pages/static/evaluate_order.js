@@ -90,7 +90,7 @@ function showForm(seen) {
     box.checked = before === null ? preset.has(name) : before.metrics.includes(name);
     return element("label", { class: "inline" }, box, element("span", {}, element("b", {}, name), element("span", { class: "faint" }, ` ${words}`)));
   });
-  const more = element("input", { id: "more-metrics", spellcheck: "false", autocomplete: "off", list: "metric-names", placeholder: "upsilon-chrf meteor:vectors=FILE" });
+  const more = element("input", { id: "more-metrics", spellcheck: "false", autocomplete: "off", list: "metric-names", placeholder: "upsilon-chrf greedy:vectors=NAME" });
   const hasRatings = seen.counts.ratings > 0;
   const kind = hasRatings && select("order-kind", [["score", "score the replies"], ["meta", "compare metrics with the ratings"]]);
   const baseline = select("baseline", [["", "none"], ...seen.systems.map((system) => [system, system])]);

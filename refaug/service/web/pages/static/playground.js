@@ -8,7 +8,7 @@ import { allows, copyText, empty, ownKey, showProblem, start } from "./frame.js"
 import { excludedRow, keyOf, referenceRow } from "./references.js";
 import { scoreTile } from "./scores.js";
 import { buildSettings } from "./settings.js";
-import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, lacksGold, linkOf, metricsOf, modelsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
+import { SYSTEMS, blank, checked, draft, fromLink, keepDraft, lacksGold, linkOf, metricsOf, pairOf, repliesOf, retrievalOf } from "./state.js";
 import { aligned, explained, pieces } from "./words.js";
 
 const REFERENCE_PAUSE = 250; // milliseconds without typing before references are looked for
@@ -217,7 +217,7 @@ async function computeScores() {
     byId("score-state").textContent = "There is nothing to compare a reply with: write a gold reply.";
     return;
   }
-  const body = { items: [itemToScore()], metrics, ...modelsOf(state, metrics), references: "given", explain: true, on_error: "report" };
+  const body = { items: [itemToScore()], metrics, references: "given", explain: true, on_error: "report" };
   performance.mark("scores-asked");
   try {
     answer = await untilAnswered(() => post("/v1/scores", body, { signal }), { signal });
@@ -446,7 +446,7 @@ function showExample(place) {
   const example = examples[place];
   if (!example) return;
   wait(false);
-  state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more, adem: state.adem };
+  state = { ...checked(example), metrics: state.metrics, retrieval: state.retrieval, more: state.more };
   changed();
   draw();
   findNow();

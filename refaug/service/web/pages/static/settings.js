@@ -30,14 +30,11 @@ export function buildSettings(form, state, onChange) {
   };
   const more = element("input", { id: "setting-more", spellcheck: "false", autocomplete: "off", placeholder: "upsilon-chrf rouge-l", onchange: () => { state.more = more.value; onChange(false); } });
   more.value = state.more;
-  const adem = element("input", { id: "setting-adem", spellcheck: "false", autocomplete: "off", placeholder: "chat", onchange: () => { state.adem = adem.value; onChange(false); } });
-  adem.value = state.adem;
   fill(form,
     Object.entries(RETRIEVAL).map(([name, [label, choices]]) => field(state.retrieval, name, label, choices, true)),
     Object.entries(METRICS).map(([name, [label, choices]]) => field(state.metrics, name, label, choices, false)),
     element("div", { class: "field wide-field" }, element("label", { for: "setting-more" }, "Further metrics, as the command names them"), more,
-      element("p", { class: "faint" }, "A metric with soft matches, such as upsilon-greedy:vectors=FILE, explains the words instead of υBLEU. Learned judges are likelihood:model=NAME, judge-fit:NAME, and adem.")),
-    element("div", { class: "field" }, element("label", { for: "setting-adem" }, "ADEM that the metric adem asks"), adem));
+      element("p", { class: "faint" }, "A metric with soft matches, such as upsilon-greedy:vectors=NAME, explains the words instead of υBLEU. Learned judges are likelihood:model=NAME, judge-fit:NAME, and adem:model=NAME.")));
 }
 
 

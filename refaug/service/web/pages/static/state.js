@@ -13,7 +13,6 @@ export const blank = () => ({
   metrics: { ...DEFAULT_METRICS },
   retrieval: { ...DEFAULT_RETRIEVAL },
   more: "",
-  adem: "", // what the metric `adem` asks
   weights: {}, // of references, by their key, where the reader has set them
   dropped: [], // keys of references that are left out
   set: null, // a frozen set and the item of it that is shown
@@ -33,7 +32,6 @@ export function checked(value) {
   if (replies.length) state.replies = replies;
   state.gold = text(value.gold);
   state.more = text(value.more, 500);
-  state.adem = text(value.adem, 100);
   state.metrics = settings(value.metrics, DEFAULT_METRICS);
   state.retrieval = settings(value.retrieval, DEFAULT_RETRIEVAL);
   for (const [key, weight] of Object.entries(value.weights ?? {}).slice(0, 1_000)) {
@@ -124,12 +122,6 @@ export function metricsOf(state, { hasReferences, hasRater, hasGold }) {
     ...(hasRater ? [hasGold ? "rater" : "rater:refs=none"] : []),
     ...more,
   ];
-}
-
-/** Return what a request names for metrics that ask it; the service refuses a name that none of them asks. */
-export function modelsOf(state, metrics) {
-  const adem = state.adem.trim();
-  return adem && metrics.some((metric) => /^adem(:|$)/.test(metric)) ? { adem } : {};
 }
 
 /** Return the replies that are not empty, by the name of their system. */

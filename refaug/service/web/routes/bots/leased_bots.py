@@ -145,9 +145,7 @@ def _sources(state: ServiceState, bot: _FoundBot, lease: Lease, check_time: Call
         return lease.index
 
     def open_vhred(spec: str) -> Vhred:
-        from refaug.evaluation.home.vhreds import held_vhred  # noqa: PLC0415  torch
-
-        return held_vhred(state.home, spec, state.threads)
+        return state.models.vhred(spec)
 
     if bot.stored is None:
         return BotSources(open_index=leased_index, open_vhred=open_vhred)

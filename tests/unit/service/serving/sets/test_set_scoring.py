@@ -23,6 +23,7 @@ from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Wit
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.cases import references_for
 from refaug.evaluation.scoring.combine import combine
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -71,7 +72,7 @@ def _small_blocks() -> Iterator[None]:
 
 
 def held_sets(home: Path, **serve: Any) -> HeldSets:
-    return HeldSets(Settings(home=home), ServeSettings(**serve))
+    return HeldSets(ModelRegistry(Settings(home=home)), ServeSettings(**serve))
 
 
 @pytest.fixture
@@ -387,8 +388,12 @@ def test_the_language_decides_the_tokenizer(held: HeldSet) -> None:
 @pytest.mark.parametrize(
     ("metric", "error", "message"),
     [
-        ("rater", Usage, "rater asks a rater, and scores against a frozen set ask nobody"),
-        ("ruber:referenced=rouge-l,norm=none", Usage, "ruber asks a ruber, and scores against a frozen set ask nobody"),
+        ("rater", Usage, "rater asks a model, and a server scores against a frozen set without models"),
+        (
+            "ruber:referenced=rouge-l,norm=none",
+            Usage,
+            "ruber asks a model, and a server scores against a frozen set without models",
+        ),
         ("upsilon-rouge-l", Usage, "upsilon-rouge-l has no b, and scores against a frozen set ask no index for it"),
         ("blue", Usage, "no metric is called 'blue'"),
         ("delta-bleu", BadInput, "no item has a reference weighted by people"),
@@ -592,7 +597,7 @@ def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: P
 def with_room(home: Path, bytes_: int) -> HeldSets:
     serve = ServeSettings()
     object.__setattr__(serve, "held_sets_mib", bytes_ / MIB)  # less than settings allow
-    return HeldSets(Settings(home=home), serve)
+    return HeldSets(ModelRegistry(Settings(home=home)), serve)
 
 
 def ready(held: HeldSet, metric: str) -> bool:

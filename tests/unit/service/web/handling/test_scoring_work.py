@@ -105,8 +105,9 @@ def test_what_may_have_to_be_measured_first_is_not_small_until_it_was(tmp_path: 
         ({"metrics": ["upsilon-chrf: char-order=3 , b = 0.1"]}, False),
         ({"metrics": ["upsilon-chrf"], "references": "given"}, False),
         ({"metrics": ["upsilon-chrf:char-order=3"]}, True),
-        ({"metrics": ["ruber"], "ruber": "talk", "sample": "chat"}, True),
-        ({"metrics": ["ruber:norm=none"], "ruber": "talk"}, True),
+        ({"metrics": ["ruber:model=talk,sample=chat"]}, True),
+        ({"metrics": ["ruber:norm=none,model=talk"]}, True),
+        ({"metrics": ["rater:model=talk"]}, True),
         ({"metrics": ["rater"], "rater": "base"}, False),
     ],
 )

@@ -59,8 +59,7 @@ class Versions(Model):
 
     index: Optional[str] = None  # such as `chat@2026-11-20.1#9f2c41d07e12`
     rater: Optional[str] = None
-    ruber: Optional[str] = None
-    adem: Optional[str] = None
+    metrics: Optional[list[str]] = None
 
 
 @record

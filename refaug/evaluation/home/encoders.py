@@ -1,0 +1,71 @@
+"""Encoders in a home: a folder that was exported to ONNX, copied as a version of a name."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from refaug.core.artefacts.manifests import MANIFEST, describe_files
+from refaug.core.artefacts.versions import Versions
+from refaug.core.files import make_folder, remove_tree, require_name, with_checksum, write_json
+from refaug.core.vectors.encoder_files import EncoderFiles
+from refaug.core.vectors.encoders import open_encoder
+from refaug.core.version import VERSION
+
+KIND: Final = "encoder"
+_FORMAT_VERSION: Final = 1
+_MODEL: Final = "model.onnx"
+_FOLDERS: Final = ("", "onnx", "1_Pooling")  # those whose files decide what an encoder gives
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEncoder:
+    """A version of an encoder."""
+
+    spec: str  # name@version#content
+    dimensions: int
+    bytes: int
+
+
+def import_encoder(encoders: Versions, cache: Path, name: str, path: Path, *, publish: bool = True) -> StoredEncoder:
+    """Copy the encoder at a path as a new version; its content is that of the encoder, wherever it lies."""
+    require_name(KIND, name)
+    opened, files = open_encoder(path), EncoderFiles.find(path)
+    content, staged = opened.name.partition("#")[2], cache / f"{KIND}-{name}"
+    with encoders.writing(name, f"importing encoder {name}") as writer:
+        remove_tree(staged)
+        make_folder(staged)
+        names = [_copied(file, files, staged) for file in _files_of(files)]
+        described = describe_files(staged, sorted(names))
+        manifest = {
+            "format_version": _FORMAT_VERSION,
+            "kind": KIND,
+            "id": content,
+            "dimensions": opened.dimensions,
+            "file": path.name,
+            "files": described,
+            "refaug": VERSION,
+        }
+        write_json(staged / MANIFEST, with_checksum(manifest))
+        size = sum((staged / file).stat().st_size for file in names)
+        version = writer.add(staged)
+        if publish:
+            writer.publish(version)
+    return StoredEncoder(spec=f"{name}@{version}#{content}", dimensions=opened.dimensions, bytes=size)
+
+
+def _files_of(files: EncoderFiles) -> list[Path]:
+    folders = (files.root / folder for folder in _FOLDERS)
+    return [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file()]
+
+
+def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
+    """Copy a file to its place below the root, the model under the name by which it is found; return the place."""
+    place = file.relative_to(files.root)
+    if file == files.model:
+        place = place.with_name(_MODEL)
+    make_folder((staged / place).parent)
+    shutil.copyfile(file, staged / place)
+    return str(place)
