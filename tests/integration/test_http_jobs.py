@@ -208,7 +208,7 @@ def test_a_build_on_a_cluster_is_queued_as_it_was_asked_for(home: Settings) -> N
         order = {"kind": "index-build", "logs": ["chat"], "on": "head:6379"}
         answer = client.post("/v1/jobs", json=order)
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
-        assert "needs shards" in answer.text
+        assert answer.json()["errors"][0]["field"] == "index-build.shards"
         queued = client.post("/v1/jobs", json={**order, "shards": 4}).json()
         assert (queued["order"]["on"], queued["order"]["shards"]) == ("head:6379", 4)
 
