@@ -182,11 +182,14 @@ class _Verifying:
     def _models_of(self, stored: StoredScores) -> list[tuple[str, str]]:
         """Return what a metric needs, and what the metrics of a fitted judge need."""
         models = models_of(stored.signature)
-        for kind, spec in models:
-            if kind == ModelKind.FITTED_JUDGE and is_at_hand(self.home, kind, spec):
-                parts = self.workplace.models.fitted_judge(spec).signatures
-                return [*models, *(model for part in parts for model in models_of(Signature.parse(part)))]
-        return models
+        judge = next((spec for kind, spec in models if kind == ModelKind.FITTED_JUDGE), None)
+        if judge is None or not is_at_hand(self.home, ModelKind.FITTED_JUDGE, judge):
+            return models
+        try:
+            parts = self.workplace.models.fitted_judge(judge).signatures
+        except Corrupt:  # the part of the judge says so
+            return models
+        return [*models, *(model for part in parts for model in models_of(Signature.parse(part)))]
 
     def _vectors_part(self, index: str, is_needed: bool) -> VerifiedPart | None:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
