@@ -14,7 +14,8 @@ from acceptance.examples import ROOT, fences, matches
 from engines import home_with_versions
 
 import refaug
-from refaug.library.retrieval_settings import SETTING_KINDS
+from refaug.core.options.describing import options_of
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 
 PAGE = ROOT / "docs" / "python.md"
 TEXT = PAGE.read_text("utf-8")
@@ -41,5 +42,5 @@ def test_the_page_has_every_function_and_every_setting() -> None:
         assert f"refaug.{name}(" in TEXT, name
     listed = re.search(r"^`settings` has .*$", TEXT, re.MULTILINE)
     assert listed is not None
-    assert {*re.findall(r"`(\w+)`", listed[0])[1:]} == {*SETTING_KINDS}
+    assert {*re.findall(r"`(\w+)`", listed[0])[1:]} == {option.spelling for option in options_of(AugmentSettings)}
     assert "home" in signature(refaug.score).parameters

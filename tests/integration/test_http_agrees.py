@@ -306,15 +306,18 @@ def test_set_moved_to_another_home_scores_the_same_there(
         ({"seed": 2}, '"seed" without "draws"'),
         (
             {"index": "chat", "metrics": ["bleu"]},
-            "references would be found, and no metric looks at weighted references",
+            "an index is searched, and no metric looks at weighted references",
         ),
-        ({"references": "find", "metrics": ["chrf"]}, "references would be found, and no metric looks at weighted"),
-        ({"metrics": ["upsilon-bleu"], "settings": {"alpha": 0.1}}, "nothing looks at settings.alpha"),
-        ({"metrics": ["upsilon-bleu"], "settings": {"epsilon": 0.2}}, "nothing looks at settings.epsilon"),
-        ({"metrics": ["upsilon-bleu"], "settings": {**ONE, "combine": "max"}}, "nothing looks at settings.combine"),
+        ({"references": "find", "metrics": ["chrf"]}, "an index is searched, and no metric looks at weighted"),
+        ({"metrics": ["upsilon-bleu"], "settings": {"alpha": 0.1}}, "alpha: it has no effect with these settings"),
+        ({"metrics": ["upsilon-bleu"], "settings": {"epsilon": 0.2}}, "epsilon: it has no effect with these settings"),
+        (
+            {"metrics": ["upsilon-bleu"], "settings": {**ONE, "combine": "max"}},
+            "combine: it has no effect with these settings",
+        ),
         (
             {"metrics": ["upsilon-bleu"], "settings": {**ONE, "calibrated": True}},
-            "nothing looks at settings.calibrated",
+            "calibrated: it has no effect with these settings",
         ),
     ],
 )

@@ -391,7 +391,7 @@ def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
     for options, message in (
         (("--index", "chat", "--rater", "tiny", "-m", "bleu"), "no metric looks at weighted references"),
         (("--index", "chat", "-m", "upsilon-bleu"), "no rater is named"),
-        (("-k", "3", "-m", "bleu"), "-k without --index"),
+        (("-k", "3", "-m", "bleu"), "-k: it has no effect without an index"),
         (("--rater", "tiny", "-m", "bleu"), "--rater without a metric that asks it"),
     ):
         refused = ready("meta", path, *options)

@@ -241,7 +241,7 @@ def test_same_command_changes_nothing_and_another_seed_adds_a_version(trained: H
         (("show", "../logs"), 2, "'../logs' is no name"),
         (("rate", "chat", "a", "b", "c"), 3, "no rater 'chat'"),
         (("rate", "chat@yesterday", "a", "b", "c"), 3, "no rater 'chat'"),
-        (("rate", "chat", "a", "b", "c", "--combine", "median"), 2, "combine='median'"),
+        (("rate", "chat", "a", "b", "c", "--combine", "median"), 2, "--combine: 'median'"),
         (("publish", "chat"), 2, "'chat' names no version"),
         (("publish", "chat@2020-01-01.1"), 3, "no rater 'chat'"),
         (("rollback", "chat"), 3, "no rater 'chat'"),

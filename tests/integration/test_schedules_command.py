@@ -109,7 +109,7 @@ def test_what_makes_no_sense_is_refused_by_name(home, order, tmp_path) -> None:
     wrong.write_text('{"kind": "gc", "artefact": "index", "name": "chat", "kep": 1}', "utf-8")
     assert refused("--cron", "0 2 * * *", order=wrong) == (
         3,
-        "the order of a job: kep: Extra inputs are not permitted",
+        "the order of a job: kep: there is no such option; did you mean 'keep'?",
     )
     wrong.write_text("[]", "utf-8")
     assert refused("--cron", "0 2 * * *", order=wrong) == (3, f"{wrong}: not an object")

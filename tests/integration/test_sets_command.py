@@ -157,7 +157,7 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
         (
             ("--purpose", "test", "--index", "chat", "--rater", "chat", *UNRATED),
             2,
-            "--rater, and nothing is to be rated",
+            "--rater: a rater, and nothing is to be rated",
         ),
         (("--purpose", "exam"), 2, "exam"),
         ((), 2, "purpose"),
@@ -169,8 +169,8 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
 
 
 def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
-    few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "bogus", "-k", "7", "--json")
-    assert (few.code, few.error["message"]) == (2, "-k, --gold without --index")
+    few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "rated", "-k", "7", "--json")
+    assert (few.code, few.error["message"]) == (2, "-k: it has no effect without an index")
     assert few.error["remedy"] == "--index NAME: refaug index list"
     asked = {
         "-k": "3",
@@ -184,9 +184,10 @@ def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
         "--after": "2020-01-01",
         "--before": "2020-01-01",
     }
-    typed = [text for pair in reversed(asked.items()) for text in pair if text is not None]
-    every = home("sets", "freeze", weighted, "--purpose", "test", *typed, "--json")
-    assert (every.code, every.error["message"]) == (2, f"{', '.join(asked)} without --index")
+    for flag, text in asked.items():
+        typed = [flag] if text is None else [flag, text]
+        one = home("sets", "freeze", weighted, "--purpose", "test", *typed, "--json")
+        assert (one.code, one.error["message"]) == (2, f"{flag}: it has no effect without an index")
     assert home("sets", "list", "--json").json == []
 
 

@@ -60,6 +60,8 @@ class RaterEvaluationSettings:
             raise Usage("no way to combine", remedy=f"at least one of: {', '.join(COMBINES)}")
         if twice := next((way for way in self.combines if self.combines.count(way) > 1), None):
             raise Usage(f"combine={twice} is named twice", remedy="give every way once")
+        if self.calibration not in ("raw", "cal"):
+            raise Usage(f"cal={self.calibration!r} is not known", remedy="one of: raw, cal")
         _ = self.ratings, self.meta  # both refuse values out of range
 
     @property

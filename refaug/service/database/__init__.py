@@ -7,4 +7,13 @@ The main names:
 - `stored_answers.IdempotencyStore`: the answers of requests with an Idempotency-Key.
 """
 
-__all__ = ["database", "migrations", "row_holders", "row_ids", "stored_answers", "table_rows"]
+__all__ = [
+    "database",
+    "erased_storage",
+    "migrations",
+    "row_holders",
+    "row_ids",
+    "stored_answers",
+    "stored_cells",
+    "table_rows",
+]

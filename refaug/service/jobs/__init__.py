@@ -7,4 +7,15 @@ The main names:
 - `schedules.ScheduleStore`: the schedules, and the jobs that they begin.
 """
 
-__all__ = ["audited_jobs", "clusters", "ended_jobs", "inbox", "kinds", "orders", "schedules", "store", "worker"]
+__all__ = [
+    "audited_jobs",
+    "clusters",
+    "ended_jobs",
+    "inbox",
+    "kinds",
+    "orders",
+    "posted_requests",
+    "schedules",
+    "store",
+    "worker",
+]

@@ -4,15 +4,15 @@ The main names:
 
 - `study_store.StudyStore`: studies, their states and amendments
 - `participant_desk.ParticipantDesk`: what participants do
-- `invites.InviteStore`: invitations and sessions
+- `admission.invites.InviteStore`: invitations and sessions
 - `study_records.study_records`: the tasks as records.
 """
 
 __all__ = [
     "action_log",
     "adjudications",
+    "admission",
     "erasure",
-    "invites",
     "participant_acts",
     "participant_desk",
     "retention",

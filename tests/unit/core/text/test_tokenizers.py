@@ -408,6 +408,12 @@ def test_mecab_cuts_a_long_text_only_after_a_sentence() -> None:
     assert get_tokenizer("mecab").tokenize(sentence * 2000) == words * 2000
 
 
+def made_anew(name: str) -> Tokenizer:
+    """Past the cache of tokenizers already made."""
+    kind, *arguments = refaug.core.text.tokenizers._MAKERS[name]
+    return kind(*arguments)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "package"),
     [
@@ -422,7 +428,7 @@ def test_a_missing_library_is_named_with_the_remedy(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPart) as refused:
-        refaug.core.text.tokenizers._tokenizer_of_kind.__wrapped__(name)  # past the cache of tokenizers already made
+        made_anew(name)
     assert refused.value.remedy == f"pip install {package}"
     assert f"tokenizer {name} needs the package {package}" in refused.value.message
 
@@ -430,7 +436,7 @@ def test_a_missing_library_is_named_with_the_remedy(
 def test_a_broken_dictionary_is_a_missing_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ipadic, "DICDIR", str(tmp_path))
     with pytest.raises(MissingPart, match="cannot open the dictionary of ipadic"):
-        refaug.core.text.tokenizers._tokenizer_of_kind.__wrapped__("mecab")
+        made_anew("mecab")
 
 
 # SentencePiece

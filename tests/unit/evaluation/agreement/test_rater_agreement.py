@@ -288,7 +288,7 @@ def test_the_document_has_everything_and_is_json(rater: Rater) -> None:
     [
         ({"combines": ()}, "no way to combine"),
         ({"combines": ("first", "first")}, "named twice"),
-        ({"combines": ("median",)}, "combine='median'"),
+        ({"combines": ("median",)}, "combine: 'median'"),
         ({"calibration": "yes"}, "cal='yes'"),
         ({"draws": 0}, "0 draws"),
         ({"confidence": 1.0}, "a confidence of 1"),

@@ -63,7 +63,7 @@ def test_metrics_may_be_named_by_signatures() -> None:
     ("made", "message"),
     [
         ({**MADE, "k": "many"}, "says nothing usable of how references were found"),
-        ({**MADE, "mode": "by-hand"}, "no mode is called 'by-hand'"),
+        ({**MADE, "mode": "by-hand"}, "mode: 'by-hand' is not one of"),
         ({key: text for key, text in MADE.items() if key != "k"}, "how references were found: 'k'"),
         ({"references": "mixed#0123"}, "made in several ways"),
     ],

@@ -175,7 +175,7 @@ def by_the_utterance_alone(tools: Tools, item: Item, wanted: AugmentSettings) ->
 
 
 def test_a_search_that_compares_golds_is_refused_without_them() -> None:
-    with pytest.raises(Usage, match="gold=none with mode=bm25-dialog, which compares responses with the gold") as told:
+    with pytest.raises(Usage, match="gold: none with mode=bm25-dialog, which compares responses with the gold") as told:
         asked(gold="none", mode="bm25-dialog")
     assert told.value.remedy == "mode=bm25-utterance, or another gold"
 

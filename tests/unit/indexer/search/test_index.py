@@ -262,13 +262,13 @@ def test_a_log_that_the_index_does_not_have_cannot_be_left_out(original):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"mode": "embedding"}, "no mode is called 'embedding'"),
-        ({"k": 0}, "k=0 references"),
-        ({"k": 1_001}, "k=1001 references"),
-        ({"k": 15, "depth": 14}, "a depth of 14 does not go with k=15"),
-        ({"alpha": 1.1}, "alpha=1.1"),
-        ({"epsilon": -0.1}, "epsilon=-0.1"),
-        ({"near": float("nan")}, "near=nan"),
+        ({"mode": "embedding"}, "mode: 'embedding' is not one of"),
+        ({"k": 0}, "k: 0 is out of range: from 1 to 1,000"),
+        ({"k": 1_001}, "k: 1,001 is out of range: from 1 to 1,000"),
+        ({"k": 15, "depth": 14}, "depth: a depth of 14 for k=15 references"),
+        ({"alpha": 1.1}, "alpha: 1.1 is out of range: from 0 to 1"),
+        ({"epsilon": -0.1}, "epsilon: -0.1 is out of range: from 0 to 1"),
+        ({"near": float("nan")}, "near: nan is not a finite number"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings, match):

@@ -200,12 +200,12 @@ def test_the_second_triplet_is_asked_only_where_it_counts(combine: Combine) -> N
     assert RatingSettings(combine=combine).needs_second == (combine in ("max", "confident", "mean"))
 
 
-@pytest.mark.parametrize("wrong", [{"combine": "median"}, {"combine": ""}, {"calibration": "hot"}])
+@pytest.mark.parametrize("wrong", [{"combine": "median"}, {"combine": ""}, {"calibrated": "hot"}])
 def test_ways_that_do_not_exist_are_refused_with_those_that_do(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Usage, match="is not known") as caught:
+    with pytest.raises(Usage) as caught:
         RatingSettings(**wrong)
     assert repr(next(iter(wrong.values()))) in caught.value.message
-    assert caught.value.remedy.startswith("one of: ")
+    assert [caught.value.field] == list(wrong)
 
 
 def test_calibrated_probability_is_the_softmax_of_logits_over_temperature(rater: Rater) -> None:

@@ -23,11 +23,9 @@ from refaug.evaluation.reproduction.material.published_method import (
 )
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.rater.rating import Candidate, RatingRequest
-from refaug.rater.rating_settings import RatingSettings
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +77,9 @@ def test_gold_and_utterance_are_rated_beside_thirteen_that_are_retrieved(chain: 
 
 
 def test_every_setting_is_the_presets() -> None:
-    search, rating = SearchSettings(k=13, mode="embedding-utterance"), RatingSettings(combine="first")
-    by_hand = AugmentSettings(search=search, rating=rating, gold="rated", parrot="rated", preset="tsuta20")
+    by_hand = AugmentSettings(
+        k=13, mode="embedding-utterance", combine="first", gold="rated", parrot="rated", preset="tsuta20"
+    )
     assert by_hand == PUBLISHED_SETTINGS
     released = build("upsilon-bleu:n=2,variant=tsuta20,smooth=none,bp=closest,eff=no")
     assert Signature.of(build(PUBLISHED_METRIC)).full == Signature.of(released).full
