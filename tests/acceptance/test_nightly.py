@@ -102,7 +102,7 @@ class House:
 def do(home: Settings, database: Database, **order: Any) -> Any:
     """Queue a job, and have the worker do it."""
     asked = parse_order(order)
-    job = JobStore(database).enqueue(asked.kind, asked.model_dump(mode="json"), resources_of(asked))
+    job = JobStore(database).enqueue(asked.kind, asked.as_order(), resources_of(asked))
     assert run_worker(home, ServeSettings(), once=True) == 0
     made = JobStore(database).get(job.id)
     assert made.state is JobState.DONE, made.error

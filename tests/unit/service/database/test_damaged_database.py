@@ -42,7 +42,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         jobs = JobStore(database)
         for number in range(8):
             KeyStore(database).create(f"key-{number}", [Scope.READ, Scope.SCORE])
-            order = parse_order({**SCORE, "name": f"evaluation {number}"}).model_dump(mode="json")
+            order = parse_order({**SCORE, "name": f"evaluation {number}"}).as_order()
             job = jobs.enqueue("score", order, [f"score/{number}"], requested_by="ann")
             if number % 2:
                 claimed = jobs.claim("worker")
