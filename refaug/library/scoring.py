@@ -145,8 +145,6 @@ class ScoreOrder:
         scored_items: Sequence[Item | BadItem] = parsed
         if retrieved is not None:
             scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
-        elif preset is not None:
-            preset.require_items(parsed)
         steps = ScoringSteps(
             models=self.models(engine),
             specifications=self.specifications,

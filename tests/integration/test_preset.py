@@ -13,6 +13,7 @@ from integration.test_refs_command import NO_INTERVALS, ONE, items_of, rows_of, 
 from safeguards import mostly_slow
 from serving import client_of, migrated
 
+import refaug
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
@@ -223,3 +224,15 @@ def test_a_job_compares_with_the_metric_of_the_preset_like_the_command(
 
 def run_job(home: Home, order: dict[str, Any]) -> Any:
     return run(order, Settings(home=home.path), ServeSettings(), Silent(), job=f"job-{next(_JOBS)}")
+
+
+def test_an_index_that_no_metric_looks_at_is_refused_by_the_command_too(published: Home, items: Path) -> None:
+    result = published("score", items, "--index", "released", "-m", "bleu")
+    assert (result.code, "no metric looks at weighted references" in result.err) == (2, True), result.err
+
+
+def test_a_preset_without_an_effect_is_refused_in_python_too() -> None:
+    with pytest.raises(Usage, match="preset tsuta20 without a metric that it sets"):
+        refaug.score(
+            predictions=["In a shop."], references=[["At the market."]], metric="bleu", settings={"preset": "tsuta20"}
+        )

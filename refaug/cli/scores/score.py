@@ -70,7 +70,11 @@ def score_command(
     without b has that of the index. Metrics name the models that they ask: ruber:model=NAME. What cannot be scored is
     listed and counted, and the rest is scored. --signature scores as an earlier score was made.
     """
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.metric_requests import (  # noqa: PLC0415  compiles
+        MetricRequest,
+        baseline_advice,
+        require_index_used,
+    )
     from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import referenced_items  # noqa: PLC0415  torch
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
@@ -84,6 +88,8 @@ def score_command(
         augmenting = request.augmenting
     require_searched(on, index)
     asks_rater = require_models(context.obj, scoring.specifications, rater=rater, index=index)
+    if index is not None:
+        require_index_used([MetricRequest.of(text, context.obj) for text in scoring.specifications])
     if index is None and rater is not None and not asks_rater:
         raise Usage(
             "--rater without --index",
@@ -110,10 +116,6 @@ def score_command(
             )
         else:
             test_items = ItemCollection.read(inputs.read(progress), context.obj.cache)
-            if preset is not None:
-                preset.require_items(test_items)
-                if scoring.specifications:
-                    preset.require_effect(scoring.specifications)
         steps = scoring.steps(
             MetricModels.of(context.obj, threads, rater=rater),
             augmenting if asks_rater or index is not None else None,

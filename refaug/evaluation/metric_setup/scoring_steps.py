@@ -243,6 +243,10 @@ class ScoringSteps:
         progress: Progress | None = None,
     ) -> list[Metric]:
         """Return the metrics, not yet bound to models; weighted forms without b have that of the searched index."""
+        if self.preset is not None and provenance is None:
+            self.preset.require_items(items)
+            if self.specifications:
+                self.preset.require_effect(self.specifications)
         if set_baseline is None and provenance is not None:
             indexes = artefact_stores(self.models.home)["index"]
             set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())

@@ -76,10 +76,6 @@ def _score(
     threads, preset = context.threads(order.threads), find_preset(order.preset)
     augmenting = order.reference_settings
     provenance: Provenance | None = None
-    if preset is not None and order.index is None:
-        preset.require_items(test_items)
-        if specifications:
-            preset.require_effect(specifications)
     if order.index is not None:
         test_items, provenance = find_references(
             context.home,
