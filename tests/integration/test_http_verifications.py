@@ -228,7 +228,7 @@ def test_metrics_name_no_files_outside_of_the_inbox(client: TestClient, home: Se
     resampling = {"draws": 0, "seed": 1, "confidence": 0.95}
     document = {"scores": [{"signature_full": line, "systems": {"a": {"corpus": 0.5}}}], "resampling": resampling}
     found = states(verified(client, document, ITEMS), "missing")
-    assert found["scores"].startswith("there is no file ../../etc/passwd")
+    assert found["scores"].startswith("it cannot be computed here: ../../etc/passwd is a path")
     (home.home / "inbox").mkdir(exist_ok=True)
     (home.home / "inbox" / "linked.txt").symlink_to("/etc/passwd")
     document["scores"][0]["signature_full"] = line.replace("../../etc/passwd", "linked")

@@ -193,5 +193,6 @@ def test_a_judge_weighs_references_that_a_set_stores(home, tmp_path: Path) -> No
     assert scores.code == 0, scores.err
     assert scores.json["scores"][0]["systems"]["a"]["mean"] == 1.0
     signature = scores.json["scores"][0]["signature"]
-    assert "weighed-by:judge local, model small, rubric overall#" in signature
+    assert "|weighed-by:judge local" in signature
+    assert ", llm small, rubric overall#" in signature
     assert "not reproducible" in signature

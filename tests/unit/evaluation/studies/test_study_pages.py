@@ -113,4 +113,4 @@ def test_metrics_stand_beside_ratings_and_choices():
     (choice,) = beside["choices"]
     assert (choice["choices"], choice["agreed"]) == (1, 1)
     with pytest.raises(BadInput, match="no finished task has a reply"):
-        metrics_beside(None, [study_task()], questions, TurnJudges(metrics=["bleu"]), Silent())
+        metrics_beside(None, [study_task()], questions, TurnJudges(metrics=["bleu"], models=None), Silent())

@@ -48,7 +48,8 @@ def test_clients_that_leave_do_not_hold_up_another_one() -> None:
         left = await asyncio.gather(*clients, return_exceptions=True)
         assert [type(error) for error in left] == [ClientGone] * HOSTILE
         running, gone = await asyncio.wait_for(answer, 30)
-        assert running == list(range(MAX_PREVIEWS))
+        assert running[:MAX_PREVIEWS] == list(range(MAX_PREVIEWS))
+        assert len(running) < HOSTILE // 4  # one may begin before its hang-up is seen
         assert gone  # one of them at least, in whose thread this ran
 
     asyncio.run(scene())
