@@ -434,13 +434,16 @@ def test_links_that_open_nothing_are_answered_kindly(browsed: Browsed, device: P
     device.said[:] = [one for one in device.said if "Failed to load resource" not in one]
 
 
-def test_ids_of_a_recruiting_service_make_one_participant_on_every_device(browsed: Browsed, device: Page) -> None:
+def test_an_id_of_a_recruiting_service_makes_one_participant_and_opens_nothing_on_another_device(
+    browsed: Browsed, device: Page
+) -> None:
     study = opened_study(browsed, "recruited", CHAT)
     link = invited(browsed, study.id).replace("/take#", "/take?PROLIFIC_PID=5f1e&STUDY_ID=9#")
     device.go(link)
     agree(device)
     other = device.other_device(link)
-    other.until("document.querySelector('#start-task')")
+    other.until("document.body.innerText.trim().length > 20")
+    assert not other.run("document.querySelector('#start-task')")
     assert len(participants(browsed, study.id)) == 1
     assert "5f1e" not in json.dumps(participants(browsed, study.id))
 
