@@ -39,7 +39,7 @@ _COMMANDS = (
             ("index", "check", "demo", "--queries", "10", "--mode", f"{where}-{what}"),
         )
     ),
-    ("index", "build", "demo", "--name", "lists", "--index", "PCAR32,IVF8,PQ16x4fs", "--recall", "0.01"),
+    ("index", "build", "demo", "--name", "lists", "--factory", "PCAR32,IVF8,PQ16x4fs", "--recall", "0.01"),
     ("index", "search", "lists", "where is the bus", "--gold", "at the stop"),
     (
         "rater",
