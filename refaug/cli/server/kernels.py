@@ -21,7 +21,7 @@ from refaug.core.home import Settings
 
 _VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
 _SCORED = ("bleu", "multi-bleu:smooth=floor", "chrf", "ter", "cider", "upsilon-bleu", "upsilon-chrf", "upsilon-rouge-l")
-_COMMANDS = (
+COMMANDS = (
     ("demo-log", "--dialogues", "1500", "--items", "12", "--output", "all.jsonl", "--items-output", "items.jsonl"),
     ("ingest", "all.jsonl", "--log", "demo"),
     ("vectors", "train", "demo", "--dimensions", "64", "--epochs", "1", "--min-count", "2"),
@@ -73,7 +73,7 @@ _COMMANDS = (
 def fill() -> None:
     """Do all of it, and note that it is done."""
     with tempfile.TemporaryDirectory(prefix="refaug-kernels-") as folder, contextlib.chdir(folder):
-        for command in _COMMANDS:
+        for command in COMMANDS:
             _do(command)
             if command[0] == "demo-log":
                 _part(Path("all.jsonl"), Path("more.jsonl"))
