@@ -4,6 +4,9 @@ A mutant is one changed operator, constant or condition inside a function. COPY 
 file that is mutated is restored after each run. The tests run in stages, and a mutant that one stage catches is not
 shown to the next: the test file of the module, the tests of its room and those that import the module, and with
 `--whole` all tests of `make test`. A run that takes longer than its limit counts as caught.
+
+`--like FILE` takes the mutants of an earlier result instead, each in the function of the same name, wherever that
+lies now; one whose function no longer has the place to change is listed as gone.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 PACKAGES = (
@@ -50,6 +53,12 @@ class Mutant:
     end: int
     before: str
     after: str
+    function: str = ""  # with its class
+
+    @property
+    def change(self) -> tuple[str, str]:
+        """The change, without layout."""
+        return " ".join(self.before.split()), " ".join(self.after.split())
 
 
 def mutants_of(file: str, content: bytes) -> Iterator[Mutant]:
@@ -66,10 +75,8 @@ def mutants_of(file: str, content: bytes) -> Iterator[Mutant]:
     def change(line: int, start: int, end: int, after: str) -> Mutant:
         return Mutant(file, line, start, end, content[start:end].decode(), after)
 
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for node in (inner for statement in function.body for inner in ast.walk(statement)):
+    def changes(function: ast.AST) -> Iterator[Mutant]:
+        for node in (inner for statement in function.body for inner in ast.walk(statement)):  # type: ignore[attr-defined]
             if isinstance(node, ast.Compare) and len(node.ops) == 1:
                 yield change(
                     node.lineno, place(node.left, end=True), place(node.comparators[0]), f" {SWAPS[type(node.ops[0])]} "
@@ -86,6 +93,18 @@ def mutants_of(file: str, content: bytes) -> Iterator[Mutant]:
                 yield change(
                     node.lineno, place(node.test), place(node.test, end=True), f"not ({ast.unparse(node.test)})"
                 )
+
+    for name, function in functions_of(tree):
+        yield from (replace(mutant, function=name) for mutant in changes(function))
+
+
+def functions_of(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield the functions with their names, after those of the classes and functions that they lie in."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{within}{node.name}", node
+        is_named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from functions_of(node, f"{within}{node.name}." if is_named else within)  # type: ignore[attr-defined]
 
 
 def is_valid(content: bytes, mutant: Mutant) -> bool:
@@ -106,8 +125,9 @@ def draw(tree: Path, count: int, seed: int) -> list[Mutant]:
     """Draw mutants from all packages in turn, from files by their length."""
     rng = random.Random(seed)
     drawn = list[Mutant]()
+    packages = [package for package in PACKAGES if (tree / package).exists()]
     while len(drawn) < count:
-        package = PACKAGES[len(drawn) % len(PACKAGES)]
+        package = packages[len(drawn) % len(packages)]
         files = sorted(path for path in (tree / package).rglob("*.py") if "reference" not in path.parts)
         (path,) = rng.choices(files, [path.stat().st_size for path in files])
         content = path.read_bytes()
@@ -115,6 +135,23 @@ def draw(tree: Path, count: int, seed: int) -> list[Mutant]:
         if candidates and is_valid(content, mutant := rng.choice(candidates)) and mutant not in drawn:
             drawn.append(mutant)
     return drawn
+
+
+def match(tree: Path, earlier: Mutant) -> Mutant | None:
+    """Return the same change of the function of the same name; one in a file of the same name before others."""
+    *_, own_name = earlier.function.split(".")
+    candidates = list[Mutant]()
+    for path in sorted(path for package in PACKAGES for path in (tree / package).rglob("*.py")):
+        content = path.read_bytes()
+        if f"def {own_name}(".encode() in content:
+            candidates += [
+                mutant
+                for mutant in mutants_of(str(path.relative_to(tree)), content)
+                if mutant.function.split(".")[-1] == own_name and mutant.change == earlier.change
+            ]
+    stem = Path(earlier.file).stem
+    ranked = sorted(candidates, key=lambda one: (one.function != earlier.function, Path(one.file).stem != stem))
+    return ranked[0] if ranked else None
 
 
 def tests_by_stage(tree: Path, mutant: Mutant, *, whole: bool) -> Iterator[tuple[str, Sequence[str]]]:
@@ -188,11 +225,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="go on with this one of them")
     parser.add_argument("--processes", type=int, default=2, help="that run the tests of a room")
     parser.add_argument("--whole", action="store_true", help="show survivors to all tests of make test")
+    parser.add_argument("--like", type=Path, help="a result whose mutants are looked for in this tree")
     parser.add_argument("--to", type=Path, help="a JSON file for the results")
     arguments = parser.parse_args()
     tree = arguments.tree.resolve()
     rows = list[dict[str, object]]()
-    for mutant in draw(tree, arguments.count, arguments.seed)[arguments.first - 1 :]:
+    if arguments.like is None:
+        mutants = draw(tree, arguments.count, arguments.seed)[arguments.first - 1 :]
+    else:
+        listed = json.loads(arguments.like.read_text(encoding="utf-8"))["mutants"]
+        earlier = [Mutant(**{key: row[key] for key in row if key != "caught_in"}) for row in listed]
+        matched = {mutant: match(tree, mutant) for mutant in earlier}
+        mutants = [now for now in matched.values() if now is not None]
+        for mutant in (before for before, now in matched.items() if now is None):
+            print(f"GONE      {mutant.file}:{mutant.line}  {mutant.function}", flush=True)
+    for mutant in mutants:
         stage = caught_in(tree, mutant, whole=arguments.whole, processes=arguments.processes)
         rows.append({**asdict(mutant), "caught_in": stage})
         change = f"{mutant.before.strip()[:50]!r} -> {mutant.after.strip()[:50]!r}"

@@ -51,3 +51,21 @@ def test_the_same_seed_draws_the_same_valid_mutants_from_all_packages() -> None:
     for mutant in drawn:
         content = (ROOT / mutant.file).read_bytes()
         assert ast.dump(ast.parse(mutants.apply(content, mutant))) != ast.dump(ast.parse(content))
+
+
+def test_a_mutant_is_found_again_in_the_function_of_its_name_wherever_that_lies(tmp_path: Path) -> None:
+    [earlier] = [mutant for mutant in mutants.mutants_of("a.py", SOURCE) if mutant.before.strip() == "+"]
+    for file, text in (
+        ("refaug/core/a.py", "def cut(value):\n    return value + 1\n"),
+        ("refaug/metrics/b.py", "class Range:\n    def clip(self, low):\n        return low + 1\n"),
+        ("refaug/metrics/c.py", "def clip(value, low):\n    return low  +  2\n"),
+    ):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    now = mutants.match(tmp_path, earlier)
+    assert (now.file, now.function, now.change) == ("refaug/metrics/c.py", "clip", ("+", "-"))
+    [other] = [mutant for mutant in mutants.mutants_of("a.py", SOURCE) if mutant.before == "1"]
+    assert mutants.match(tmp_path, other).function == "Range.clip"
+    [gone] = [mutant for mutant in mutants.mutants_of("a.py", SOURCE) if mutant.before.strip() == "and"]
+    assert mutants.match(tmp_path, gone) is None
