@@ -22,7 +22,6 @@ from refaug.core.options.kinds import (
     UnionKind,
 )
 
-REF: Final = "#/components/schemas/"
 _PLAIN: Final[Mapping[type[Any], Mapping[str, Any]]] = {
     BoolKind: {"type": "boolean"},
     MomentKind: {"type": "string", "format": "date-time"},
@@ -32,38 +31,24 @@ _PLAIN: Final[Mapping[type[Any], Mapping[str, Any]]] = {
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:
-    """Return the schema of a dataclass of options; those of its groups are references by their names."""
+    """Return the schema of a dataclass of options; those of its groups stand in it, under their titles."""
     options = options_of(kind)
     required = [option.spelling for option in options if option.is_required]
     return {
         "title": kind.__name__,
         "type": "object",
         "description": (kind.__doc__ or "").strip(),
-        "properties": {option.spelling: _property(option) for option in options},
+        "properties": {option.spelling: property_of(option) for option in options},
         **({"required": required} if required else {}),
         "additionalProperties": False,
     }
 
 
-def groups_of(kind: type[Any]) -> dict[str, type[Any]]:
-    """Return the dataclasses inside one of options, by name, also those of their fields."""
-    groups = dict[str, type[Any]]()
-    for option in options_of(kind):
-        for group in _groups_in(option.kind):
-            groups |= {group.__name__: group, **groups_of(group)}
-    return groups
-
-
-def _groups_in(kind: Kind[Any]) -> list[type[Any]]:
-    if isinstance(kind, GroupKind):
-        return [kind.group]
-    if isinstance(kind, ListKind | MapKind):
-        return _groups_in(kind.element)
-    return [group for part in kind.kinds for group in _groups_in(part)] if isinstance(kind, UnionKind) else []
-
-
-def _property(option: OptionField) -> dict[str, Any]:
+def property_of(option: OptionField) -> dict[str, Any]:
+    """Return the schema of a field."""
     schema = dict(option.schema) if option.schema is not None else _schema(option.kind)
+    if "title" in schema:  # a group, whose own description stays beside that of the field
+        schema = {"allOf": [schema]}
     has_default = not option.is_required and _is_plain(option.default)
     return {
         **schema,
@@ -88,7 +73,7 @@ def _schema(kind: Kind[Any]) -> dict[str, Any]:
             parts = [_schema(part) for part in kind.kinds] + ([{"type": "null"}] if kind.has_none else [])
             return parts[0] if len(parts) == 1 else {"anyOf": parts}
         case GroupKind():
-            return {"$ref": f"{REF}{kind.group.__name__}"}
+            return schema_of(kind.group)
         case ChoiceKind():
             return {"type": "string", "enum": kind.spellings} if len(kind.choices) > 1 else {"const": kind.spellings[0]}
         case NumberKind():
