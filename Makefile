@@ -55,7 +55,7 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug verify $(DEMO)/scores.json
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
 	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
-	$(BIN)/refaug selfplay play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 -n 100 --start log:demo --out demo
+	$(BIN)/refaug selfplay play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 --conversations 100 --start log:demo --name demo
 	$(BIN)/refaug selfplay check demo --log demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
 

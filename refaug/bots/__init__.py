@@ -9,4 +9,15 @@ The main names:
 - `kinds.open_bot`: a specification to a bot that replies.
 """
 
-__all__ = ["endpoint", "generation", "kinds", "latency", "replier", "retrieval", "selfplay", "specification", "stored"]
+__all__ = [
+    "endpoint",
+    "generation",
+    "kinds",
+    "latency",
+    "replier",
+    "retrieval",
+    "selfplay",
+    "selfplay_rules",
+    "specification",
+    "stored",
+]

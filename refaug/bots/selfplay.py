@@ -14,47 +14,13 @@ from typing import Final
 
 from refaug.bots.latency import timed_replies, with_times
 from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest
-from refaug.core.errors import Usage
+from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.core.records import TestPair
 
 BOT: Final = "bot"
 PARTNER: Final = "partner"
 TOO_LONG: Final = "too_long"
-MAX_TURNS: Final = 1_000
 MAX_CHARACTERS: Final = 20_000  # of a reply; a longer one ends its conversation
-_PUBLISHED_WORDS: Final = 30
-_FINAL: Final = (".", "!", "?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfPlayRules:
-    """How conversations are played.
-
-    `published` gives bots what the released code of Ghandeharioun et al. (2019) gives them: each turn is cut after 30
-    words and ends with a period unless it ends with `.`, `!` or `?`. The record has the replies as they came.
-    """
-
-    turns: int = 10
-    context: int = 5  # turns that a bot sees
-    published: bool = False
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        """Require a conversation that can be had."""
-        if not 1 <= self.turns <= MAX_TURNS:
-            raise Usage(f"{self.turns} turns", remedy=f"1 to {MAX_TURNS:,}")
-        if not 1 <= self.context <= MAX_TURNS:
-            raise Usage(f"a context of {self.context} turns", remedy=f"1 to {MAX_TURNS:,}")
-
-    def seen(self, turns: Sequence[str]) -> tuple[str, ...]:
-        """Return the turns that a bot sees, the last of which it replies to."""
-        recent = turns[-self.context :]
-        return tuple(map(_published_turn, recent)) if self.published else tuple(recent)
-
-
-def _published_turn(text: str) -> str:
-    short = " ".join(text.split()[:_PUBLISHED_WORDS])
-    return short if not short or short.endswith(_FINAL) else f"{short}."
 
 
 @dataclass(frozen=True, kw_only=True)

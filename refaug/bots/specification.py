@@ -24,8 +24,11 @@ class BotSpecification:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `KIND:SOURCE,key=value,key=value`; the first colon ends the kind, the first comma the source."""
-        kind, _, rest = text.strip().partition(":")
+        """Read `KIND:SOURCE,key=value,key=value`; the first colon ends the kind, the first comma the source.
+
+        A text without a colon names a stored bot.
+        """
+        kind, _, rest = (text if ":" in text else f"{STORED}:{text}").strip().partition(":")
         source, *parts = (part.strip() for part in rest.split(","))
         return cls(kind=kind.strip(), source=source, settings=tuple(_setting(part, text) for part in parts))
 

@@ -9,4 +9,13 @@ The main names:
 - `catalogue.find_operation`: one of them, imported when it is needed.
 """
 
-__all__ = ["build_index", "catalogue", "compact_index", "operation", "remove_versions", "train_vectors", "update_index"]
+__all__ = [
+    "bots",
+    "build_index",
+    "catalogue",
+    "compact_index",
+    "operation",
+    "remove_versions",
+    "train_vectors",
+    "update_index",
+]

@@ -15,6 +15,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "index-update": "update_index:UpdateIndex",
     "index-compact": "compact_index:CompactIndex",
     "vectors": "train_vectors:TrainVectors",
+    "self-play": "bots.play_conversations:PlayConversations",
     "gc": "remove_versions:RemoveVersions",
 }
 

@@ -57,8 +57,8 @@ hybrid fit talks.jsonl --out demo --vectors demo --target quality --draws 100
 hybrid fit talks.jsonl --out demo --vectors demo --target quality --draws 100 --seed 2
 bots add nearest nearest.toml
 bots add fixed fixed.toml
-selfplay play nearest fixed -n 6 --turns 4 --start log:demo --out demo
-selfplay play nearest fixed -n 6 --turns 4 --start log:demo --out demo --seed 2
+selfplay play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo
+selfplay play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo --seed 2
 metrics baseline upsilon-chrf --index demo --pairs 100
 sets freeze items.jsonl --index demo --rater demo -k 5 --parrot rated --purpose test --threads 1
 sets freeze items.jsonl --index demo --rater demo -k 2 --purpose train --threads 1

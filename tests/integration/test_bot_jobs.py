@@ -239,10 +239,11 @@ def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Setti
     result = run(home, Stopping(), job, **order, name="stopped")
     assert (result["conversations"], result["resumed_at"], result["self_play"]) == (24, 16, "stopped")
     assert run(home, Stopping(), job, **order, name="stopped") == result
-    options = ("-n", "12", "--turns", "4", "--start", "log:chat", "--seed", "3", "--out", "whole", "--threads", "1")
-    by_command = home_at(home.home)("selfplay", "play", *order["bots"], *options, "--json").json
+    text = "--conversations 12 --turns 4 --start log:chat --seed 3 --name whole --check-log chat --threads 1"
+    by_command = home_at(home.home)("selfplay", "play", *order["bots"], *text.split(), "--json").json
     assert played(home, "stopped", result["version"]) == played(home, "whole", by_command["version"])
     checked = home_at(home.home)("selfplay", "check", "whole", "--log", "chat", "--json").json["bots"]
+    assert checked == by_command["checks"]
     without_times = [{key: figure for key, figure in bot.items() if key != "latency"} for bot in result["checks"]]
     assert without_times == [{key: figure for key, figure in bot.items() if key != "latency"} for bot in checked]
     assert [figures["replies"] for figures in result["latency"].values()] == [48, 48]

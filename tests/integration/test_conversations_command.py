@@ -250,7 +250,19 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         assert (unknown["state"], "none" in str(unknown["error"])) == ("failed", True), unknown
         begin = tmp_path / "starts.txt"
         begin.write_text("Hello there.\nHow are you?\n")
-        play = ("selfplay", "play", "retrieval:chat", "-n", "2", "--turns", "4", "--out", "two", "--threads", "1")
+        play = (
+            "selfplay",
+            "play",
+            "retrieval:chat",
+            "--conversations",
+            "2",
+            "--turns",
+            "4",
+            "--name",
+            "two",
+            "--threads",
+            "1",
+        )
         assert ready(*play, "--start", f"file:{begin}").code == 0
         of_play = done(conversations="selfplay:two")
         by_command = ready("conversations", "judge", "selfplay:two", *TURNS, *ONE).json

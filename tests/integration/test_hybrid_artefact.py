@@ -118,8 +118,17 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     refused = ready("index", "remove", "chat", "--yes", "--json")
     assert (refused.code, refused.error["message"].startswith("hybrid mine@")) == (4, True)
     assert refused.error["remedy"] == "remove that hybrid first: refaug hybrid remove mine --yes"
-    play = ("selfplay", "play", "retrieval:chat,mode=bm25-utterance", "retrieval:chat,k=8", "-n", "6", "--turns", "6")
-    assert ready(*play, "--start", "log:chat", "--out", "pair", *ONE).code == 0
+    play = (
+        "selfplay",
+        "play",
+        "retrieval:chat,mode=bm25-utterance",
+        "retrieval:chat,k=8",
+        "--conversations",
+        "6",
+        "--turns",
+        "6",
+    )
+    assert ready(*play, "--start", "log:chat", "--name", "pair", *ONE).code == 0
     scored = ready("hybrid", "score", "mine", "selfplay:pair", "--vectors", vectors, "--json", *ONE)
     assert scored.code == 0, scored.err
     assert [row["conversations"] for row in scored.json["bots"]] == [6, 6]

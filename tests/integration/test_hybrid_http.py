@@ -86,7 +86,7 @@ def test_self_play_is_scored_and_a_job_that_was_killed_publishes_once(words: Hom
     replies = [" ".join(WORDS[place : place + 4]) for place in range(6)]
     put = client.put("/v1/bots/fixed", json={"specification": {"kind": "replay", "replies": replies, "pick": "sample"}})
     assert put.status_code == 201
-    played = words("selfplay", "play", "fixed", "-n", "20", "--turns", "6", "--out", "alone", "--json")
+    played = words("selfplay", "play", "fixed", "--conversations", "20", "--turns", "6", "--name", "alone", "--json")
     assert played.code == 0, played.err
     answer = client.post("/v1/hybrids/mine/scores", json={"self_play": "alone"}).json()
     scored = words("hybrid", "score", "mine", "selfplay:alone", "--json").json

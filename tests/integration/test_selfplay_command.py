@@ -11,7 +11,21 @@ from integration.conftest import Home
 ONE = ("--threads", "1")
 BM25 = "retrieval:chat,mode=bm25-utterance"
 DRAWN = "retrieval:chat,k=8"
-PLAY = ("selfplay", "play", BM25, DRAWN, "-n", "12", "--turns", "6", "--start", "log:chat", "--out", "pair", *ONE)
+PLAY = (
+    "selfplay",
+    "play",
+    BM25,
+    DRAWN,
+    "--conversations",
+    "12",
+    "--turns",
+    "6",
+    "--start",
+    "log:chat",
+    "--name",
+    "pair",
+    *ONE,
+)
 
 
 def conversations(home: Home, version: str) -> bytes:
@@ -56,11 +70,11 @@ def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at,
     assert other("selfplay", "remove", "pair").code == 2
     assert other("selfplay", "remove", "pair", "--yes").code == 0
     assert other("selfplay", "list", "--json").json == {"self_plays": []}
-    assert "selfplay play BOT --out NAME" in other("selfplay", "list").out
+    assert "selfplay play BOT --name NAME" in other("selfplay", "list").out
 
 
 def test_an_empty_start_is_begun_by_the_bot_with_what_its_seed_draws(ready: Home) -> None:
-    play = ("selfplay", "play", BM25, DRAWN, "-n", "6", "--turns", "3", "--out", "pair", *ONE, "--json")
+    play = ("selfplay", "play", BM25, DRAWN, "--conversations", "6", "--turns", "3", "--name", "pair", *ONE, "--json")
     versions = [ready(*play, "--batch", batch).json["version"] for batch in ("2", "6")]
     assert conversations(ready, versions[0]) == conversations(ready, versions[1])
     rows = list(map(orjson.loads, conversations(ready, versions[0]).splitlines()))
@@ -76,17 +90,20 @@ def test_what_cannot_be_played_is_refused(ready: Home) -> None:
         ("retrieval:chat", "--start", "middle"),
         ("retrieval:chat", "retrieval:chat"),
     ):
-        assert ready("selfplay", "play", *options, "--out", "none", *ONE).code == 2
-    unknown = ready("selfplay", "play", "nothing", "--out", "none", *ONE)
+        assert ready("selfplay", "play", *options, "--name", "none", *ONE).code == 2
+    unknown = ready("selfplay", "play", "nothing", "--name", "none", *ONE)
     assert (unknown.code, "there is no bot 'nothing'" in unknown.err) == (3, True)
-    assert ready("selfplay", "play", BM25, "-n", "99999", "--start", "log:chat", "--out", "none", *ONE).code == 3
+    assert (
+        ready("selfplay", "play", BM25, "--conversations", "99999", "--start", "log:chat", "--name", "none", *ONE).code
+        == 3
+    )
 
 
 def test_a_bot_that_was_changed_since_it_played_is_named(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "fixed.json"
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["One.", "Two."], "cycle": True}))
     assert home("bots", "add", "fixed", file).code == 0
-    assert home("selfplay", "play", "fixed", "-n", "2", "--turns", "2", "--out", "alone").code == 0
+    assert home("selfplay", "play", "fixed", "--conversations", "2", "--turns", "2", "--name", "alone").code == 0
     assert "was changed" not in home("selfplay", "show", "alone").err
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["Three."]}))
     assert home("bots", "add", "fixed", file, "--replace").code == 0
@@ -114,7 +131,7 @@ def test_an_endpoint_that_never_answers_is_named_and_its_part_is_played_when_ask
             file = tmp_path / f"{name}.json"
             file.write_bytes(orjson.dumps(spec))
             assert home("bots", "add", name, file).code == 0
-        play = ("selfplay", "play", "far", "fixed", "-n", "2", "--turns", "2", "--out", "two", "--start")
+        play = ("selfplay", "play", "far", "fixed", "--conversations", "2", "--turns", "2", "--name", "two", "--start")
         silent = home(*play, f"file:{starts}", "--json")
         assert (silent.code, silent.json["silent"]) == (3, ["far"])
         assert "far has no reply to any start: timeout (2); the other bots have played" in silent.err

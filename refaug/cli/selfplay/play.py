@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput
+from refaug.operations.bots.play_conversations import PlayConversations
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.core.progress import Progress
     from refaug.evaluation.selfplay.check import SelfPlayCheck
-    from refaug.evaluation.selfplay.order import PlayingBot
 
 app = typer.Typer(
     help="Let bots talk to themselves or to a partner, and count what their conversations share.",
@@ -30,126 +28,37 @@ app = typer.Typer(
 SpecArgument = Annotated[str, typer.Argument(help="Name of the self-play, or name@version.", metavar="NAME")]
 
 
-RetryFlag = Annotated[
-    bool,
-    typer.Option(
-        "--retry",
-        help="Take the newest version that was played in this way, and play on only what an endpoint's fault ended.",
-    ),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PlayOptions:
-    """How conversations are played; a group of options."""
-
-    count: Annotated[
-        int, typer.Option("-n", "--conversations", help="So many conversations of each bot.", min=1, max=1_000_000)
-    ] = 100
-    turns: Annotated[int, typer.Option(help="Replies of a conversation.", min=1, max=1_000)] = 10
-    seen_turns: Annotated[int, typer.Option("--context", help="The last turns that a bot sees.", min=1, max=1_000)] = 5
-    start: Annotated[
-        str,
-        typer.Option(
-            help="What conversations begin with: empty, file:FILE with an utterance a line, or log:NAME.",
-            metavar="START",
-        ),
-    ] = "empty"
-    rules: Annotated[
-        str,
-        typer.Option(
-            help="plain, or published: bots see turns cut after 30 words and ended with a period, as in the released "
-            "code of Ghandeharioun et al. (2019)."
-        ),
-    ] = "plain"
-    seed: Annotated[int, typer.Option(help="Of starts and replies.", min=0, max=2**32 - 1)] = 1
-    batch: Annotated[
-        int, typer.Option(help="Conversations that are played in step; it changes no reply.", min=1, max=10_000)
-    ] = 256
-
-
 @app.command("play")
 @with_options
-def play_command(
-    context: typer.Context,
-    bots: Annotated[
-        list[str],
-        typer.Argument(
-            help="Bots: names of stored ones, or such as retrieval:INDEX,mode=bm25-utterance,k=10.", metavar="BOT…"
-        ),
-    ],
-    *,
-    out: Annotated[str, typer.Option(help="Name of the self-play.", metavar="NAME")],
-    partner: Annotated[
-        str | None, typer.Option(help="The bot that each of them talks to; by default itself.", metavar="BOT")
-    ] = None,
-    play: _PlayOptions,
-    retry: RetryFlag = False,
-    threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+def play_command(context: typer.Context, *, order: PlayConversations, as_json: JsonFlag = False) -> None:
     """Let each bot have conversations; what was stopped goes on where it was, with the same bytes.
 
     A bot without a reply to any start is named, with exit code 3; the others have played, and --retry asks it again.
     """
-    from refaug.bots.selfplay import SelfPlayRules  # noqa: PLC0415  compiles
-    from refaug.evaluation.selfplay.faults import early_end_warnings  # noqa: PLC0415
-    from refaug.evaluation.selfplay.order import SelfPlayOrder  # noqa: PLC0415
-    from refaug.evaluation.selfplay.recording import record_self_play  # noqa: PLC0415
-    from refaug.evaluation.selfplay.starts import read_starts  # noqa: PLC0415
+    from refaug.service.bots.opening import open_bots  # noqa: PLC0415  compiles
+    from refaug.service.bots.self_play import checks_of, compared_log, play_conversations  # noqa: PLC0415
 
-    if play.rules not in ("plain", "published"):
-        raise Usage(f"--rules {play.rules}", remedy="plain or published")
-    rules = SelfPlayRules(
-        turns=play.turns, context=play.seen_turns, published=play.rules == "published", seed=play.seed
-    )
-    with display_progress(quiet=context.obj.quiet) as progress, ExitStack() as stack:
-        opened = _open_bots(context.obj, [*bots, *([partner] if partner else [])], threads, stack)
-        for bot in opened:
-            for warning in bot.replier.warnings:
-                progress.warn(f"{bot.name}: {warning}")
-        starts = stack.enter_context(closing(read_starts(context.obj, play.start, play.count, play.seed)))
-        order = SelfPlayOrder(
-            bots=opened[: len(bots)],
-            partner=opened[-1] if partner else None,
-            start=play.start,
-            starts=starts,
-            rules=rules,
-        )
-        recorded = record_self_play(context.obj, out, order, batch=play.batch, retries_faults=retry, progress=progress)
-        for warning in early_end_warnings(recorded.problems, recorded.silent):
-            progress.warn(warning)
-    record_act(context.obj, "publish", f"self-play {out}@{recorded.version}")
-    facts: dict[str, Any] = {
-        "version": recorded.version,
-        "bots": [bot.name for bot in order.bots],
-        "conversations": len(order.bots) * len(order.starts),
-        "resumed_at": recorded.resumed_at,
-        "played_again": recorded.played_again,
-        "latency": {name: dict(figures) if figures else None for name, figures in recorded.latency.items()},
-        "problems": {name: dict(reasons) for name, reasons in recorded.problems.items()},
-        "silent": list(recorded.silent),
-    }
+    log = compared_log(context.obj, order)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        with ExitStack() as stack:
+            opened = open_bots(context.obj, order.bots_named(), stack=stack, threads=order.threads)
+            facts = play_conversations(context.obj, order, opened, progress)
+        spec = f"{order.name}@{facts['version']}"
+        record_act(context.obj, "publish", f"self-play {spec}")
+        checks = checks_of(context.obj, spec, log, progress)
     if as_json:
-        print_json({"name": out, **facts})
+        print_json({**facts, **({"checks": [check.as_json() for check in checks]} if checks else {})})
     else:
-        print_facts(f"self-play {out}@{recorded.version}", {"bots": ", ".join(facts["bots"]), **_counts(facts)})
-    if recorded.silent:
+        print_facts(f"self-play {spec}", {"bots": ", ".join(facts["bots"]), **_counts(facts)})
+        if checks:
+            _print_checks(spec, checks, order.check_log)
+    if facts["silent"]:
         raise typer.Exit(BadInput.exit_code)
 
 
 def _counts(facts: dict[str, Any]) -> dict[str, Any]:
     ended = sum(sum(reasons.values()) for reasons in facts["problems"].values())
     return {"conversations": facts["conversations"], "resumed_at": facts["resumed_at"], "ended_early": ended}
-
-
-def _open_bots(home: Settings, texts: Sequence[str], threads: int | None, stack: ExitStack) -> list[PlayingBot]:
-    """Open every bot until the stack closes; all are checked before, and an index is opened once."""
-    from refaug.evaluation.selfplay.order import PlayingBot  # noqa: PLC0415
-    from refaug.service.bots.opening import open_bots  # noqa: PLC0415  compiles
-
-    opened = open_bots(home, texts, stack=stack, threads=threads)
-    return [PlayingBot(name=bot.name, replier=bot.replier) for bot in opened]
 
 
 @app.command("check")

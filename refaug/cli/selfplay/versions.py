@@ -43,7 +43,7 @@ _COMMANDS: Final = VersionCommands(
         "remove": "Remove a self-play with all its versions.",
     },
     begin="play",
-    source="BOT --out NAME --start log:NAME",
+    source="BOT --name NAME --start log:NAME",
     facts=_facts,
     removal="its versions",
     group="selfplay",

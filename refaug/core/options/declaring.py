@@ -55,6 +55,11 @@ class Length:
 
 
 @dataclass(frozen=True)
+class Distinct:
+    """Annotated to a list: no element comes twice."""
+
+
+@dataclass(frozen=True)
 class Pattern:
     """A regular expression that the whole text matches, with what it means in words."""
 

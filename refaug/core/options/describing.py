@@ -10,7 +10,21 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar, Named, Pattern, Schema, Size
+from refaug.core.options.declaring import (
+    Argument,
+    Distinct,
+    Doc,
+    Ge,
+    Gt,
+    Le,
+    Length,
+    Lt,
+    Metavar,
+    Named,
+    Pattern,
+    Schema,
+    Size,
+)
 from refaug.core.options.kinds import (
     AnyKind,
     BoolKind,
@@ -123,7 +137,8 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
         return ChoiceKind(arguments)
     length = _last(Length, metadata) or Length()
     if origin in (list, tuple, Sequence):
-        return ListKind(element=kind_of(arguments[0]), length=length)
+        is_distinct = _last(Distinct, metadata) is not None
+        return ListKind(element=kind_of(arguments[0]), length=length, is_distinct=is_distinct)
     if origin in (dict, Mapping):
         return MapKind(element=kind_of(arguments[1]), length=length)
     if (value := _value_kind(annotation, metadata, length)) is not None:

@@ -82,7 +82,8 @@ def _schema(kind: Kind[Any]) -> dict[str, Any]:
             pattern = {} if kind.pattern is None else {"pattern": f"^(?:{kind.pattern.expression.pattern})$"}
             return {"type": "string", **_length(kind.length, "Length"), **pattern}
         case ListKind():
-            return {"type": "array", "items": _schema(kind.element), **_length(kind.length, "Items")}
+            distinct = {"uniqueItems": True} if kind.is_distinct else {}
+            return {"type": "array", "items": _schema(kind.element), **_length(kind.length, "Items"), **distinct}
         case MapKind():
             elements = {"additionalProperties": _schema(kind.element)}
             return {"type": "object", **elements, **_length(kind.length, "Properties")}

@@ -238,6 +238,7 @@ class ListKind(Kind[tuple[Any, ...]]):
 
     element: Kind[Any]
     length: Length = field(default_factory=Length)
+    is_distinct: bool = False
 
     def read(self, value: Any) -> tuple[Any, ...]:
         """Return the elements; the faults of all of them are told."""
@@ -256,6 +257,8 @@ class ListKind(Kind[tuple[Any, ...]]):
                     break
         if places:
             raise WrongValue(places=places)
+        if self.is_distinct and (twice := next((one for one in elements if elements.count(one) > 1), None)) is not None:
+            raise WrongValue(f"{shown(twice)} comes twice")
         return tuple(elements)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refaug.bots.replier import Replier
-from refaug.bots.selfplay import SelfPlayRules
+from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.core.errors import Usage
 from refaug.evaluation.selfplay.starts import SelfPlayStarts
 
@@ -53,7 +53,7 @@ class SelfPlayOrder:
             "conversations_per_bot": len(self.starts),
             "turns": rules.turns,
             "context": rules.context,
-            "rules": "published" if rules.published else "plain",
+            "rules": rules.rules,
             "seed": rules.seed,
         }
 

@@ -9,7 +9,6 @@ from refaug.core.errors import Usage
 EMPTY: Final = "empty"
 FILE: Final = "file"
 LOG: Final = "log"
-MAX_PLAYED: Final = 1_000_000  # conversations of a bot
 
 
 def parse_start(start: str) -> tuple[str, str]:
@@ -17,4 +16,8 @@ def parse_start(start: str) -> tuple[str, str]:
     kind, _, source = start.partition(":")
     if start == EMPTY or (kind in (FILE, LOG) and source):
         return kind, source
-    raise Usage(f"start {start}", remedy="empty, file:FILE with an utterance a line, or log:NAME")
+    raise Usage(
+        f"{start[:80]!r} is no beginning",
+        remedy="empty, file:FILE with an utterance a line, or log:NAME",
+        field="start",
+    )

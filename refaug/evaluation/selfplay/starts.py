@@ -13,12 +13,13 @@ from typing import Final, Protocol
 import orjson
 
 from refaug.bots.selfplay import SelfPlayStart
-from refaug.core.errors import BadInput, NoSource, Usage
+from refaug.core.errors import BadInput, NoSource
 from refaug.core.files import make_folder, unique_suffix
 from refaug.core.full_disk import storage_errors
 from refaug.core.home import Settings
 from refaug.core.query_engine import QueryEngine
-from refaug.evaluation.selfplay.start_source import EMPTY, FILE, MAX_PLAYED, parse_start
+from refaug.evaluation.item_files.item_files import InputFile
+from refaug.evaluation.selfplay.start_source import EMPTY, FILE, parse_start
 from refaug.logs.store import StoredLog
 
 _MAX_LINE: Final = 20_000  # characters
@@ -68,21 +69,19 @@ class SelfPlayStarts:
 
 
 def read_starts(
-    settings: Settings, start: str, count: int, seed: int, *, file: Path | None = None, shown_name: str | None = None
+    settings: Settings, start: str, count: int, seed: int, *, file: InputFile | None = None
 ) -> SelfPlayStarts:
     """Return so many starts; `start` is empty, file:FILE or log:NAME.
 
     Lines of a file are drawn without replacement, and again from the first when there are fewer; `file` is read where
     the name is not that of a path. A log must have enough pairs.
     """
-    if not 1 <= count <= MAX_PLAYED:
-        raise Usage(f"{count:,} conversations", remedy=f"1 to {MAX_PLAYED:,}")
     kind, source = parse_start(start)
     if kind == EMPTY:
         return SelfPlayStarts(_Nothing(), count)
     if kind == FILE:
-        path = file or Path(source)
-        return SelfPlayStarts(_Lines(_read_lines(path, shown_name or str(path)), seed), count)
+        file = file or InputFile(path=Path(source), name=source)
+        return SelfPlayStarts(_Lines(_read_lines(file.path, file.name), seed), count)
     utterances = _LogUtterances(settings, source)
     try:
         utterances.draw(count, seed)
@@ -142,7 +141,7 @@ class _LogUtterances:
         if len(self._places) < count:
             raise BadInput(
                 f"log {self._name} has {len(self._places):,} pairs for {count:,} starts",
-                remedy=f"-n {len(self._places)} or fewer",
+                remedy=f"at most {len(self._places):,} conversations",
             )
 
     def start(self, number: int) -> SelfPlayStart:

@@ -43,12 +43,12 @@ def open_bots(
     access: EndpointAccess | None = None,
     database: str | None = None,
 ) -> list[OpenBot]:
-    """Open bots until the stack closes, each index once; a text without a colon is the name of a stored bot.
+    """Open bots until the stack closes, each index once.
 
     All texts are checked before anything is opened. Without `access` they are asked as a command asks them, and without
     `database` stored bots are found in the one that the environment names.
     """
-    specifications = [parse_bot(text if ":" in text else f"bot:{text}") for text in texts]
+    specifications = [parse_bot(text) for text in texts]
     names = [specification.source for specification in specifications if specification.is_stored]
     opened: dict[str, ReferenceIndex] = {}
 

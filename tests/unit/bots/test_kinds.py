@@ -35,9 +35,9 @@ def test_times_may_have_colons_and_spaces_are_dropped() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        ("", "there is no kind of bot ''", "retrieval:INDEX,key=value,… with the keys mode, k, "),
+        ("", "does not say from which", "bot:"),
+        (":", "there is no kind of bot ''", "retrieval:INDEX,key=value,… with the keys mode, k, "),
         ("retrievel:chat", "there is no kind of bot 'retrievel'", "exclude-log, after, before, seed"),
-        ("retrieval", "does not say from which index", "retrieval:INDEX"),
         ("retrieval:,k=2", "does not say from which index", "retrieval:INDEX"),
         ("retrieval:mode=bm25-utterance", "does not say from which index", "retrieval:INDEX"),
         ("retrieval:chat,mode", "'mode' in 'retrieval:chat,mode' is not key=value", "mode=bm25-utterance"),

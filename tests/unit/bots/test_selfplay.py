@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from refaug.bots.replier import BotReply, ReplyRequest
-from refaug.bots.selfplay import MAX_CHARACTERS, SelfPlayed, SelfPlayRules, SelfPlayStart, play
+from refaug.bots.selfplay import MAX_CHARACTERS, SelfPlayed, SelfPlayStart, play
+from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.core.errors import Usage
 
 
@@ -79,7 +80,9 @@ def test_seeds_numbers_and_turns_draw_differently() -> None:
 def test_published_rules_cut_and_punctuate_what_bots_see_and_not_the_record() -> None:
     long = " ".join(map(str, range(40)))
     bot = CountingBot("a", ends={f"{' '.join(map(str, range(30)))}.": BotReply(text="so many?")})
-    (conversation,) = play(bot, bot, [SelfPlayStart(number=0, turns=(long,))], SelfPlayRules(turns=2, published=True))
+    (conversation,) = play(
+        bot, bot, [SelfPlayStart(number=0, turns=(long,))], SelfPlayRules(turns=2, rules="published")
+    )
     assert bot.seen[0] == (f"{' '.join(map(str, range(30)))}.",)
     assert conversation.replies[0] == "so many?"
     assert bot.seen[1][-1] == "so many?"

@@ -23,7 +23,12 @@ from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 
-COMMANDS: Final = {"vectors": "vectors train", "index-build": "index build", "index-compact": "index compact"}
+COMMANDS: Final = {
+    "vectors": "vectors train",
+    "index-build": "index build",
+    "index-compact": "index compact",
+    "self-play": "selfplay play",
+}
 # What a command has beside its operation: how the result is printed, and where items lie.
 OF_COMMANDS: Final = {"--json", "--help"}
 WITHOUT_A_COMMAND_OF_THEIR_OWN: Final = {

@@ -15,7 +15,7 @@ from refaug.core.options.json_schema import schema_of
 from refaug.core.text.name_suggestions import suggestion
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.operation import Operation
-from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
+from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.fields import StrictModel
@@ -35,7 +35,6 @@ _Modelled = Annotated[
     | ScoreJob
     | MetaJob
     | RepliesJob
-    | SelfPlayJob
     | JudgeConversationsJob
     | HybridFitJob
     | EraseJob
@@ -158,12 +157,10 @@ def bots_in(order: Any) -> list[str]:
     """Return the specifications of the bots that an order names; a name alone is that of a stored bot."""
     match order:
         case RepliesJob():
-            texts = list(order.bots.values())
-        case SelfPlayJob():
-            texts = [*order.bots, *([order.partner] if order.partner is not None else [])]
-        case _:
-            texts = []
-    return [text if ":" in text else f"bot:{text}" for text in texts]
+            return list(order.bots.values())
+        case Operation():
+            return order.bots_named()
+    return []
 
 
 def resources_of(order: Any) -> tuple[str, ...]:
@@ -179,8 +176,8 @@ def resources_of(order: Any) -> tuple[str, ...]:
             return (f"rater/{order.rater or order.logs[0]}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
-        case SelfPlayJob() | HybridFitJob():
-            return (f"{order.kind.removesuffix('-fit')}/{order.name}",)
+        case HybridFitJob():
+            return (f"hybrid/{order.name}",)
         case ScoreJob() | MetaJob() | RepliesJob() | JudgeConversationsJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)

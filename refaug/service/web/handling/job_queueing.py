@@ -9,7 +9,7 @@ from refaug.core.errors import NoSource
 from refaug.operations.operation import Operation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
-from refaug.service.jobs.orders.bot_orders import RepliesJob, SelfPlayJob
+from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
@@ -86,8 +86,6 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return list(order.data)
         case RepliesJob():
             return [order.items]
-        case SelfPlayJob():
-            return [order.start_file] if order.start_file is not None else []
         case HybridFitJob():
             return [order.conversations, *order.encoder_files]
     return []

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from indexes import built, home_of, pairs_of
 
 from refaug.bots.replier import BotReply, ReplyRequest
-from refaug.bots.selfplay import SelfPlayRules, SelfPlayStart, play
+from refaug.bots.selfplay import SelfPlayStart, play
+from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.bots.stored.opening import StoredBotSources, open_stored
 from refaug.bots.stored.seeded_draws import draw_by_similarity
 from refaug.bots.stored.specification import StoredBot
@@ -61,13 +62,13 @@ def test_retrieval_gives_none_of_its_last_three_replies_again(index) -> None:
     )
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_own_replies_count_also_where_self_play_cuts_what_bots_see(index, published: bool) -> None:
-    rules = SelfPlayRules(turns=12, context=1, published=published)
+@pytest.mark.parametrize("rules", ["plain", "published"])
+def test_own_replies_count_also_where_self_play_cuts_what_bots_see(index, rules: Any) -> None:
+    played_by = SelfPlayRules(turns=12, context=1, rules=rules)
     start = SelfPlayStart(number=0, turns=("where tea",))
     retrieving = opened({"kind": "retrieval", "index": "chat", "mode": "embedding-utterance"}, index)
     listed = opened({"kind": "replay", "replies": ["where tea", "tea", "where tea", "tea", "where", "tea where"]})
-    (talk,) = play(retrieving, listed, [start], rules)
+    (talk,) = play(retrieving, listed, [start], played_by)
     own = talk.replies[::2]
     assert len(own) == 6
     assert all(reply not in own[max(0, place - 3) : place] for place, reply in enumerate(own))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
+from refaug.core.options.declaring import Distinct, Doc, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
 from refaug.core.options.decoding import BadOptions, Options, as_values, decode, from_texts
 from refaug.core.options.json_schema import schema_of
 
@@ -230,3 +230,21 @@ def test_sizes_are_bytes_or_texts_with_a_unit(text: Any, size: int) -> None:
 @pytest.mark.parametrize("text", ["much", -1, 1.5, True, "1 2", "9" * 20])
 def test_what_is_no_size_is_refused(text: Any) -> None:
     assert faults_of({"memory": text}, Maybe) == ["memory"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(Options):
+    """What is compared."""
+
+    metrics: Annotated[tuple[str, ...], Length(1), Distinct()]
+
+
+def test_elements_of_a_distinct_list_come_once() -> None:
+    assert decode(Compared, {"metrics": ["bleu", "chrf"]}).metrics == ("bleu", "chrf")
+    for make in (
+        lambda: Compared(metrics=("bleu", "chrf", "bleu")),
+        lambda: from_texts(Compared, {"metrics": ["bleu"] * 2}),
+    ):
+        with pytest.raises(BadOptions, match="metrics: 'bleu' comes twice"):
+            make()
+    assert schema_of(Compared)["properties"]["metrics"]["uniqueItems"] is True

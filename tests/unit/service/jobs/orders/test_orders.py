@@ -168,8 +168,8 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "replies", "items": "a"}, "bots: Field required"),
         ({"kind": "replies", "items": "a", "bots": {}}, "bots: Dictionary should have at least 1 item"),
         ({"kind": "replies", "items": "a", "bots": {"x": "bot:y"}, "without_reply": "drop"}, "without_reply: Input"),
-        ({"kind": "self-play", "bots": [], "name": "n"}, "bots: List should have at least 1 item"),
-        ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: a comes twice"),
+        ({"kind": "self-play", "bots": [], "name": "n"}, "bots: it is empty"),
+        ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: 'a' comes twice"),
         ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "metrics": ["bleu"]}, 'the eleven components: "columns"'),
         ({"kind": "judge-conversations", "conversations": "a.jsonl", "metrics": []}, "at least 1 item"),
         ({"kind": "judge-conversations", "conversations": "a", "metrics": ["bleu", "bleu"]}, "bleu comes twice"),
@@ -192,8 +192,8 @@ def test_names_that_are_given_decide_over_the_resource():
             {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "columns": "wide", "metrics": ["bleu", "bleu"]},
             "metrics: bleu comes twice",
         ),
-        ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start middle: empty, file:FILE"),
-        ({"kind": "self-play", "bots": ["a"], "name": "n", "turns": 1_001}, "turns: Input should be less than"),
+        ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start: 'middle' is no beginning"),
+        ({"kind": "self-play", "bots": ["a"], "name": "n", "turns": 1_001}, "turns: 1,001 is out of range"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_field(values, message):

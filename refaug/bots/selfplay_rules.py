@@ -1,0 +1,44 @@
+"""The rules of self-play, with their limits: every face has these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from refaug.core.options.declaring import Doc, Ge, Le
+from refaug.core.options.decoding import Options
+
+_MAX_TURNS: Final = 1_000
+_PUBLISHED_WORDS: Final = 30
+_FINAL: Final = (".", "!", "?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayRules(Options):
+    """How conversations are played.
+
+    The published rules give bots what the released code of Ghandeharioun et al. (2019) gives them: each turn is cut
+    after 30 words and ends with a period unless it ends with `.`, `!` or `?`. The record has the replies as they came.
+    """
+
+    turns: Annotated[int, Ge(1), Le(_MAX_TURNS), Doc("Replies of a conversation.")] = 10
+    context: Annotated[int, Ge(1), Le(_MAX_TURNS), Doc("The last turns that a bot sees.")] = 5
+    rules: Annotated[
+        Literal["plain", "published"],
+        Doc(
+            "published: bots see turns cut after 30 words and ended with a period, as in the released code of "
+            "Ghandeharioun et al. (2019)."
+        ),
+    ] = "plain"
+    seed: Annotated[int, Ge(0), Le(2**32 - 1), Doc("Of starts and replies.")] = 1
+
+    def seen(self, turns: Sequence[str]) -> tuple[str, ...]:
+        """Return the turns that a bot sees, the last of which it replies to."""
+        recent = turns[-self.context :]
+        return tuple(map(_published_turn, recent)) if self.rules == "published" else tuple(recent)
+
+
+def _published_turn(text: str) -> str:
+    short = " ".join(text.split()[:_PUBLISHED_WORDS])
+    return short if not short or short.endswith(_FINAL) else f"{short}."
