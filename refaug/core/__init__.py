@@ -17,6 +17,7 @@ __all__ = [
     "full_disk",
     "home",
     "installation",
+    "json_form",
     "kernel_cache",
     "kernels",
     "memory",

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from studying import FORM, Person, action_id, add_bots, chat_protocol, invitation, new_study, word_of
 
 from refaug.core.home import Settings
+from refaug.core.json_form import json_form
 from refaug.evaluation.studies.records import task_line, task_of
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
@@ -39,7 +40,7 @@ def export(client: TestClient, study: str) -> list[dict[str, Any]]:
     lines = client.get(f"/v1/studies/{study}/export").content.splitlines(keepends=True)
     tasks = [task_of(orjson.loads(line), "line") for line in lines]
     assert [task_line(task) for task in tasks] == lines
-    return [task.as_json() for task in tasks]
+    return [json_form(task) for task in tasks]
 
 
 def test_a_participant_goes_from_the_link_to_the_code(client: TestClient) -> None:

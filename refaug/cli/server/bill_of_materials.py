@@ -12,7 +12,7 @@ import sys
 import uuid
 from collections.abc import Iterable
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from packaging.requirements import Requirement
@@ -24,14 +24,14 @@ _NAMESPACE: Final = uuid.UUID("6f0d3c8e-6f0c-5b0e-9a53-7d6a3e0d2f11")  # drawn o
 _MOST_LICENCE_CHARS: Final = 100  # a longer field is the text of a licence
 
 
-def bill_of_materials(distributions: Iterable[metadata.Distribution] | None = None) -> dict[str, Any]:
+def bill_of_materials(distributions: Iterable[metadata.Distribution] | None = None) -> dict[str, object]:
     """Return the bill of the packages that refaug needs and that are installed, in the order of their names."""
     every = metadata.distributions() if distributions is None else distributions
     installed = {_canonical(package.metadata["Name"]): package for package in every}
     needed = {name: _needs(installed[name], installed) for name in _reachable(_NAME, installed)}
     components = {name: _component(name, installed[name]) for name in sorted(needed)}
     main = components.pop(_NAME)
-    bill: dict[str, Any] = {
+    bill: dict[str, object] = {
         "bomFormat": "CycloneDX",
         "specVersion": _SPEC,
         "version": 1,
@@ -88,8 +88,8 @@ def _of_extras(
     return names
 
 
-def _component(name: str, package: metadata.Distribution) -> dict[str, Any]:
-    component: dict[str, Any] = {
+def _component(name: str, package: metadata.Distribution) -> dict[str, object]:
+    component: dict[str, object] = {
         "type": "library",
         "bom-ref": _reference(name, package),
         "name": name,
@@ -101,7 +101,7 @@ def _component(name: str, package: metadata.Distribution) -> dict[str, Any]:
     return component
 
 
-def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
+def _licences(package: metadata.Distribution) -> list[dict[str, object]]:
     """Return the licence as the package states it: an expression, or a name."""
     facts = package.metadata
     if expression := _field(package, "License-Expression"):

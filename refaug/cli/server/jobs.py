@@ -69,7 +69,7 @@ def start_command(
         _require_done(job)
 
 
-def read_order(path: Path) -> dict[str, Any]:
+def read_order(path: Path) -> dict[str, object]:
     """Read a JSON object from a file or from stdin."""
     called = "stdin" if str(path) == "-" else str(path)
     try:
@@ -87,7 +87,7 @@ def read_order(path: Path) -> dict[str, Any]:
     return order
 
 
-def with_kind(kind: str, order: Mapping[str, Any]) -> dict[str, Any]:
+def with_kind(kind: str, order: Mapping[str, Any]) -> dict[str, object]:
     """Add the kind that was typed to an order; an order of another kind is refused."""
     if order.get("kind", kind) != kind:
         raise Usage(f"the order is of kind {order['kind']!r}, not {kind!r}", remedy="name the kind of the order")
@@ -267,13 +267,13 @@ def _print_job(job: Job, *, as_json: bool) -> None:
         print_facts("result", job.result)
 
 
-def _job_json(job: Job) -> dict[str, Any]:
+def _job_json(job: Job) -> dict[str, object]:
     """Return a job as the service shows it over HTTP, without the process that works on it."""
     values = {field.name: getattr(job, field.name) for field in fields(job)}
     return {name: field_content for name, field_content in values.items() if name not in ("worker", "beat", "actor")}
 
 
-def brief_order(order: Mapping[str, Any]) -> dict[str, Any]:
+def brief_order(order: Mapping[str, Any]) -> dict[str, object]:
     """Return the settings of an order that are set, without its kind."""
     inner = {name: brief_order(setting) if isinstance(setting, Mapping) else setting for name, setting in order.items()}
     return {name: setting for name, setting in inner.items() if name != "kind" and _is_set(setting)}

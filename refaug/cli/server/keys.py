@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -82,7 +82,7 @@ def revoke_command(
         print_line(f"key {revoked.name} ({revoked.id}) is revoked")
 
 
-def _facts(key: Key) -> dict[str, Any]:
+def _facts(key: Key) -> dict[str, object]:
     return {
         "id": key.id,
         "scopes": sorted(key.scopes),
@@ -99,7 +99,7 @@ def _note(key: Key) -> str:
     return "expired" if key.expires is not None and key.expires <= datetime.now(UTC) else ""
 
 
-def _as_json(key: Key) -> dict[str, Any]:
+def _as_json(key: Key) -> dict[str, object]:
     return {
         "id": key.id,
         "name": key.name,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,7 +15,7 @@ from refaug.cli.shared.database import job_store, open_database
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from refaug.service.jobs.schedules import Firing, Schedule, ScheduleStore
+    from refaug.service.jobs.schedules import Schedule, ScheduleStore
 
 app = typer.Typer(help="Let jobs begin by the clock.", no_args_is_help=True)
 
@@ -61,9 +62,10 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     with open_database(context.obj) as database:
         schedules = ScheduleStore(database)
         failing = schedules.failing()
-        rows = [_as_json(schedules, schedule, failing, times=1) for schedule in schedules.list()]
+        listed = schedules.list()
+        dues = [_next_times(schedules, schedule, 1) for schedule in listed]
     if as_json:
-        print_json(rows)
+        print_json([_as_json(*row, failing) for row in zip(listed, dues, strict=True)])
         return
     columns = ("name", "cron", "timezone", "job", "enabled", "next", "failing")
     print_table(
@@ -71,15 +73,15 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
         columns,
         [
             [
-                row["name"],
-                row["cron"],
-                row["timezone"],
-                row["order"]["kind"],
-                row["enabled"],
-                _first(row),
-                row["failing"],
+                schedule.name,
+                schedule.cron,
+                schedule.timezone,
+                schedule.order["kind"],
+                schedule.enabled,
+                _minute(due[0]) if due else None,
+                failing.get(schedule.name),
             ]
-            for row in rows
+            for schedule, due in zip(listed, dues, strict=True)
         ],
     )
 
@@ -116,7 +118,7 @@ def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     with open_database(context.obj) as database:
         fired = ScheduleStore(database).tick(job_store(database, context.obj), datetime.now(UTC))
     if as_json:
-        print_json([_firing(firing) for firing in fired])
+        print_json([asdict(firing) for firing in fired])
     elif not fired:
         print_line("nothing is due")
     for firing in [] if as_json else fired:
@@ -124,19 +126,19 @@ def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def _show(schedules: ScheduleStore, name: str, *, as_json: bool) -> None:
-    schedule = _as_json(schedules, schedules.get(name), schedules.failing(), times=_SHOWN_TIMES)
-    last = schedules.firings(name)
+    schedule, failing, last = schedules.get(name), schedules.failing(), schedules.firings(name)
+    due_times = _next_times(schedules, schedule, _SHOWN_TIMES)
     if as_json:
-        print_json({**schedule, "firings": [_firing(firing) for firing in last]})
+        print_json({**_as_json(schedule, due_times, failing), "firings": [asdict(firing) for firing in last]})
         return
     facts = {
-        "cron": f"{schedule['cron']} ({schedule['timezone']})",
-        "job": schedule["order"]["kind"],
-        "order": brief_order(schedule["order"]),
-        "enabled": schedule["enabled"],
-        **({"failing": schedule["failing"]} if schedule["failing"] else {}),
-        "updated": f"{_minute(schedule['updated'])} UTC",
-        "next": [_minute(due) for due in schedule["next"]],
+        "cron": f"{schedule.cron} ({schedule.timezone})",
+        "job": schedule.order["kind"],
+        "order": brief_order(schedule.order),
+        "enabled": schedule.enabled,
+        **({"failing": failing[name]} if name in failing else {}),
+        "updated": f"{_minute(schedule.updated)} UTC",
+        "next": [_minute(due) for due in due_times],
     }
     print_facts(f"schedule {name}", facts)
     if last:
@@ -145,26 +147,13 @@ def _show(schedules: ScheduleStore, name: str, *, as_json: bool) -> None:
         )
 
 
-def _as_json(schedules: ScheduleStore, schedule: Schedule, failing: Mapping[str, str], *, times: int) -> dict[str, Any]:
-    return {
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "timezone": schedule.timezone,
-        "order": schedule.order,
-        "enabled": schedule.enabled,
-        "created": schedule.created,
-        "updated": schedule.updated,
-        "next": schedules.next_times(schedule.name, times) if schedule.enabled else [],
-        "failing": failing.get(schedule.name),
-    }
+def _next_times(schedules: ScheduleStore, schedule: Schedule, count: int) -> list[datetime]:
+    return schedules.next_times(schedule.name, count) if schedule.enabled else []
 
 
-def _firing(firing: Firing) -> dict[str, Any]:
-    return {"schedule": firing.schedule, "due": firing.due, "job": firing.job, "note": firing.note}
-
-
-def _first(row: dict[str, Any]) -> str | None:
-    return _minute(row["next"][0]) if row["next"] else None
+def _as_json(schedule: Schedule, due_times: Sequence[datetime], failing: Mapping[str, str]) -> Mapping[str, object]:
+    facts = {name: fact for name, fact in asdict(schedule).items() if name != "begun"}
+    return {**facts, "next": due_times, "failing": failing.get(schedule.name)}
 
 
 def _minute(moment: datetime) -> str:

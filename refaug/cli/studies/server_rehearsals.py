@@ -123,13 +123,13 @@ def _people(database: Database, study: StoredStudy, options: ServerOptions) -> R
     from refaug.service.studies.study_figures import study_slots  # noqa: PLC0415  sqlalchemy
 
     slots = study_slots(database, study)
-    bots = [slot["bot"] for slot in slots if not slot["degraded"]]
+    bots = [slot.bot for slot in slots if not slot.degraded]
     questions = protocol_questions(study.protocol.fields, ())
     scales = [(entry.least or 0, entry.most or 0) for entry in questions if entry.type is AnswerType.NUMBER]
     least, most = scales[0] if scales else _SCALE
     return RehearsedPeople(
         qualities=_qualities(options.qualities, bots, least, most),
-        degraded=frozenset(slot["bot"] for slot in slots if slot["degraded"]),
+        degraded=frozenset(slot.bot for slot in slots if slot.degraded),
         degraded_below=2.2 * (most - least) / 6,
         participants=options.participants,
         careless=options.careless,
@@ -158,11 +158,9 @@ def _qualities(text: str | None, bots: Sequence[str], least: float, most: float)
 
 def _stored_tasks(database: Database, study: StoredStudy, rehearsal: ServerRehearsal) -> list[StudyTask]:
     """Return the stored tasks of the people who came."""
-    from refaug.evaluation.studies.records import task_of  # noqa: PLC0415  pydantic
     from refaug.service.studies.study_records import study_records  # noqa: PLC0415  sqlalchemy
 
-    records = (record for record in study_records(database, study) if record["participant"] in rehearsal.codes)
-    return [task_of(record, f"task {record['task']}") for record in records]
+    return [task for task in study_records(database, study) if task.participant in rehearsal.codes]
 
 
 # ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────────

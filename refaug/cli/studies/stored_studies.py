@@ -118,7 +118,8 @@ def show_command(
 
     with open_database(context.obj) as database, _stores(context) as studies:
         stored = studies.get(study)
-        facts = {**_facts(stored), "amendments": studies.amendments(stored), "bots": study_slots(database, stored)}
+        slots = study_slots(database, stored)
+        facts = {**_facts(stored), "amendments": studies.amendments(stored), "bots": slots}
     if protocol_only:
         print_json(dict(stored.protocol.fields))
         return
@@ -126,7 +127,7 @@ def show_command(
         print_json({**facts, "protocol": dict(stored.protocol.fields)})
         return
     print_facts(f"study {stored.name}", {key: fact for key, fact in facts.items() if not isinstance(fact, list)})
-    bots = [(bot["slot"], bot["bot"], (bot["sha256"] or "")[:12], bot["done"]) for bot in facts["bots"]]
+    bots = [(bot.slot, bot.bot, (bot.sha256 or "")[:12], bot.done) for bot in slots]
     print_table("bots", ("slot", "bot", "hash", "done"), bots)
 
 
@@ -139,11 +140,13 @@ def tasks_command(
     ] = None,
 ) -> None:
     """Print the tasks of a study that are over, a JSON object a line: what report and export read."""
+    from refaug.evaluation.studies.records import task_line  # noqa: PLC0415  pydantic
     from refaug.service.studies.study_records import study_records  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database, _stores(context) as studies:
-        for record in study_records(database, studies.get(study), participant=participant):
-            sys.stdout.buffer.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        sys.stdout.buffer.writelines(
+            map(task_line, study_records(database, studies.get(study), participant=participant))
+        )
         sys.stdout.buffer.flush()
 
 
@@ -218,9 +221,7 @@ def progress_command(context: typer.Context, study: StudyArgument, as_json: Json
         print_json({"study": stored.name, "state": stored.state, "counts": counts, "bots": bots, "pairs": pairs})
         return
     print_facts(f"study {stored.name}, {stored.state}", counts)
-    rows = [
-        (bot["slot"], bot["bot"], bot["target"] or "", bot["done"], bot["reserved"], bot["failures"]) for bot in bots
-    ]
+    rows = [(bot.slot, bot.bot, bot.target or "", bot.done, bot.reserved, bot.failures) for bot in bots]
     print_table("bots", ("slot", "bot", "target", "done", "reserved", "failures"), rows)
 
 

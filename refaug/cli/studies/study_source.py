@@ -65,7 +65,6 @@ def _stored_study(home: Settings, name: str, protocol: Mapping[str, Any] | None)
     """Read a study from the database of the home; a home without one gets none by a misspelt file."""
     if not has_database(home):
         raise _not_there(name)
-    from refaug.evaluation.studies.records import task_of  # noqa: PLC0415  pydantic
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
     from refaug.service.studies.study_records import study_records  # noqa: PLC0415
     from refaug.service.studies.study_store import StudyStore  # noqa: PLC0415
@@ -75,7 +74,7 @@ def _stored_study(home: Settings, name: str, protocol: Mapping[str, Any] | None)
             study = StudyStore(database, BotStore(database, home)).get(name)
         except NotFound as error:
             raise _not_there(name) from error
-        tasks = tuple(task_of(record, f"task {record['task']}") for record in study_records(database, study))
+        tasks = tuple(study_records(database, study))
     return StudySource(tasks=tasks, protocol=dict(study.protocol.fields) if protocol is None else protocol)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from refaug.evaluation.agreement.figure_json import correlation_json, spread_json, without_none
 from refaug.metrics.statistics.alpha import Alpha
@@ -31,7 +30,7 @@ class KappaLevel:
     # name of the metric, or `length` → kind → its correlation with the mean over the remaining annotators
     correlations: Mapping[str, Mapping[str, Correlation]]
 
-    def as_json(self, place: Mapping[int, int]) -> dict[str, Any]:
+    def as_json(self, place: Mapping[int, int]) -> dict[str, object]:
         """Return the figures with annotators by their place in the lists of ratings."""
         return {
             "kappa": self.share.threshold,
@@ -63,7 +62,7 @@ class AnnotatorFigures:
     pairs: Mapping[str, Spread]  # `spearman` and `pearson` → every pair of annotators, by two places among the kept
     kappa_shares: tuple[KappaLevel, ...]  # by rising threshold
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures with annotators by their place in the lists of ratings."""
         place = dict(enumerate(self.kept))
         return {
@@ -100,7 +99,7 @@ class AnnotatorFigures:
         }
 
 
-def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, Any]:
+def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, object]:
     """Return the extremes, then each pair with annotators by their place in the lists of ratings."""
     each = [
         {"first": place[first], "second": place[second], **correlation_json(correlation)}

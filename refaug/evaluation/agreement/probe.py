@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class ProbeScore:
     unscored: Mapping[str, int]  # the number of replies without a score, by problem
     in_references: int  # replies that equal, normalised, one of the references that they are scored against
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the row as JSON."""
         return {
             "kind": self.kind.value,
@@ -151,7 +151,7 @@ class MetricProbes:
     rows: tuple[ProbeScore, ...]
     searched: FoundConstant | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the rows with the signature of the metric."""
         searched = {} if self.searched is None else {"searched": asdict(self.searched)}
         return {
@@ -174,7 +174,7 @@ class ProbeReport:
     items: int
     bad_items: tuple[BadItem, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the report as one document."""
         kind = ReplySource.PROBE if self.settings.base is None else ReplySource.SYSTEM
         return {

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import orjson
@@ -93,7 +93,7 @@ class ReferenceRow:
     pearson: Estimate
     differences: Mapping[str, Estimate]  # by kind, the difference to the first way, which has none
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the row as JSON."""
         return {
             "name": self.name,
@@ -116,7 +116,7 @@ class RatedReferences:
     rows: tuple[ReferenceRow, ...]  # the ways to combine in order, then the length
     data: str  # a hash of the used references: items, utterances, golds, texts, weights
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all figures."""
         counts = {name: count for name, count in asdict(self).items() if name not in ("name", "rows", "data")}
         return {"name": self.name, "data": self.data, "counts": counts, "rows": [row.as_json() for row in self.rows]}
@@ -134,7 +134,7 @@ class RaterEvaluation:
     warnings: tuple[str, ...]
     bad_items: tuple[BadItem, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return one document."""
         return {
             "rater": self.rater,
@@ -151,7 +151,7 @@ class RaterEvaluation:
         }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: Estimate) -> dict[str, object]:
     interval = None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
     more = {"interval": interval, "p": estimate.p, "undefined_draws": estimate.undefined or None, "why": estimate.why}
     return {"value": estimate.value, **{name: field for name, field in more.items() if field is not None}}

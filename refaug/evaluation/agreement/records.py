@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.errors import Usage
 from refaug.core.records import Item
@@ -125,7 +125,7 @@ class RowCounts:
     contexts: int  # of the used rows
     systems: int  # of the used rows
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all counts."""
         return asdict(self)
 
@@ -138,7 +138,7 @@ class WithoutSystem:
     most: str | None  # None where nothing can be compared
     change: float | None  # Spearman without that system, less Spearman with all
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the extremes, then each system."""
         return {"most": self.most, "change": self.change, **spread_json(self.spread)}
 
@@ -173,7 +173,7 @@ class AgreementRow:
     system_level: SystemLevel | None = None  # its `scores` are turned where `turned` is true
     groups: tuple[GroupAgreement, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all figures, each once."""
         return {
             **_row(self),
@@ -209,7 +209,7 @@ class GoldRows:
     fair_rating: float | None  # None where there is no fair row
     scores: Mapping[str, GoldScore]  # name of the metric → its means
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all figures."""
         return asdict(self)
 
@@ -225,7 +225,7 @@ class Points:
     lengths: Floats  # (rows,), in tokens
     values: Mapping[str, Floats]  # name of the metric → its scores (rows,), not turned; only metrics with scores
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the columns as lists."""
         ratings = [[None if math.isnan(rating) else rating for rating in row] for row in self.by_annotator.tolist()]
         return {
@@ -258,7 +258,7 @@ class SetResult:
         level = next((row.system_level for row in self.rows if row.system_level is not None), None)
         return {} if level is None else dict(zip(map(str, level.systems), level.ratings, strict=True))
 
-    def as_json(self, *, points: bool = False) -> dict[str, Any]:
+    def as_json(self, *, points: bool = False) -> dict[str, object]:
         """Return all figures; with `points`, also every row."""
         return {
             "name": self.name,
@@ -289,7 +289,7 @@ class MeanRow:
     differences: Mapping[str, Estimate] = field(default_factory=dict)
     holm: Mapping[str, float | None] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the keys of a set's row that have a mean."""
         return _row(self)
 
@@ -301,7 +301,7 @@ class MeanResult:
     sets: tuple[str, ...]
     rows: tuple[MeanRow, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the means as the command prints them."""
         return {"sets": list(self.sets), "rows": [row.as_json() for row in self.rows]}
 
@@ -327,7 +327,7 @@ class MetaResult:
         first, *further = (set_result.signatures[metric] for set_result in self.sets)
         return first if all(signature == first for signature in further) else None
 
-    def as_json(self, *, points: bool = False) -> dict[str, Any]:
+    def as_json(self, *, points: bool = False) -> dict[str, object]:
         """Return one document; with `points`, also every row of every set."""
         return {
             "settings": {**asdict(self.settings), "rows": self.settings.rows.value, "baseline": self.baseline},
@@ -341,11 +341,11 @@ class MetaResult:
         }
 
 
-def _signature(signature: Signature | None) -> dict[str, Any]:
+def _signature(signature: Signature | None) -> dict[str, object]:
     return {"signature": signature and signature.short, "signature_full": signature and signature.full}
 
 
-def _row(row: AgreementRow | MeanRow) -> dict[str, Any]:
+def _row(row: AgreementRow | MeanRow) -> dict[str, object]:
     """Return the fields that rows of sets and rows of the mean share."""
     return {
         "name": row.name,
@@ -362,7 +362,7 @@ def _row(row: AgreementRow | MeanRow) -> dict[str, Any]:
     }
 
 
-def _systems(level: SystemLevel) -> dict[str, Any]:
+def _systems(level: SystemLevel) -> dict[str, object]:
     return {
         **{kind: correlation_json(correlation) for kind, correlation in level.by_kind.items()},
         "systems": [
@@ -374,6 +374,6 @@ def _systems(level: SystemLevel) -> dict[str, Any]:
     }
 
 
-def _group(group: GroupAgreement) -> dict[str, Any]:
+def _group(group: GroupAgreement) -> dict[str, object]:
     figures = {kind: estimate_json(estimate) for kind, estimate in group.by_kind.items()}
     return {"size": group.size, "groups": group.groups, **figures}

@@ -43,7 +43,7 @@ class RunDifference:
         of_metric = f"{self.metric}: " if self.metric else ""
         return f"{of_metric}{self.what}: {self.first or _NOTHING} and {self.second or _NOTHING}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the fields."""
         return asdict(self)
 

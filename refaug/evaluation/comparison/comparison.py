@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.comparison.comparability import (
@@ -66,7 +66,7 @@ class PairComparison:
             return "not shown"
         return "better" if (test.difference > 0) is self.higher_is_better else "worse"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the comparison of this pair as JSON."""
         return {
             "metric": self.metric,
@@ -107,7 +107,7 @@ class RunComparison:
         """Whether nothing that matters differs."""
         return not any(difference.matters for difference in self.differences)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the comparison as one document."""
         return {
             "first": self.first_file,

@@ -46,7 +46,7 @@ class Leaderboard:
     higher_is_better: bool
     rows: tuple[LeaderboardRow, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the table as JSON."""
         return asdict(self)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class SystemTest:
     holm_p: float | None = None  # p_randomisation, adjusted over all metrics and systems compared
     note: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the fields."""
         return asdict(self)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.errors import NotFound
 from refaug.evaluation.comparison.scored_system import SystemRun
@@ -15,7 +15,7 @@ _SHOWN_CHARS: Final = 300
 _COPIED: Final = ("problem", "message", "parts", "credited", "without_reference", "words")
 
 
-def reply_rows(view: ScoreView, places: Sequence[int], metric: int, other: int | None) -> list[dict[str, Any]]:
+def reply_rows(view: ScoreView, places: Sequence[int], metric: int, other: int | None) -> list[dict[str, object]]:
     """Return the rows of a list: texts are cut, and scores are those of every metric in order."""
     disagreement = None if other is None else view.disagreement(metric, other)
     return [
@@ -28,7 +28,7 @@ def reply_rows(view: ScoreView, places: Sequence[int], metric: int, other: int |
     ]
 
 
-def _row(view: ScoreView, place: int) -> dict[str, Any]:
+def _row(view: ScoreView, place: int) -> dict[str, object]:
     reply, utterance = view.reply(place), view.utterance(place)
     return {
         "place": place,
@@ -41,7 +41,7 @@ def _row(view: ScoreView, place: int) -> dict[str, Any]:
     }
 
 
-def full_reply(view: ScoreView, place: int) -> dict[str, Any]:
+def full_reply(view: ScoreView, place: int) -> dict[str, object]:
     """Return everything that the document has of a reply, and the replies of other systems to the same item."""
     if not 0 <= place < len(view):
         raise NotFound(f"there is no reply {place:,}", remedy=f"from 0 to {len(view) - 1:,}")
@@ -64,7 +64,7 @@ def full_reply(view: ScoreView, place: int) -> dict[str, Any]:
     }
 
 
-def _metric_json(view: ScoreView, metric: int, place: int) -> dict[str, Any]:
+def _metric_json(view: ScoreView, metric: int, place: int) -> dict[str, object]:
     """Return a score with what the document says of it, and the references behind it with their credit."""
     stored, row, system = view.metric(metric), view.row(metric, place), view.system(place)
     run = SystemRun(file=view.file, place=metric, name=system)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class ReplyQuery:
                 return np.arange(len(view), dtype=np.float64)
 
 
-def points_json(view: ScoreView, x: int, y: int, system: str | None, most: int) -> dict[str, Any]:
+def points_json(view: ScoreView, x: int, y: int, system: str | None, most: int) -> dict[str, object]:
     """Return the scores of replies by two metrics, those that have both; above `most` a seeded sample of them."""
     first, second = view.metric(x), view.metric(y)
     has_both = ~np.isnan(view.scores[x]) & ~np.isnan(view.scores[y])

@@ -16,7 +16,7 @@ import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypedDict, cast
 
 import numpy as np
 import orjson
@@ -41,6 +41,25 @@ _Path = tuple[str | int, ...]
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class _LongPart(TypedDict):
+    """A long list of the document, whose entries stand in the file alone."""
+
+    path: list[Any]
+    count: int
+    names: list[str] | None
+
+
+class _ViewHead(TypedDict):
+    """The document without its long lists, and what they are about."""
+
+    document: dict[str, object]
+    lists: list[_LongPart]
+    systems: list[str]
+    counts: list[int]
+    ids: list[str]
+    aligned: list[tuple[int, str]]
+
+
 @dataclass
 class _DocumentWriter:
     """JSON that is written piece by piece, with the places of the entries of long lists."""
@@ -48,7 +67,7 @@ class _DocumentWriter:
     file: BinaryIO
     size: int = 0
     starts: list[NDArray[np.int64]] = field(default_factory=list)
-    lists: list[dict[str, Any]] = field(default_factory=list)
+    lists: list[_LongPart] = field(default_factory=list)
 
     def write(self, content: Any, path: _Path = ()) -> Any:
         """Write a part of a document; return it without its long lists."""
@@ -64,8 +83,8 @@ class _DocumentWriter:
         self._put(b"]")
         return written
 
-    def _write_object(self, content: Mapping[str, Any], path: _Path) -> dict[str, Any]:
-        written = dict[str, Any]()
+    def _write_object(self, content: Mapping[str, Any], path: _Path) -> dict[str, object]:
+        written = dict[str, object]()
         self._put(b"{")
         for place, (name, part) in enumerate(content.items()):
             self._put((b"," if place else b"") + orjson.dumps(name) + b":")
@@ -129,7 +148,7 @@ def write_view(document: Mapping[str, Any], folder: Path) -> None:
 
 def open_view(folder: Path, shown_name: str) -> ScoreView:
     """Open the view of a document; Corrupt where its files do not belong together."""
-    head: dict[str, Any] = read_json(folder / _HEAD)
+    head = cast("_ViewHead", read_json(folder / _HEAD))
     content = _mapped(folder / SCORES)
     starts, scores = _array(folder / _STARTS), _array(folder / _COLUMNS)
     item_places, lengths, ends = (_array(folder / name) for name in (_PLACES, _LENGTHS, _ENDS))
@@ -150,7 +169,7 @@ def open_view(folder: Path, shown_name: str) -> ScoreView:
     for described in head["lists"]:
         part = starts[begin : begin + described["count"] + 1]
         begin += described["count"] + 1
-        path: list[Any] = described["path"]
+        path = described["path"]
         listed: StoredList | StoredEntries
         if path[-1] == "replies" and (path[1], path[3]) in aligned:
             metric, name = path[1], path[3]

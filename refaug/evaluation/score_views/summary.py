@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _OF_SYSTEM: Final = (
 )
 
 
-def summary_json(view: ScoreView) -> dict[str, Any]:
+def summary_json(view: ScoreView) -> dict[str, object]:
     """Return what a page shows first; nothing in it grows with the number of replies."""
     document = view.file.document
     problems = list(document.get("problems") or [])
@@ -53,7 +53,7 @@ def summary_json(view: ScoreView) -> dict[str, Any]:
     }
 
 
-def _metric_json(view: ScoreView, place: int) -> dict[str, Any]:
+def _metric_json(view: ScoreView, place: int) -> dict[str, object]:
     stored = view.metric(place)
     return {
         "metric": stored.name,
@@ -70,7 +70,7 @@ def _metric_json(view: ScoreView, place: int) -> dict[str, Any]:
     }
 
 
-def _comparisons_json(view: ScoreView, stored: StoredScores) -> list[dict[str, Any]]:
+def _comparisons_json(view: ScoreView, stored: StoredScores) -> list[dict[str, object]]:
     """Return the differences from the baseline; a difference is shown where p, by Holm's correction, is small."""
     compared = stored.document.get("comparisons") or {}
     confidence = float((view.file.document.get("resampling") or {}).get("confidence", 0.95))
@@ -88,7 +88,7 @@ def _comparisons_json(view: ScoreView, stored: StoredScores) -> list[dict[str, A
     ]
 
 
-def _histogram_json(view: ScoreView, place: int) -> dict[str, Any]:
+def _histogram_json(view: ScoreView, place: int) -> dict[str, object]:
     """Return how often the scores of each system fall into equal bins that all systems share."""
     by_system = [view.scores[place][view.system_places == system] for system in range(len(view.systems))]
     low, high = ends_of(by_system)

@@ -25,6 +25,7 @@ import orjson
 from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from refaug.core.errors import BadInput
+from refaug.core.json_form import OPTIONAL, json_form
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
 
@@ -110,8 +111,8 @@ class TaskTurn:
     at: Time | None = None
     ms: int | None = None
     vote: Literal[-1, 0, 1] | None = None
-    labels: list[Any] | dict[str, Any] | None = None
-    names_bot: bool = False
+    labels: list[Any] | dict[str, object] | None = field(default=None, metadata=OPTIONAL)
+    names_bot: bool = field(default=False, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +156,18 @@ class StudyTask:
     kind: StudyKind
     position: int
     state: TaskState
-    skip_reason: str | None = None
+    skip_reason: str | None = field(default=None, metadata=OPTIONAL)
     check: TaskCheck | None = None
     bots: list[TaskBot]
-    item: dict[str, Any] | None = None
+    item: Mapping[str, Any] | None = field(default=None, metadata=OPTIONAL)
     sides: list[TaskSide]
     answers: dict[str, Answer] = field(default_factory=dict)
     seconds: float | None = None
     started: Time | None = None
     ended: Time | None = None
     excluded: str | None = None
-    decisions: dict[str, TaskDecision] | None = None  # by question, of all tasks about the same thing
+    # by question, of all tasks about the same thing
+    decisions: dict[str, TaskDecision] | None = field(default=None, metadata=OPTIONAL)
 
     @property
     def is_done(self) -> bool:
@@ -192,54 +194,6 @@ class StudyTask:
         if side is TaskSideName.ONE:
             about |= self.answers
         return {name: answer for name, answer in about.items() if "/" not in name}
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the record with its keys in the order of the file."""
-        return {
-            "study": self.study,
-            "protocol_sha256": self.protocol_sha256,
-            "pilot": self.pilot,
-            "task": self.task,
-            "participant": self.participant,
-            "kind": self.kind.value,
-            "position": self.position,
-            "state": self.state.value,
-            **({} if self.skip_reason is None else {"skip_reason": self.skip_reason}),
-            "check": None if self.check is None else self.check.value,
-            "bots": [
-                {"side": bot.side.value, "slot": bot.slot, "bot": bot.bot, "sha256": bot.sha256} for bot in self.bots
-            ],
-            **({} if self.item is None else {"item": self.item}),
-            "sides": [
-                {"side": side.side.value, "turns": [_turn_json(turn) for turn in side.turns]} for side in self.sides
-            ],
-            "answers": self.answers,
-            "seconds": self.seconds,
-            "started": self.started,
-            "ended": self.ended,
-            "excluded": self.excluded,
-            **({} if self.decisions is None else {"decisions": _decisions_json(self.decisions)}),
-        }
-
-
-def _decisions_json(decisions: Mapping[str, TaskDecision]) -> dict[str, Any]:
-    return {
-        question: {"value": decision.value, "note": decision.note, "by": decision.by, "at": decision.at}
-        for question, decision in decisions.items()
-    }
-
-
-def _turn_json(turn: TaskTurn) -> dict[str, Any]:
-    return {
-        "n": turn.n,
-        "role": turn.role.value,
-        "text": turn.text,
-        "at": turn.at,
-        "ms": turn.ms,
-        "vote": turn.vote,
-        **({} if turn.labels is None else {"labels": turn.labels}),
-        **({"names_bot": True} if turn.names_bot else {}),
-    }
 
 
 def task_order(task: StudyTask) -> tuple[str, int, str]:
@@ -284,7 +238,7 @@ def write_tasks(tasks: Iterable[StudyTask], file: BinaryIO) -> int:
 
 def task_line(task: StudyTask) -> bytes:
     """Return the line of one task, with its newline."""
-    return orjson.dumps(task.as_json(), option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(json_form(task), option=orjson.OPT_APPEND_NEWLINE)
 
 
 @cache

@@ -5,9 +5,9 @@ All rows are read before the first item is there, since a table need not be sort
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -50,7 +50,7 @@ class RowGroups:
         self._has_annotators = "annotator" in columns.fields
         self._has_ids = "id" in columns.fields
 
-    def items(self, rows: Iterable[RowValues | BadRow]) -> Iterator[tuple[int, dict[str, Any]] | BadRow]:
+    def items(self, rows: Iterable[RowValues | BadRow]) -> Iterator[tuple[int, dict[str, object]] | BadRow]:
         """Yield bad rows, then the items in the order of their first rows."""
         for row in rows:
             if isinstance(row, BadRow):
@@ -157,7 +157,7 @@ class RowGroups:
                 return False
         return was_there
 
-    def _annotator_names(self, row: RowValues, of_system: dict[str, Any], count: int) -> list[str]:
+    def _annotator_names(self, row: RowValues, of_system: Mapping[str, float | None], count: int) -> list[str]:
         """Return who gave the ratings of a row; without a column of annotators, their places count."""
         if self._columns.shape is RowShape.REPLY:
             return [str(place) for place in range(count)]
@@ -208,7 +208,7 @@ class RowGroups:
             spans = [f"{name or '(none)'} from {ranges[name][1]:g} to {ranges[name][2]:g}" for name in (low, high)]
             self._notes.warn(f"annotators seem to use different scales: {spans[0]}, {spans[1]}")
 
-    def _values(self, group: _Group) -> dict[str, Any]:
+    def _values(self, group: _Group) -> dict[str, object]:
         values = group.first.as_values()
         values["ratings"] = {
             system: self._in_order(ratings)

@@ -122,8 +122,8 @@ def _list(tokens: _Tokens, end: str, depth: int) -> Any:
     return tuple(parts)
 
 
-def _object(tokens: _Tokens, depth: int) -> dict[str, Any]:
-    parts, has_comma = dict[str, Any](), True
+def _object(tokens: _Tokens, depth: int) -> dict[str, object]:
+    parts, has_comma = dict[str, object](), True
     while tokens.lexeme != "}":
         if not has_comma:
             raise _NotPrinted

@@ -22,14 +22,14 @@ class RowValues:
     """What a row says of an item, and of the replies of systems."""
 
     line: int
-    item: dict[str, Any] = field(default_factory=dict)
+    item: dict[str, object] = field(default_factory=dict)
     references: list[Any] = field(default_factory=list)
-    replies: dict[str, Any] = field(default_factory=dict)
+    replies: dict[str, object] = field(default_factory=dict)
     ratings: dict[str, list[float | None]] = field(default_factory=dict)
     annotator: str | None = None
     scale: tuple[float, float] | None = None
 
-    def as_values(self) -> dict[str, Any]:
+    def as_values(self) -> dict[str, object]:
         """Return the values of an item, as JSON has them."""
         scale = {} if self.scale is None else {"scale": list(self.scale)}
         return {

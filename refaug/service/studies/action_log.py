@@ -83,7 +83,7 @@ def run_action(database: Database, participant: str, action: ParticipantAction, 
                 raise ActionReused(
                     "this action was sent before, with something else", remedy="a new X-Action for everything new"
                 )
-            answer: dict[str, Any] = orjson.loads(before.answer)
+            answer: dict[str, object] = orjson.loads(before.answer)
             return answer
         number = 1 + int(connection.execute(_LAST_NUMBER, {"participant": participant}).scalar_one())
         if number > MOST_ACTIONS:

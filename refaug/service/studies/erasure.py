@@ -6,7 +6,7 @@ operator's erasure also writes the whole file anew, since pages that were split 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -40,7 +40,7 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
         .where(STUDY_TASKS.c.participant == me)
         .values(state="withdrawn", skip_reason=None, ended=time_text(attending.now))
     )
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "state": "withdrawn",
         "external_hash": None,
         "opening": None,

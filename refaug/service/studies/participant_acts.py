@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select, update
@@ -57,7 +57,7 @@ def give_consent(
     lock_study(connection, attending.study.id)
     state, reason = _after_consent(connection, attending, answers)
     now = time_text(attending.now)
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "consent_sha256": sha256,
         "consented": now,
         "screening": json_text(storable_json(answers)),
@@ -73,7 +73,7 @@ def give_consent(
     return ActionOutcome(done={"consent": sha256, "let_in": state in ("training", "active")})
 
 
-def _screening_answers(questions: list[Mapping[str, Any]], answers: Mapping[str, Any]) -> dict[str, Any]:
+def _screening_answers(questions: list[Mapping[str, Any]], answers: Mapping[str, Any]) -> dict[str, object]:
     by_id = {question["id"]: _screening_question(question) for question in questions}
     for name in answers:
         if name not in by_id:
@@ -112,12 +112,23 @@ def _after_consent(connection: Connection, attending: Attendance, answers: Mappi
 # ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class TrainingProgress(TypedDict):
+    """How far a participant is in the training, as the database has it."""
+
+    attempt: int
+    at: int
+    right: int
+    feedback: Mapping[str, Any] | None
+    share: NotRequired[float]
+
+
 def answer_training(
     connection: Connection, attending: Attendance, *, item: str, answers: Mapping[str, Any]
 ) -> ActionOutcome:
     """Compare the answers to an item of the training, with feedback; at its end the gate opens, or it begins anew."""
     require_state(attending, "training")
-    training, progress = attending.protocol["training"], orjson.loads(attending.participant.training)
+    training = attending.protocol["training"]
+    progress: TrainingProgress = orjson.loads(attending.participant.training)
     at = training["items"][progress["at"]]
     if item != at["id"]:
         raise Conflict(f"{at['id']} comes next in the training, not {item[:60]}", remedy="load the page again")
@@ -133,7 +144,7 @@ def answer_training(
     state, reason = "training", None
     if progress["at"] == len(training["items"]):
         state, reason = _gate(training, progress)
-    values: dict[str, Any] = {"training": json_text(progress), "state": state, "reason": reason}
+    values: dict[str, object] = {"training": json_text(progress), "state": state, "reason": reason}
     if state == "screened_out":
         values["ended"] = time_text(attending.now)
     connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
@@ -142,14 +153,14 @@ def answer_training(
     return ActionOutcome(done={"item": item, "right": is_right, "feedback": progress["feedback"]})
 
 
-def _gate(training: Mapping[str, Any], progress: dict[str, Any]) -> tuple[str, str | None]:
+def _gate(training: Mapping[str, Any], progress: TrainingProgress) -> tuple[str, str | None]:
     """Return the state after the last item: passed, once more from the beginning, or not passed."""
     progress["share"] = progress["right"] / len(training["items"])
     if progress["share"] >= training["least"]:
         return "active", None
     if progress["attempt"] >= training["attempts"]:
         return "screened_out", "training"
-    progress |= {"attempt": progress["attempt"] + 1, "at": 0, "right": 0}
+    progress.update({"attempt": progress["attempt"] + 1, "at": 0, "right": 0})
     return "training", None
 
 

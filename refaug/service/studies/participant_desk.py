@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection
 
 from refaug.core.errors import Conflict
+from refaug.core.json_form import json_form
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import STUDIES
@@ -38,7 +39,7 @@ class ParticipantDesk:
     def __init__(self, database: Database, holder: str = "") -> None:
         self._database, self._holder = database, holder  # the name of the process that asks the bots
 
-    def state(self, participant: str) -> dict[str, Any]:
+    def state(self, participant: str) -> Mapping[str, Any]:
         """Return the whole state of a participant; that the page was there is noted now and then."""
         with self._database.reading() as connection:
             attending = attendance(connection, participant)
@@ -185,7 +186,7 @@ class ParticipantDesk:
         del action
         return {"withdrawn": True}
 
-    def own_data(self, participant: str) -> dict[str, Any]:
+    def own_data(self, participant: str) -> dict[str, object]:
         """Return everything that is stored of a participant; bots are left out, so that it unblinds no one."""
         with self._database.reading() as connection:
             attending = attendance(connection, participant)
@@ -201,13 +202,10 @@ class ParticipantDesk:
             "training": row.training,
             "minutes": round(row.active_ms / 60_000, 2),
             "tasks": [
-                {name: _unblinded(part) for name, part in record.items() if name not in hidden}
-                for record in self._records(attending)
+                {name: _unblinded(part) for name, part in json_form(record).items() if name not in hidden}
+                for record in study_records(self._database, attending.study, participant=row.code)
             ],
         }
-
-    def _records(self, attending: Attendance) -> Iterator[dict[str, Any]]:
-        return study_records(self._database, attending.study, participant=attending.participant.code)
 
     def _run(self, participant: str, action: ParticipantAction, work: ActionWork) -> Mapping[str, Any]:
         return run_action(self._database, participant, action, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, update
@@ -17,7 +18,22 @@ from refaug.service.studies.tasks.reservations import LIVE
 from refaug.service.studies.tasks.task_assignment import BOT_FAILED
 
 
-def study_progress(database: Database, study: StoredStudy) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class StudySlot:
+    """A bot of a study with what is done and reserved of it."""
+
+    slot: int
+    bot: str
+    sha256: str | None
+    degraded: bool
+    target: int | None
+    done: int
+    reserved: int
+    failures: int
+    failing: bool
+
+
+def study_progress(database: Database, study: StoredStudy) -> dict[str, object]:
     """Return how far a study is, and how its bots and the sides of its pairs are balanced."""
     return {
         "state": study.state,
@@ -62,7 +78,7 @@ def study_counts(database: Database, study: StoredStudy) -> dict[str, int]:
     }
 
 
-def study_slots(database: Database, study: StoredStudy) -> list[dict[str, Any]]:
+def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
     """Return the bots of a study with what is done and reserved of each."""
     is_pilot = study.state == "pilot"
     with database.reading() as connection:
@@ -73,18 +89,18 @@ def study_slots(database: Database, study: StoredStudy) -> list[dict[str, Any]]:
     return [_slot(study, bot, counts) for bot in bots]
 
 
-def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], int]) -> dict[str, Any]:
-    return {
-        "slot": bot.slot,
-        "bot": bot.bot,
-        "sha256": bot.spec_sha256,
-        "degraded": bool(bot.is_degraded),
-        "target": bot.target,
-        "done": counts.get((bot.slot, "done"), 0),
-        "reserved": sum(counts.get((bot.slot, state), 0) for state in LIVE),
-        "failures": bot.failures,
-        "failing": bot.failed_at is not None and is_chat(study.protocol.kind),
-    }
+def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], int]) -> StudySlot:
+    return StudySlot(
+        slot=bot.slot,
+        bot=bot.bot,
+        sha256=bot.spec_sha256,
+        degraded=bool(bot.is_degraded),
+        target=bot.target,
+        done=counts.get((bot.slot, "done"), 0),
+        reserved=sum(counts.get((bot.slot, state), 0) for state in LIVE),
+        failures=bot.failures,
+        failing=bot.failed_at is not None and is_chat(study.protocol.kind),
+    )
 
 
 def _slot_counts(connection: Connection, study: StoredStudy, *, is_pilot: bool) -> dict[tuple[int, str], int]:
@@ -103,7 +119,7 @@ def _slot_counts(connection: Connection, study: StoredStudy, *, is_pilot: bool) 
     return counts
 
 
-def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, Any]]:
+def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, object]]:
     """Return the finished tasks of each pair of bots, with how often each stood on the left."""
     columns = STUDY_TASKS.c
     query = (
@@ -128,7 +144,7 @@ def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, Any]]:
 
 def participant_rows(
     database: Database, study: StoredStudy, *, after: str = "", limit: int = 50
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[dict[str, object]], str | None]:
     """Return a page of participants by code, with time spent and pay, and the code after which the next one begins."""
     people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
     query = (
@@ -150,7 +166,7 @@ def participant_rows(
     return page, rows[limit - 1].code if len(rows) > limit else None
 
 
-def _participant(study: StoredStudy, row: Row[Any], counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+def _participant(study: StoredStudy, row: Row[Any], counts: Mapping[tuple[str, str], int]) -> dict[str, object]:
     pay = study.protocol["pay"]
     return {
         "code": row.code,

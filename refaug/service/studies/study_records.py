@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import orjson
 from sqlalchemy import Connection, Row, select
 
 from refaug.core.errors import NotFound
+from refaug.evaluation.studies.protocol.study_items import StudyUnit
 from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, StudyProtocol, is_chat, side_names
+from refaug.evaluation.studies.records import (
+    Answer,
+    StudyTask,
+    TaskBot,
+    TaskCheck,
+    TaskDecision,
+    TaskSide,
+    TaskSideName,
+    TaskState,
+    TaskTurn,
+    TurnRole,
+)
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import (
     STUDY_ANSWERS,
@@ -31,7 +45,7 @@ _AT_ONCE: Final = 500  # tasks whose rows are read together
 
 def study_records(
     database: Database, study: StoredStudy, *, participant: str | None = None, with_pilot: bool = True
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[StudyTask]:
     """Yield the tasks that are over, by participant and position; of one participant where a code is named.
 
     All of it is as of one moment. Memory is that of some hundred tasks.
@@ -52,8 +66,8 @@ def study_records(
         bots, decisions = _bots(connection, study), _decisions(connection, study)
         for part in connection.execute(query).partitions():
             for record in _records(connection, study, bots, part):
-                own = decisions.get(record["item"]["unit"]) if "item" in record else None
-                yield record if own is None else {**record, "decisions": own}
+                own = decisions.get(record.item["unit"]) if record.item is not None else None
+                yield record if own is None else replace(record, decisions=own)
 
 
 def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str, str]:
@@ -67,11 +81,11 @@ def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str,
     return {side: bots[slot].bot for side, slot in side_slots(side_names(study.protocol.kind), row).items()}
 
 
-def _decisions(connection: Connection, study: StoredStudy) -> dict[str, dict[str, Any]]:
+def _decisions(connection: Connection, study: StoredStudy) -> dict[str, dict[str, TaskDecision]]:
     """Return what was decided, by unit and then by question."""
-    by_unit = dict[str, dict[str, Any]]()
+    by_unit = dict[str, dict[str, TaskDecision]]()
     for (unit, question), decision in stored_decisions(connection, study).items():
-        by_unit.setdefault(unit, {})[question] = {**decision, "at": _milliseconds(decision["at"])}
+        by_unit.setdefault(unit, {})[question] = replace(decision, at=_milliseconds(decision.at))
     return by_unit
 
 
@@ -82,7 +96,7 @@ def _bots(connection: Connection, study: StoredStudy) -> dict[int, Row[Any]]:
 
 def _records(
     connection: Connection, study: StoredStudy, bots: Mapping[int, Row[Any]], part: Any
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[StudyTask]:
     ids = [row.id for row in part]
     messages, answers = dict[str, list[Row[Any]]](), dict[str, list[Row[Any]]]()
     by_place = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(ids)).order_by(STUDY_MESSAGES.c.n)
@@ -99,66 +113,61 @@ def _records(
         yield _record(study, bots, row, unit, messages.get(row.id, []), answers.get(row.id, []))
 
 
-def _units(connection: Connection, study: StoredStudy, units: set[str]) -> dict[str, dict[str, Any]]:
+def _units(connection: Connection, study: StoredStudy, units: set[str]) -> dict[str, StudyUnit]:
     columns = STUDY_ITEMS.c
     query = select(columns.unit, columns.content).where(columns.study == study.id, columns.unit.in_(units))
-    return {unit: orjson.loads(content) for unit, content in connection.execute(query)}
+    return {unit: StudyUnit.stored(content) for unit, content in connection.execute(query)}
 
 
 def _record(
     study: StoredStudy,
     bots: Mapping[int, Row[Any]],
     task: Row[Any],
-    unit: dict[str, Any] | None,
+    unit: StudyUnit | None,
     messages: list[Row[Any]],
     answers: list[Row[Any]],
-) -> dict[str, Any]:
+) -> StudyTask:
     protocol = study.protocol
     sides = side_names(protocol.kind)
     slots = side_slots(sides, task)
     shown_bots = [
-        {"side": side, "slot": str(slot), "bot": bots[slot].bot, "sha256": bots[slot].spec_sha256 or ""}
+        TaskBot(side=TaskSideName(side), slot=str(slot), bot=bots[slot].bot, sha256=bots[slot].spec_sha256 or "")
         for side, slot in slots.items()
     ]
-    labels = dict[tuple[str, int], dict[str, Any]]()
+    labels = dict[tuple[str, int], dict[str, object]]()
     for row in answers:
         if row.turn:
             labels.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
-    return {
-        "study": study.name,
-        "protocol_sha256": task.protocol_sha256,
-        "pilot": bool(task.is_pilot),
-        "task": task.id,
-        "participant": task.code,
-        "kind": protocol.kind.value,
-        "position": task.number,
-        "state": task.state,
-        **({} if task.skip_reason is None else {"skip_reason": task.skip_reason}),
-        "check": task.check_kind,
-        "bots": shown_bots,
-        **({} if unit is None else {"item": _item(unit)}),
-        "sides": [
-            {"side": side, "turns": turns} for side, turns in _turns(protocol, task, unit, messages, labels).items()
-        ],
-        "answers": _answers(task, answers),
-        "seconds": round(task.active_ms / 1_000, 3),
-        "started": _milliseconds(task.started),
-        "ended": _milliseconds(task.ended),
-        "excluded": task.excluded_reason,
-    }
+    turns_by_side = _turns(protocol, task, unit, messages, labels)
+    return StudyTask(
+        study=study.name,
+        protocol_sha256=task.protocol_sha256,
+        pilot=bool(task.is_pilot),
+        task=task.id,
+        participant=task.code,
+        kind=protocol.kind,
+        position=task.number,
+        state=TaskState(task.state),
+        skip_reason=task.skip_reason,
+        check=None if task.check_kind is None else TaskCheck(task.check_kind),
+        bots=shown_bots,
+        item=None if unit is None else _item(unit),
+        sides=[TaskSide(side=TaskSideName(side), turns=turns) for side, turns in turns_by_side.items()],
+        answers=_answers(task, answers),
+        seconds=round(task.active_ms / 1_000, 3),
+        started=_milliseconds(task.started),
+        ended=_milliseconds(task.ended),
+        excluded=task.excluded_reason,
+    )
 
 
-def _item(unit: Mapping[str, Any]) -> dict[str, Any]:
-    payload = unit["payload"]
-    return {
-        "id": unit["item"],
-        "unit": unit["id"],
-        **{name: part for name, part in payload.items() if name != "dialogues"},
-    }
+def _item(unit: StudyUnit) -> dict[str, object]:
+    shown = {name: part for name, part in unit.payload.items() if name != "dialogues"}
+    return {"id": unit.item, "unit": unit.id, **shown}
 
 
-def _answers(task: Row[Any], answers: list[Row[Any]]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+def _answers(task: Row[Any], answers: list[Row[Any]]) -> dict[str, Answer]:
+    shown = dict[str, Answer]()
     for row in answers:
         if row.turn:
             continue
@@ -171,15 +180,15 @@ def _answers(task: Row[Any], answers: list[Row[Any]]) -> dict[str, Any]:
 def _turns(
     protocol: StudyProtocol,
     task: Row[Any],
-    unit: dict[str, Any] | None,
+    unit: StudyUnit | None,
     messages: list[Row[Any]],
-    labels: Mapping[tuple[str, int], dict[str, Any]],
-) -> dict[str, list[dict[str, Any]]]:
+    labels: Mapping[tuple[str, int], dict[str, object]],
+) -> dict[str, list[TaskTurn]]:
     sides = side_names(protocol.kind)
     if is_chat(protocol.kind):
         return {side: [_turn(row, labels) for row in messages if row.side == side and row.text] for side in sides}
     assert unit is not None, "a task of an item has its unit"
-    payload = unit["payload"]
+    payload = unit.payload
     if "dialogues" in payload:
         systems = systems_by_side(unit, task)
         return {side: _static(payload["dialogues"][system], side, labels) for side, system in systems.items()}
@@ -188,31 +197,32 @@ def _turns(
     return {side: [] for side in sides}
 
 
-def _turn(row: Row[Any], labels: Mapping[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
-    mine = labels.get((row.side, row.n))
-    return {
-        "n": row.n,
-        "role": row.role,
-        "text": row.text,
-        "at": _milliseconds(row.at),
-        "ms": None if row.ms is None else round(row.ms),
-        "vote": row.vote,
-        **({} if mine is None else {"labels": mine}),
-        **({"names_bot": True} if row.names_bot else {}),
-    }
+def _turn(row: Row[Any], labels: Mapping[tuple[str, int], dict[str, object]]) -> TaskTurn:
+    return TaskTurn(
+        n=row.n,
+        role=TurnRole(row.role),
+        text=row.text,
+        at=_milliseconds(row.at),
+        ms=None if row.ms is None else round(row.ms),
+        vote=row.vote,
+        labels=labels.get((row.side, row.n)),
+        names_bot=bool(row.names_bot),
+    )
 
 
 def _static(
-    turns: list[Mapping[str, Any]], side: str, labels: Mapping[tuple[str, int], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    shown = []
-    for n, turn in enumerate(turns, 1):
-        mine = labels.get((side, n))
-        content = {"n": n, "role": turn["role"], "text": turn["text"], "at": None, "ms": None, "vote": None}
-        shown.append({**content, **({} if mine is None else {"labels": mine})})
-    return shown
+    turns: list[Mapping[str, Any]], side: str, labels: Mapping[tuple[str, int], dict[str, object]]
+) -> list[TaskTurn]:
+    return [
+        TaskTurn(n=n, role=TurnRole(turn["role"]), text=turn["text"], labels=labels.get((side, n)))
+        for n, turn in enumerate(turns, 1)
+    ]
 
 
+@overload
+def _milliseconds(time: str) -> str: ...
+@overload
+def _milliseconds(time: None) -> None: ...
 def _milliseconds(time: str | None) -> str | None:
     """Return a time to the millisecond, as records have it."""
     if time is None:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from refaug.core.errors import BadInput, NotFound
 from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.evaluation.studies.assignment.next_task import PlannedTask
 from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
 from refaug.service.database.migrations.tables import STUDIES, STUDY_PARTICIPANTS
 
@@ -92,9 +93,10 @@ class Attendance:
         return self.study.protocol
 
     @cached_property
-    def sequence(self) -> list[dict[str, Any]]:
+    def sequence(self) -> list[PlannedTask]:
         """The planned tasks with their checks."""
-        return orjson.loads(self.participant.sequence) if self.participant.sequence else []
+        planned = orjson.loads(self.participant.sequence) if self.participant.sequence else []
+        return [PlannedTask(check=task["check"], asks_attention=task["attention"]) for task in planned]
 
 
 def attendance(connection: Connection, participant: str, *, locks: bool = False) -> Attendance:

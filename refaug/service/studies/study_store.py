@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
@@ -130,7 +131,7 @@ class StudyStore:
                 raise Conflict(
                     f"study {study.name} is {current.state}", remedy=f"to {act} it, it has to be {' or '.join(before)}"
                 )
-            values: dict[str, Any] = {"state": state}
+            values: dict[str, object] = {"state": state}
             if act in ("pilot", "open"):
                 frozen = _ready(connection, current, slots, actor)
                 values |= {"protocol": frozen.content.decode(), "protocol_sha256": frozen.sha256}
@@ -166,7 +167,7 @@ class StudyStore:
             raise Conflict("one of the items is there already", remedy="an id of its own for each item") from None
         return len(units)
 
-    def amendments(self, study: StoredStudy) -> list[dict[str, Any]]:
+    def amendments(self, study: StoredStudy) -> list[dict[str, object]]:
         """Return every protocol that the study has had since it opened, oldest first."""
         columns = STUDY_PROTOCOLS.c
         query = select(columns.sha256, columns.at, columns.actor, columns.reason).where(columns.study == study.id)
@@ -251,7 +252,7 @@ def _add_units(connection: Connection, study: str, units: Sequence[StudyUnit], *
             "unit": unit.id,
             "position": begin + place,
             "shuffled": order[place],
-            "content": json_text(unit.as_json()),
+            "content": json_text(asdict(unit)),
         }
         for place, unit in enumerate(units)
     ]

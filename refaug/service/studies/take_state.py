@@ -30,7 +30,7 @@ _DONE: Final = select(func.count()).where(
 )
 
 
-def participant_state(connection: Connection, attending: Attendance) -> dict[str, Any]:
+def participant_state(connection: Connection, attending: Attendance) -> Mapping[str, Any]:
     """Return what a page shows to a participant now."""
     task = current_task(connection, attending.participant.id)
     step = _step(attending, task)
@@ -58,9 +58,9 @@ def _step(attending: Attendance, task: Row[Any] | None) -> str:
     return "ready" if task is None else "task"
 
 
-def _study(connection: Connection, attending: Attendance) -> dict[str, Any]:
+def _study(connection: Connection, attending: Attendance) -> dict[str, object]:
     protocol, language = attending.protocol, attending.participant.language
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "title": protocol.text("title", language),
         "kind": protocol.kind.value,
         "state": attending.study.state,
@@ -78,7 +78,7 @@ def _study(connection: Connection, attending: Attendance) -> dict[str, Any]:
     return shown
 
 
-def _consent(attending: Attendance) -> dict[str, Any]:
+def _consent(attending: Attendance) -> dict[str, object]:
     protocol = attending.protocol
     hidden = ("accept", "reverse")
     screening = [
@@ -92,7 +92,7 @@ def _consent(attending: Attendance) -> dict[str, Any]:
     }
 
 
-def _training(attending: Attendance) -> dict[str, Any]:
+def _training(attending: Attendance) -> dict[str, object]:
     training, progress = attending.protocol["training"], orjson.loads(attending.participant.training)
     item = training["items"][progress["at"]]
     form = attending.protocol.form.shown_in(attending.participant.language)
@@ -109,7 +109,7 @@ def _training(attending: Attendance) -> dict[str, Any]:
     }
 
 
-def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, object]:
     content = TaskContent.of(connection, attending, task)
     why_not = obstacle(connection, attending, task, content)
     messages = shown_messages(connection, attending, task, content)
@@ -127,7 +127,7 @@ def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict
     }
 
 
-def shown_answers(answers: Answers) -> dict[str, Any]:
+def shown_answers(answers: Answers) -> dict[str, object]:
     """Return the answers of a task under the keys of pages: side, turn and question, as far as there are such."""
     shown = {}
     for (side, turn), of_place in answers.items():
@@ -148,7 +148,7 @@ def _progress(connection: Connection, attending: Attendance) -> Mapping[str, int
     return {"done": int(done), "of": planned}
 
 
-def _completion(attending: Attendance) -> dict[str, Any] | None:
+def _completion(attending: Attendance) -> dict[str, object] | None:
     """Return the code and the address at the end, as the recruiting service wants them."""
     participant, completion = attending.participant, attending.protocol["completion"]
     if participant.state == "done":

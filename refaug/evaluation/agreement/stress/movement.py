@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class MetricStress:
     rows: tuple[StressRow, ...]
     groups: tuple[StressGroup, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return them as JSON."""
         return {
             "metric": self.metric,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.experiments.conditions import (
@@ -243,7 +243,7 @@ def _differences(ablation: Ablation, correlations: Correlations) -> Differences:
     }
 
 
-def ablation_json(ablation: Ablation, correlations: Correlations) -> dict[str, Any]:
+def ablation_json(ablation: Ablation, correlations: Correlations) -> dict[str, object]:
     """Return every figure as JSON."""
     return {
         "settings": {setting.name: str(setting.metric.name) for setting in ablation.settings},

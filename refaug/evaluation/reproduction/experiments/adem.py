@@ -261,9 +261,9 @@ def _word_vector_paths(folder: Path) -> list[Path]:
 # ── claims ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> dict[str, Any]:
+def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> dict[str, object]:
     """Return the differences that ADEM's claim stands on, and what they show."""
-    scope, claims = main_scope(figures), dict[str, Any]()
+    scope, claims = main_scope(figures), dict[str, object]()
     for form in forms:
         own = adem_name(form, maker.main.name)
         controls = [shuffled_name(form), untrained_name(form), LENGTH, RIDGE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -166,7 +166,7 @@ def differences_table(title: str, correlations: Correlations, differences: Diffe
     )
 
 
-def differences_json(differences: Differences) -> dict[str, Any]:
+def differences_json(differences: Differences) -> dict[str, object]:
     """Return all differences, on every scope, as JSON."""
     return {
         name: {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, CheckFailed
@@ -155,7 +155,7 @@ def growth(chain: Chain, sets: Sequence[ProofSet], plan: GrowthPlan | None = Non
     )
 
 
-def _ablations_json(ablations: Sequence[Ablation], by_ablation: Mapping[str, Correlations]) -> dict[str, Any]:
+def _ablations_json(ablations: Sequence[Ablation], by_ablation: Mapping[str, Correlations]) -> dict[str, object]:
     return {ablation.name: ablation_json(ablation, by_ablation[ablation.name]) for ablation in ablations}
 
 
@@ -304,7 +304,7 @@ class StepCounts:
     lacking: int  # items with fewer than k references
     above: IntervalEstimate  # the share of references that the rater puts above 0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the counts as JSON."""
         return {"items": self.items, "lacking": self.lacking, "above": self.above.as_json()}
 
@@ -342,7 +342,7 @@ def _differences(axis: Axis, correlations: Correlations) -> Differences:
 
 def _axis_json(
     axis: Axis, by_metric: Mapping[str, Correlations], counts_by_set: Mapping[str, Sequence[StepCounts]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "steps": [{"name": step.name, "x": step.x, "k": step.k} for step in axis.steps],
         "held": {name: [step_counts.as_json() for step_counts in counts] for name, counts in counts_by_set.items()},

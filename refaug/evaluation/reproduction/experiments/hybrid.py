@@ -94,7 +94,7 @@ def _judges(chain: Chain) -> TurnJudges:
 
 def _reports(
     measured: MeasuredConversations, talks: Sequence[Conversation], settings: HybridSettings, chain: Chain
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the figures over all bots, without the degraded one, and with ratings in deviations of their person."""
     chain.progress.stage("fit, intervals and controls")
     yield ALL_BOTS, hybrid_report(measured.table, settings, measured.details)

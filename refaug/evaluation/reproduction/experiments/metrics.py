@@ -8,7 +8,6 @@ without looking at the rows that it is judged on, agrees best with people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
@@ -203,7 +202,7 @@ def _sets_table(correlations: Correlations) -> Table:
     return Table(title="Fair rows, Spearman set by set", columns=("", *correlations.sets), rows=rows)
 
 
-def _differences_json(correlations: Correlations, line: str, other: str) -> dict[str, Any]:
+def _differences_json(correlations: Correlations, line: str, other: str) -> dict[str, object]:
     return {
         kind: {scope: correlations.difference(line, other, kind, scope).as_json() for scope in correlations.scopes}
         for kind in ("spearman", PARTIAL)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -470,7 +470,7 @@ def _curve_in_words(name: str, curve: Curve, number: str) -> str:
     )
 
 
-def _as_json(results: _LadderResults) -> dict[str, Any]:
+def _as_json(results: _LadderResults) -> dict[str, object]:
     return {
         "at_scarce": {_title(rungs): _rungs_json(rungs) for rungs in results.at_scarce},
         "all_rows": {_title(rungs): rungs.correlations.as_json(BOTH) for rungs in results.all_rows},
@@ -480,7 +480,7 @@ def _as_json(results: _LadderResults) -> dict[str, Any]:
     }
 
 
-def _rungs_json(rungs: RungCorrelations) -> dict[str, Any]:
+def _rungs_json(rungs: RungCorrelations) -> dict[str, object]:
     return {
         **rungs.correlations.as_json(KINDS),
         "claims": {
@@ -491,7 +491,7 @@ def _rungs_json(rungs: RungCorrelations) -> dict[str, Any]:
     }
 
 
-def _size_json(size: _SizeResults) -> dict[str, Any]:
+def _size_json(size: _SizeResults) -> dict[str, object]:
     return {
         "set": size.rated_set.name,
         "data": size.rated_set.data,

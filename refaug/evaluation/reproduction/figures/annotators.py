@@ -41,7 +41,7 @@ class HumanRow:
     each: tuple[float | None, ...] = ()  # the Spearman of every annotator
     why: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures, with that of every annotator."""
         estimates = {"spearman": self.spearman, "pearson": self.pearson, "half": self.half, "alone": self.alone}
         return {

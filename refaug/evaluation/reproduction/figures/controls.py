@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
@@ -54,7 +54,7 @@ def correlate_kinds(trial: Trial, metric: MetricCandidate) -> Correlations:
     return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
 
 
-def control_claims(correlations: Correlations) -> dict[str, Any]:
+def control_claims(correlations: Correlations) -> dict[str, object]:
     """Return the figures of every claim, for programs."""
     return {
         claim: {

@@ -59,10 +59,10 @@ class IntervalEstimate:
         low, high = percentile_interval(defined, LEVEL)
         return cls(value=float(point), low=low, high=high)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the numbers rounded to four digits; further digits are noise."""
         numbers = {"value": self.value, "low": self.low, "high": self.high}
-        rounded: dict[str, Any] = {key: round(number, 4) for key, number in numbers.items() if number is not None}
+        rounded: dict[str, object] = {key: round(number, 4) for key, number in numbers.items() if number is not None}
         return rounded | ({} if self.why is None else {"why": self.why})
 
 
@@ -124,7 +124,7 @@ class Correlations:
             raise Usage(f"no line is called {line!r}", remedy=f"one of: {', '.join(self.names)}")
         return self.names.index(line)
 
-    def as_json(self, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
+    def as_json(self, kinds: Sequence[str] = KINDS) -> dict[str, object]:
         """Return the figures of every line, by kind and scope."""
         return {
             "rows": dict(self.rows),

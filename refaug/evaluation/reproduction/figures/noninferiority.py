@@ -175,7 +175,7 @@ class Situation:
     tables: Sequence[Table] = ()
     data: Mapping[str, Any] | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all figures of the situation."""
         if self.correlations is None:
             return {"about": self.about, "gap": self.gap}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class RetrievalProfile:
     shared: IntervalEstimate  # the share of texts that the default way has as well
     seconds: IntervalEstimate  # for 100 items, without rating
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the profile as JSON."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {

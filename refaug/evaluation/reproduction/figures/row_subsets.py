@@ -75,7 +75,7 @@ def correlate_subsets(
             {rated_set.name: rated_set.fair for rated_set in sets},
         ),
     }
-    tables, figures = list[Table](), dict[str, Any]()
+    tables, figures = list[Table](), dict[str, object]()
     for title, (lines, rows) in choices.items():
         large_sets = [rated_set for rated_set in sets if int(rows[rated_set.name].sum()) >= _FEWEST_ROWS]
         notes = (log_systems_in_words(sets, in_logs),) if title == _WITHOUT_LOG_SYSTEMS else ()

@@ -46,7 +46,7 @@ class Selection:
                 scores[rated_set.name][here] = ranked[name].scores[rated_set.name][0][here]
         return replace(self.line, scores={set_name: values[None] for set_name, values in scores.items()})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the choices as JSON, with how often each was made."""
         ranked = sorted(self.in_fold.items(), key=lambda pair: -pair[1])
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
@@ -98,7 +98,7 @@ def _cell_of(correlations: Correlations, smoothing: str, kind: str) -> str:
     return cell(correlations.difference(smoothing, DEFAULT_SMOOTHING, kind, scope))
 
 
-def smoothing_json(smoothed: Smoothed) -> dict[str, Any]:
+def smoothing_json(smoothed: Smoothed) -> dict[str, object]:
     """Return every figure, and every difference to the default."""
     return {
         name: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
 from refaug.evaluation.reproduction.material.judged_replies import (
@@ -80,7 +80,7 @@ def share_of_gain(correlations: Correlations, over: str, kind: str, scope: str) 
     return correlations.ratio({rated: 1.0, subtrahend: -1.0}, {people: 1.0, below: -1.0}, kind, scope)
 
 
-def differences_json(correlations: Correlations) -> dict[str, Any]:
+def differences_json(correlations: Correlations) -> dict[str, object]:
     """Return the figures of every comparison, for programs."""
     return {
         label: {
@@ -91,7 +91,7 @@ def differences_json(correlations: Correlations) -> dict[str, Any]:
     }
 
 
-def shares_json(correlations: Correlations) -> dict[str, Any]:
+def shares_json(correlations: Correlations) -> dict[str, object]:
     """Return the figures of every share, for programs."""
     return {
         over: {
@@ -102,7 +102,7 @@ def shares_json(correlations: Correlations) -> dict[str, Any]:
     }
 
 
-def counts_json(weighted_set: WeightedSet) -> dict[str, Any]:
+def counts_json(weighted_set: WeightedSet) -> dict[str, object]:
     """Return how many references the rows of a set have, for programs."""
     counts = weighted_set.counts
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -183,9 +183,9 @@ def _seconds_of(name: str, features: JudgeFeatures) -> float | None:
     return features.cost_of([name]) if name in features.seconds else None
 
 
-def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str, Any]:
+def _coefficients(sets: Sequence[ProofSet], features: JudgeFeatures) -> dict[str, object]:
     """Return the weights of each fitted attempt, fitted to all groups: what a user would get; of trees, shares."""
-    weights = dict[str, Any]()
+    weights = dict[str, object]()
     for attempt in _tried(features):
         if attempt.fit is not None:
             judge = fit_judge(_fair(sets, features, attempt), attempt.fit)
@@ -203,7 +203,7 @@ def _fair(sets: Sequence[ProofSet], features: JudgeFeatures, attempt: Attempt) -
 # ── words and tables ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _differences(correlations: Correlations, tried: Sequence[Attempt]) -> dict[str, Any]:
+def _differences(correlations: Correlations, tried: Sequence[Attempt]) -> dict[str, object]:
     return {
         attempt.name: {kind: correlations.difference(attempt.name, RECOMMENDED.name, kind).as_json() for kind in KINDS}
         for attempt in tried

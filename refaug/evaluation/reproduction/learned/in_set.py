@@ -22,6 +22,7 @@ from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Section, agreement_table, cell, short
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
+from refaug.metrics.statistics.resampling import Floats
 from refaug.rater.adem.scorer.rated_triples import Form
 
 PUBLISHED: Final = "published on its own set, which was never released: Spearman .428, Pearson .436"
@@ -109,7 +110,7 @@ def _main_line(maker: LineMaker) -> LearnedLine:
 
 def _unknown_systems(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> Correlations | None:
     """Return the agreement of scores of each reply by a scorer that knows neither its context nor its system."""
-    line, scores = _main_line(maker), dict[str, Any]()
+    line, scores = _main_line(maker), dict[str, Floats]()
     chosen = line.learners[0][0].choices()[0]
     learned_with_systems = [own for own in learned_sets(sets, Form.FULL) if _has_systems(own)]
     if not learned_with_systems:
@@ -137,16 +138,16 @@ def _systems_of(learned: LearnedSet) -> list[str]:
     return sorted(set(learned.fair_rows.rated.systems))
 
 
-def _by_system(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> dict[str, Any]:
+def _by_system(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> dict[str, object]:
     """Return, for each system of a set, Spearman on all replies and on its own by a scorer that was fitted without."""
-    line, figures = _main_line(maker), dict[str, Any]()
+    line, figures = _main_line(maker), dict[str, object]()
     chosen = line.learners[0][0].choices()[0]
     for learned in learned_sets(sets, Form.FULL):
         systems = _systems_of(learned)
         if not _has_systems(learned):
             continue
         chain.progress.stage(f"without each system of {learned.name}", len(systems))
-        own = dict[str, Any]()
+        own = dict[str, object]()
         for system in systems:
             removed, everything = without_system(line, learned, system, chosen)
             ratings = learned.rows.rated.ratings
@@ -187,7 +188,7 @@ def _number(figure: float | None) -> str:
 # ── learning curve ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _learning_curve(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> dict[str, Any]:
+def _learning_curve(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> dict[str, object]:
     """Return the agreement on the largest set, by the share of the contexts of each fold that is learnt from."""
     largest = max(sets, key=lambda rated_set: int(rated_set.fair.sum()))
     [learned] = learned_sets([largest], Form.FULL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -42,9 +41,9 @@ class ChosenSettings:
             self.chosen[owner] = choose(learner, rows, seed)
         return self.chosen[owner]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, object]:
         """Return the settings by line and what was left out."""
-        lines = dict[str, dict[str, Any]]()
+        lines = dict[str, dict[str, object]]()
         for (line, left_out), chosen in self.chosen.items():
             lines.setdefault(line, {})[left_out] = dict(chosen)
         return lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -215,7 +215,7 @@ class WeightAgreement:
             self.points[line, scope] - self.points[other, scope], self.drawn[line, scope] - self.drawn[other, scope]
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return every figure as JSON."""
         return {
             "contexts_within": dict(self.contexts),

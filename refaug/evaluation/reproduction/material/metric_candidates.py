@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from refaug.core.errors import Usage
 from refaug.evaluation.reproduction.figures.correlations import Line
@@ -59,7 +59,7 @@ class MetricCandidate:
         if bool(self.metric) == bool(self.sum_of):
             raise Usage(f"{self.name} is a metric or a sum of others, not both")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the fields that are set, as the list is published."""
         return {key: setting for key, setting in asdict(self).items() if setting not in ("", ())}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 import numpy as np
 import orjson
@@ -175,8 +175,18 @@ def _open_lines(path: Path) -> Iterator[Iterable[bytes]]:
         yield lines
 
 
+class _ReleasedItem(TypedDict):
+    """An item of a released file, from its lines."""
+
+    turns: list[str]
+    references: list[Any]
+    replies: dict[str, str]
+    ratings: dict[str, list[float]]
+    scale: list[float] | None
+
+
 def _parse_released(path: Path) -> Iterator[Item | BadItem]:
-    items, lines_of = dict[str, dict[str, Any]](), dict[str, int]()
+    items, lines_of = dict[str, _ReleasedItem](), dict[str, int]()
     with _open_lines(path) as lines:
         for number, line in enumerate(lines, start=1):
             row = _row(path, number, line)
@@ -203,9 +213,9 @@ def _parse_released(path: Path) -> Iterator[Item | BadItem]:
         yield _item(path, lines_of[name], name, values)
 
 
-def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
     try:
-        row: dict[str, Any] = orjson.loads(line)
+        row: Mapping[str, Any] = orjson.loads(line)
         missing = [key for key in _RELEASED if key not in row]
     except (orjson.JSONDecodeError, TypeError) as error:
         raise BadInput(f"{path}, line {number} is no JSON object: {error}", remedy="a rated reply a line") from error

@@ -65,19 +65,20 @@ def bars(
     figure to compare all bars with: a line with its band.
     """
     assert len(names) == len(estimates) == len(groups or names), "each bar has a name, a figure and perhaps a group"
-    recipe: dict[str, Any] = {
+    stored, line = [estimate.as_json() for estimate in estimates], None if baseline is None else baseline.as_json()
+    recipe = {
         "kind": BARS,
         "file": file,
         "caption": caption,
         "names": list(names),
-        "estimates": [estimate.as_json() for estimate in estimates],
+        "estimates": stored,
         "groups": None if groups is None else list(groups),
         "title": title,
         "x_label": x_label,
-        "baseline": None if baseline is None else baseline.as_json(),
+        "baseline": line,
         "baseline_name": baseline_name,
     }
-    estimates, baseline = _stored_estimates(recipe["estimates"]), _stored_estimate(recipe["baseline"])
+    estimates, baseline = _stored_estimates(stored), _stored_estimate(line)
     kinds = list(dict.fromkeys(groups or ()))
     with plot_style():
         drawing, axes, places = _new_bar_axes(names)
@@ -106,12 +107,13 @@ def curves(
 ) -> Plot:
     """Plot a line for each series over the same places, its interval as a band; the ticks are the places."""
     assert all(len(curve) == len(x) for curve in series.values()), "every series has a figure for each place"
-    recipe: dict[str, Any] = {
+    stored = {name: [estimate.as_json() for estimate in estimates] for name, estimates in series.items()}
+    recipe = {
         "kind": CURVES,
         "file": file,
         "caption": caption,
         "x": [float(place) for place in x],
-        "series": {name: [estimate.as_json() for estimate in estimates] for name, estimates in series.items()},
+        "series": stored,
         "x_label": x_label,
         "log_x": log_x,
         "y_label": y_label,
@@ -119,8 +121,8 @@ def curves(
     }
     with plot_style():
         drawing, axes = new_figure(_WIDTH, _HEIGHT)
-        for number, (name, stored) in enumerate(recipe["series"].items()):
-            _draw_curve(axes, x, _stored_estimates(stored), name, number)
+        for number, (name, curve) in enumerate(stored.items()):
+            _draw_curve(axes, x, _stored_estimates(curve), name, number)
         if log_x:
             axes.set_xscale("log")
         _set_ticks(axes, x)

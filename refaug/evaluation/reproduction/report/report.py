@@ -72,7 +72,7 @@ def json_of(report: Report, provenance: Mapping[str, Any]) -> str:
     return f"{_json_lines({**head, **report.data, PAGE: _stored_page(report)})}\n"
 
 
-def _stored_page(report: Report) -> dict[str, Any]:
+def _stored_page(report: Report) -> dict[str, object]:
     """Return what the page shows beside provenance and notes, by number of the section."""
     sections = {
         str(number): {
@@ -105,7 +105,7 @@ def _json_lines(content: Any, depth: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + f"\n{' ' * depth}}}"
 
 
-def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[str, Any]:
+def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[str, object]:
     """Return everything that is needed to compute the same figures again."""
     settings = chain.settings
     return {

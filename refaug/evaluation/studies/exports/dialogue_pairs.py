@@ -6,9 +6,9 @@ first of the other, each dialogue in at most one pair of these two bots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import orjson
 
@@ -17,6 +17,15 @@ from refaug.evaluation.studies.questions import main_tasks
 from refaug.evaluation.studies.records import StudyTask, TaskSideName, TurnRole
 
 PERSON: Final = "participant"
+
+
+class _Dialogue(TypedDict):
+    """A dialogue as ACUTE-Eval has it."""
+
+    id: str
+    speakers: list[str]
+    evals: Mapping[str, object]
+    dialogue: list[dict[str, str]]
 
 
 def dialogue_pairs(tasks: Sequence[StudyTask]) -> Iterator[bytes]:
@@ -34,15 +43,15 @@ def dialogue_pairs(tasks: Sequence[StudyTask]) -> Iterator[bytes]:
         yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _shown_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _shown_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[_Dialogue, _Dialogue]]:
     for task in main_tasks(tasks):
         shown = [_dialogue(task, side) for side in (TaskSideName.LEFT, TaskSideName.RIGHT)]
         if shown[0] is not None and shown[1] is not None:
             yield shown[0], shown[1]
 
 
-def _chat_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    by_bot: dict[str, list[dict[str, Any]]] = {}
+def _chat_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[_Dialogue, _Dialogue]]:
+    by_bot: dict[str, list[_Dialogue]] = {}
     for task in main_tasks(tasks):
         dialogue = _dialogue(task, TaskSideName.ONE)
         if dialogue is not None:
@@ -51,7 +60,7 @@ def _chat_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[dict[str, Any], di
         yield from zip(by_bot[first], by_bot[second], strict=False)
 
 
-def _dialogue(task: StudyTask, side: TaskSideName) -> dict[str, Any] | None:
+def _dialogue(task: StudyTask, side: TaskSideName) -> _Dialogue | None:
     bot, dialogue = task.bot_of(side), task.side_of(side)
     if bot is None or dialogue is None or not any(turn.role is TurnRole.BOT for turn in dialogue.turns):
         return None

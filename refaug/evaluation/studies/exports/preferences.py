@@ -38,7 +38,7 @@ def preference_pairs(
 
 def _of_choices(
     tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     rows = list(choice_rows(tasks, questions))
     asked_about = chosen_question(questions, {row.question for row in rows}, question)
     votes: dict[tuple[str, str, str], list[int]] = {}
@@ -62,7 +62,7 @@ def _of_choices(
 
 def _of_ratings(
     tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     rows = list(rating_rows(tasks, questions))
     asked_about = chosen_question(questions, {row.question for row in rows}, question)
     numbers: dict[str, dict[str, list[float]]] = {}
@@ -87,7 +87,7 @@ def _of_ratings(
 
 def _pair(
     name: str, shown: Mapping[str, Any], replies: Mapping[str, str], better: str, worse: str, people: int, margin: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     context = context_of(shown)
     roles = ["user" if (len(context) - place) % 2 else "assistant" for place in range(len(context))]
     return {

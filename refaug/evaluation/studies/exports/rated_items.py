@@ -7,7 +7,7 @@ bot that was voted on, with the vote as its rating.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import orjson
 
@@ -49,13 +49,22 @@ def chosen_question(questions: Sequence[AskedQuestion], answered: set[str], ques
     return match
 
 
+class _RatedItem(TypedDict):
+    """A line of a file of items."""
+
+    id: str
+    turns: list[str]
+    replies: dict[str, str]
+    ratings: dict[str, list[float | None]]
+
+
 def _reply_items(
     replies: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
 ) -> Iterator[bytes]:
     rows = list(rating_rows(replies, questions))
     asked_about = chosen_question(questions, {row.question for row in rows}, question)
     people = sorted({row.participant for row in rows})
-    items: dict[str, dict[str, Any]] = {}
+    items = dict[str, _RatedItem]()
     numbers: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in rows:
         shown = row.task.item or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.questions import CHOICES, AnswerType, AskedQuestion, is_number, main_tasks
@@ -37,7 +37,7 @@ def decided_tasks(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]
     ]
 
 
-def decision_counts(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, Any]:
+def decision_counts(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, object]:
     """Return how much was decided, by whom, and how many answers of participants are others."""
     asked_questions = {question.id: question for question in questions}
     decided, answers, changed = dict[tuple[str, str], str](), 0, 0

@@ -84,8 +84,8 @@ def _plain(cell: str) -> str:
     return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_SIGNS) else text
 
 
-def _answers(row: Mapping[str, str]) -> dict[str, Any]:
-    answers = dict[str, Any]()
+def _answers(row: Mapping[str, str]) -> dict[str, object]:
+    answers = dict[str, object]()
     for column, cell in row.items():
         if not cell or not column.startswith((_RATING, _ANSWER)):
             continue
@@ -103,7 +103,7 @@ def _number_or_text(cell: str) -> float | str:
     return int(number) if number.is_integer() else number
 
 
-def _protocol(study: str, chats: Any, answers: Any) -> dict[str, Any]:
+def _protocol(study: str, chats: Any, answers: Any) -> dict[str, object]:
     questions = dict.fromkeys(question for given in answers for question in given)
     numbers = {
         question: [given[question] for given in answers if not isinstance(given.get(question, ""), str)]

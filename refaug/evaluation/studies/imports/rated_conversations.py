@@ -96,7 +96,7 @@ def _rated_lines(path: Path, name: str) -> Iterator[_RatedLine]:
             yield _RatedLine(talk=talk, fields=fields, line=line)
 
 
-def _protocol_of(lines: list[_RatedLine], study: str, name: str) -> dict[str, Any]:
+def _protocol_of(lines: list[_RatedLine], study: str, name: str) -> dict[str, object]:
     """Return a protocol whose questions are those of the ratings; all lines must have one scale."""
     first = lines[0].talk
     for entry in lines:

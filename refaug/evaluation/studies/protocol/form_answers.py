@@ -31,7 +31,7 @@ def checked_answer(question: StudyQuestion, answer: Any) -> Any:
     return answer
 
 
-def checked_answers(form: StudyForm, answers: Mapping[str, Any], scope: Iterable[str]) -> dict[str, Any]:
+def checked_answers(form: StudyForm, answers: Mapping[str, Any], scope: Iterable[str]) -> dict[str, object]:
     """Return the answers to questions of these scopes; BadInput names a question that the form does not ask there."""
     scopes = tuple(scope)
     names = [question.id for question in form.questions if question.scope in scopes]
@@ -68,7 +68,7 @@ def _number(question: StudyQuestion, answer: Any) -> Any:
     return int(answer) if whole else answer
 
 
-def _spans(question: StudyQuestion, answer: Any) -> list[dict[str, Any]]:
+def _spans(question: StudyQuestion, answer: Any) -> list[dict[str, object]]:
     if not isinstance(answer, list) or len(answer) > MOST_SPANS:
         raise _bad(question, answer, f"a list of at most {MOST_SPANS} spans")
     spans = []

@@ -15,7 +15,7 @@ _MOST_CHECKS: Final = 10
 _MOST_FACTORS: Final = 20
 _BOT_FACTOR: Final = "bot"  # the factor that every report has
 
-Part = dict[str, Any]
+Part = dict[str, object]
 
 
 def training_part(fields: StudyFields, form: StudyForm, where: str) -> Part | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import orjson
 
@@ -53,9 +53,19 @@ class StudyQuestion:
         """Return whether the question is asked beside these answers of the same place."""
         return self.show_if is None or answers.get(self.show_if[0]) in self.show_if[1]
 
-    def as_json(self) -> dict[str, Any]:
+    def translated(self, words: Mapping[str, Any]) -> StudyQuestion:
+        """Return the question with the words of another language; what is not translated stays as it is."""
+        options = words.get("options", {})
+        return replace(
+            self,
+            text=words.get("text", self.text),
+            ends=words.get("ends", self.ends),
+            options=tuple((answer, options.get(answer, text)) for answer, text in self.options),
+        )
+
+    def as_json(self) -> dict[str, object]:
         """Return the question as a form's file has it."""
-        content: dict[str, Any] = {"id": self.id, "text": self.text, "type": self.type, "scope": self.scope}
+        content: dict[str, object] = {"id": self.id, "text": self.text, "type": self.type, "scope": self.scope}
         if self.type in ("likert", "slider"):
             content |= {"least": self.least, "most": self.most}
         if self.ends is not None:
@@ -66,6 +76,13 @@ class StudyQuestion:
         if self.show_if is not None:
             content["show_if"] = {self.show_if[0]: list(self.show_if[1])}
         return content
+
+
+class ShownForm(TypedDict):
+    """The form as participants see it."""
+
+    name: str
+    questions: list[dict[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +103,7 @@ class StudyForm:
         """The questions by their ids."""
         return {question.id: question for question in self.questions}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the form as a file has it."""
         return {
             "name": self.name,
@@ -96,18 +113,11 @@ class StudyForm:
             },
         }
 
-    def shown_in(self, language: str) -> dict[str, Any]:
+    def shown_in(self, language: str) -> ShownForm:
         """Return the form as participants of a language see it; what is not translated stays as it is."""
         words = self.texts.get(language) or self.texts.get(language.partition("-")[0]) or {}
-        questions = []
-        for question in self.questions:
-            content = question.as_json()
-            translation = words.get(question.id, {})
-            content |= {key: translation[key] for key in ("text", "ends") if key in translation}
-            for option in content.get("options", ()):
-                option["text"] = translation.get("options", {}).get(option["value"], option["text"])
-            questions.append(content)
-        return {"name": self.name, "questions": questions}
+        questions = (question.translated(words.get(question.id, {})) for question in self.questions)
+        return {"name": self.name, "questions": [question.as_json() for question in questions]}
 
 
 def find_form(named: object, *, where: str) -> StudyForm:
@@ -247,8 +257,8 @@ def _require_earlier(question: StudyQuestion, earlier: list[StudyQuestion], wher
 
 def _translations(
     table: Mapping[str, Any], questions: list[StudyQuestion], where: str
-) -> dict[str, dict[str, dict[str, Any]]]:
-    translated = dict[str, dict[str, dict[str, Any]]]()
+) -> dict[str, dict[str, dict[str, object]]]:
+    translated = dict[str, dict[str, dict[str, object]]]()
     texts = table.get("texts", {})
     if not isinstance(texts, dict):
         raise BadInput(f"{where}, texts: an object was expected", remedy='{"de": {"quality": {"text": "…"}}}')
@@ -262,12 +272,12 @@ def _translations(
     return translated
 
 
-def _translation(question: StudyQuestion, words: Any, where: str) -> dict[str, Any]:
+def _translation(question: StudyQuestion, words: Any, where: str) -> dict[str, object]:
     if not isinstance(words, dict):
         raise BadInput(f"{where}: an object was expected", remedy='{"text": "…", "ends": ["…", "…"]}')
     fields = StudyFields(words, where)
     fields.require_known(("text", "ends", "options"))
-    translation: dict[str, Any] = {}
+    translation: dict[str, object] = {}
     if text := fields.long_text("text", MOST_TEXT):
         translation["text"] = text
     if (ends := _ends(fields, words)) is not None:

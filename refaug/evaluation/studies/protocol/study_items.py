@@ -14,9 +14,9 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import orjson
 
@@ -59,12 +59,13 @@ class StudyUnit:
 
     id: str
     item: str
-    systems: tuple[str, ...]
+    systems: Sequence[str]
     payload: Mapping[str, Any] = field(repr=False)  # turns and reply, reference, replies or dialogues, by system
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the unit as the database has it."""
-        return {"id": self.id, "item": self.item, "systems": list(self.systems), "payload": dict(self.payload)}
+    @classmethod
+    def stored(cls, content: str) -> StudyUnit:
+        """Return the unit that the database has."""
+        return cls(**orjson.loads(content))
 
 
 def units_of(kind: StudyKind, items: Iterable[Any], *, where: str = "items") -> list[StudyUnit]:
@@ -97,7 +98,7 @@ def items_sha256(units: Sequence[StudyUnit]) -> str:
     """Return the hash of units in their order."""
     digest = hashlib.sha256()
     for unit in units:
-        digest.update(orjson.dumps(unit.as_json(), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
+        digest.update(orjson.dumps(asdict(unit), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
     return digest.hexdigest()
 
 
@@ -242,13 +243,30 @@ def _turns(fields: StudyFields, entry: Mapping[str, Any], *, least: int, last: s
     return read
 
 
-def training_messages(item: Mapping[str, Any], sides: Sequence[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+class ShownMessage(TypedDict):
+    """A message as the page of a study shows it."""
+
+    n: int
+    role: str
+    text: str
+    state: str
+    vote: int | None
+
+
+class ShownSide(TypedDict):
+    """The messages of one side of the page."""
+
+    side: str
+    messages: list[ShownMessage]
+
+
+def training_messages(item: Mapping[str, Any], sides: Sequence[str]) -> tuple[list[ShownSide], dict[str, object]]:
     """Return what a page shows of an item of the training: messages by side, and what is judged beside them."""
-    shown: list[dict[str, Any]] = [{"side": side, "messages": []} for side in sides]
+    shown: list[ShownSide] = [{"side": side, "messages": []} for side in sides]
     dialogues = item.get("dialogues")
     if isinstance(dialogues, list):
         for side, dialogue in zip(shown, dialogues, strict=False):
-            side["messages"] = _messages(dialogue.get("turns", []))
+            side["messages"] = dialogue_messages(dialogue.get("turns", []))
         return shown, {}
     turns = item.get("turns", [])
     payload = {name: item[name] for name in ("reply", "reference") if name in item}
@@ -257,14 +275,18 @@ def training_messages(item: Mapping[str, Any], sides: Sequence[str]) -> tuple[li
         texts = list(replies.values()) if isinstance(replies, Mapping) else replies
         payload["replies"] = dict(zip(("left", "right"), texts, strict=False))
     if payload:
-        return shown, {"turns": [{"role": turn["role"], "text": turn["text"]} for turn in _messages(turns)], **payload}
+        return shown, {
+            "turns": [{"role": turn["role"], "text": turn["text"]} for turn in dialogue_messages(turns)],
+            **payload,
+        }
     for side in shown:
-        side["messages"] = _messages(turns)
+        side["messages"] = dialogue_messages(turns)
     return shown, {}
 
 
-def _messages(turns: Sequence[Any]) -> list[dict[str, Any]]:
-    messages = []
+def dialogue_messages(turns: Sequence[Any]) -> list[ShownMessage]:
+    """Return the turns of a dialogue, texts or objects, as messages of a page."""
+    messages = list[ShownMessage]()
     for n, turn in enumerate(turns, 1):
         role = "participant" if n % 2 else "bot"
         text = turn

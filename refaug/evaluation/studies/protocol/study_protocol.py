@@ -146,7 +146,7 @@ def side_names(kind: StudyKind) -> tuple[str, ...]:
     return ("left", "right") if kind.is_pair else ("one",)
 
 
-def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _checked(table: Mapping[str, Any], where: str) -> dict[str, object]:
     fields = StudyFields(table, where)
     fields.require_known((*_FIELDS, *_FROZEN))
     if table.get("kind") is None:
@@ -157,7 +157,7 @@ def _checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     form = find_form(table.get("form", _DEFAULT_FORMS.get(kind)), where=where)
     _require_fitting_form(form, kind, where)
     screening = parts.screening_part(fields, where)
-    checked: dict[str, Any] = {
+    checked: dict[str, object] = {
         "kind": kind.value,
         "title": fields.long_text("title", 200) or "Study",
         "language": fields.language("language", "en"),
@@ -246,7 +246,7 @@ def _page_texts(fields: StudyFields, where: str) -> dict[str, str]:
     return {name: text for name in names if (text := inner.long_text(name, 4_000))}
 
 
-def _chat_settings(fields: StudyFields) -> dict[str, Any]:
+def _chat_settings(fields: StudyFields) -> dict[str, object]:
     least = fields.whole("min_turns", 3, 0, 200)
     most = fields.whole("max_turns", max(30, least), 1, 200)
     if most < least:
@@ -269,7 +269,7 @@ def _chat_settings(fields: StudyFields) -> dict[str, Any]:
     }
 
 
-def _item_settings(fields: StudyFields) -> dict[str, Any]:
+def _item_settings(fields: StudyFields) -> dict[str, object]:
     return {"ratings_per_item": fields.whole("ratings_per_item", 1, 1, 1_000)}
 
 

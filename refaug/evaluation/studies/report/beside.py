@@ -83,13 +83,13 @@ def metrics_beside(
     *,
     hybrids: Sequence[ScoredHybrid] = (),
     level: float = 0.95,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the agreement of metrics with these people, as the report has it."""
     talks = dialogues_of(tasks, questions)
     if not talks:
         raise BadInput("no finished task has a reply that could be scored", remedy="a study of chats or replies")
     judged = judge_turns(home, talks, judges, progress) if judges is not None else []
-    ratings = list[dict[str, Any]]()
+    ratings = list[dict[str, object]]()
     asked_of = sorted({question for talk in talks for question in talk.ratings})
     for question in asked_of:
         agreement = JudgedConversations(conversations=talks, judged=judged, target=question).agreement()
@@ -138,7 +138,7 @@ def _means(talks: Sequence[Conversation], scores: Sequence[np.ndarray[Any, np.dt
     }
 
 
-def _hybrid_agreement(hybrid: ScoredHybrid, talks: Sequence[Conversation], question: str) -> dict[str, Any]:
+def _hybrid_agreement(hybrid: ScoredHybrid, talks: Sequence[Conversation], question: str) -> dict[str, object]:
     """Return the correlation of a hybrid's mean scores with the mean ratings, over bots."""
     rated = [
         (talk.bot, hybrid.scores[talk.id], talk.ratings[question])
@@ -168,7 +168,7 @@ def _choices(
     questions: Sequence[AskedQuestion],
     means: Mapping[str, Mapping[str, float]],
     level: float,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return in how many decided choices the metric gives the chosen side the higher score."""
     agreed = dict[tuple[str, str], list[bool]]()
     for row in choice_rows(main_tasks(tasks), questions):

@@ -116,7 +116,7 @@ def _require_one_study(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -
         raise BadInput(f"tasks of {len(studies)} studies: {', '.join(studies[:5])}", remedy="one report a study")
 
 
-def _counts(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> dict[str, Any]:
+def _counts(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> dict[str, object]:
     states = Counter(task.state for task in used)
     done = [task for task in used if task.is_done]
     seconds = [task.seconds for task in done if task.seconds is not None]
@@ -133,7 +133,7 @@ def _counts(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> dict[str,
     }
 
 
-def _exclusions_json(left_out: Exclusions, rules: Mapping[str, Any], *, has_protocol: bool) -> dict[str, Any]:
+def _exclusions_json(left_out: Exclusions, rules: Mapping[str, Any], *, has_protocol: bool) -> dict[str, object]:
     return {
         "rules": dict(rules),
         "has_protocol": has_protocol,
@@ -147,7 +147,7 @@ def _exclusions_json(left_out: Exclusions, rules: Mapping[str, Any], *, has_prot
     }
 
 
-def _checks(used: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, Any]:
+def _checks(used: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, object]:
     """Return what the checks of attention, the degraded bot and repetitions showed, over all participants."""
     passed = [bool(task.answers[ATTENTION]) for task in used if task.is_done and ATTENTION in task.answers]
     worse = mean_rows(list(rating_rows(degraded_tasks(used), questions)))
@@ -167,7 +167,7 @@ def _analysis(
     questions: Sequence[AskedQuestion],
     factors: Mapping[str, Mapping[str, str]],
     settings: StudyAnalysis,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the figures of some participants' tasks."""
     counted = main_tasks(group)
     ratings = mean_rows(_with_mean_of_all(list(rating_rows(counted, questions)), questions))
@@ -209,12 +209,12 @@ def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion])
 
 def _ratings_json(
     rows: Sequence[RatingRow], factors: Mapping[str, Mapping[str, str]], settings: StudyAnalysis
-) -> dict[str, Any]:
+) -> dict[str, object]:
     means = partial(
         rating_means, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
     )
     figures = means(rows)
-    z = dict[str, Any]()
+    z = dict[str, object]()
     for least in Z_LEAST:
         scaled = [replace(row, number=number) for row, number in standardised(rows, least)]
         of_z = means(scaled) if scaled else None
@@ -230,7 +230,7 @@ def _ratings_json(
     }
 
 
-def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[str, Any]:
+def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[str, object]:
     figures = pair_figures(rows, draws=settings.draws, seed=settings.seed, level=settings.level, ties=settings.ties)
     assert figures is not None  # a question without rows is not listed
     return {
@@ -240,7 +240,7 @@ def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[st
     }
 
 
-def _strengths_json(figures: PairFigures) -> dict[str, Any]:
+def _strengths_json(figures: PairFigures) -> dict[str, object]:
     fits: dict[str, BradleyTerry | None] = {
         "half": figures.strengths,
         "davidson": figures.davidson,
@@ -249,7 +249,7 @@ def _strengths_json(figures: PairFigures) -> dict[str, Any]:
     return {name: None if fit is None else asdict(fit) for name, fit in fits.items()}
 
 
-def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, Any]:
+def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:
     """Return the votes on single replies by bot, and the share of good ones."""
     ups, downs, replies = Counter[str](), Counter[str](), Counter[str]()
     for task in counted:

@@ -77,7 +77,7 @@ class AnsweringPerson:
         self._level = people.sd * sqrt(people.rho) * float(self._random.standard_normal())
         self._favourite = float(self._random.random())
 
-    def answers(self, task: Mapping[str, Any], bots: Mapping[str, str]) -> dict[Place, dict[str, Any]]:
+    def answers(self, task: Mapping[str, Any], bots: Mapping[str, str]) -> dict[Place, dict[str, object]]:
         """Return the answers to the form of a task by place; `bots` has the bot on each side."""
         payload, questions = task["payload"], task["form"]["questions"]
         qualities = {side: self.people.quality_of(bot, payload) for side, bot in bots.items()}
@@ -85,7 +85,7 @@ class AnsweringPerson:
         whole = [question for question in questions if question["scope"] in whole_scopes]
         of_side = [question for question in questions if question["scope"] == "side"]
         of_turn = [question for question in questions if question["scope"] == "turn"]
-        places: dict[Place, dict[str, Any]] = {("", 0): self._fill(whole, qualities)}
+        places: dict[Place, dict[str, object]] = {("", 0): self._fill(whole, qualities)}
         for side, quality in qualities.items() if len(bots) > 1 else ():
             places[side, 0] = self._fill(of_side, {side: quality})
         for side in task["sides"] if of_turn else ():
@@ -95,7 +95,7 @@ class AnsweringPerson:
                     places[side["side"], message["n"]] = self._fill(of_turn, own, message["text"])
         return {place: filled for place, filled in places.items() if filled}
 
-    def screening(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def screening(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         """Return answers that let the person in, as far as the protocol says which do."""
         answers = self._fill(questions, {})
         for question in questions:
@@ -103,7 +103,7 @@ class AnsweringPerson:
                 answers[question["id"]] = accepted[int(self._random.integers(len(accepted)))]
         return answers
 
-    def training(self, form: Mapping[str, Any], right: Mapping[str, Sequence[Any]], attempt: int) -> dict[str, Any]:
+    def training(self, form: Mapping[str, Any], right: Mapping[str, Sequence[Any]], attempt: int) -> dict[str, object]:
         """Return answers to an item of the training: right of who reads, nearly always, and the second time surely."""
         answers = self._fill([{**question, "required": True} for question in form["questions"]], {})
         if self._reads and (attempt > 1 or self._random.random() < _ATTENTIVE):
@@ -130,9 +130,9 @@ class AnsweringPerson:
 
     def _fill(
         self, questions: Sequence[Mapping[str, Any]], qualities: Mapping[str, float], text: str = ""
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Answer the questions of one place in their order, as far as they are shown."""
-        answers = dict[str, Any]()
+        answers = dict[str, object]()
         for question in questions:
             if _is_shown(question, answers) and (answer := self._answer(question, qualities, text)) is not None:
                 answers[question["id"]] = answer
@@ -188,7 +188,7 @@ class AnsweringPerson:
             return str(options[int(self._favourite * len(options))]["value"])
         return str(options[int(self._random.integers(len(options)))]["value"])
 
-    def _spans(self, question: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
+    def _spans(self, question: Mapping[str, Any], text: str) -> list[dict[str, object]]:
         """Mark the first word."""
         end = len(text.split(" ", 1)[0]) or len(text)
         return [{"start": 0, "end": end, "label": self._choice(question)}] if text else []

@@ -89,7 +89,7 @@ class SimulatedPeople:
         if self.sd <= 0:
             raise Usage(f"a standard deviation of {self.sd:g}", remedy="above 0")
 
-    def protocol(self) -> dict[str, Any]:
+    def protocol(self) -> dict[str, object]:
         """Return the protocol that such a study has."""
         return {
             "kind": StudyKind.CHAT.value,

@@ -17,7 +17,9 @@ from refaug.evaluation.studies.records import StudyTask
 from refaug.evaluation.studies.simulation.people import Carelessness, SimulatedPeople, SimulatedStudy, simulated_study
 
 
-def rehearse(people: SimulatedPeople, *, studies: int, seed: int, progress: Progress | None = None) -> dict[str, Any]:
+def rehearse(
+    people: SimulatedPeople, *, studies: int, seed: int, progress: Progress | None = None
+) -> Mapping[str, Any]:
     """Simulate studies one after the other, and return the rates over all of them.
 
     `order` has the share of studies whose bots come in the true order, and the mean rank correlation with it; `balance`
@@ -57,14 +59,14 @@ def rehearse(people: SimulatedPeople, *, studies: int, seed: int, progress: Prog
 
 def caught_shares(
     participants: Collection[str], careless: Mapping[str, Carelessness], reasons: Mapping[str, object]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return how many honest and careless participants there are and how many of them are left out."""
     caught, counts = Counter[str](), Counter[str]()
     _count(participants, careless, reasons, caught, counts)
     return _shares(caught, counts)
 
 
-def _shares(caught: Counter[str], counts: Counter[str]) -> dict[str, Any]:
+def _shares(caught: Counter[str], counts: Counter[str]) -> dict[str, object]:
     return {
         str(kind): {"participants": counts[kind], "left_out": caught[kind], "share": caught[kind] / counts[kind]}
         for kind in ["honest", "careless", *Carelessness]

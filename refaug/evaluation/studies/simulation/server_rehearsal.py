@@ -114,7 +114,7 @@ class ServerRehearsal:
 
     # ── planned and stored ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def comparison(self, stored: Sequence[StudyTask]) -> dict[str, Any]:
+    def comparison(self, stored: Sequence[StudyTask]) -> dict[str, object]:
         """Return what was planned and acknowledged beside what the server stored of these people."""
         tasks = [task for task in stored if task.participant in self.codes]
         questions = protocol_questions(self.protocol, tasks)
@@ -152,7 +152,7 @@ class ServerRehearsal:
             "messages_that_differ": sum(_differing_messages(task, record) for task, record in pairs),
         }
 
-    def _balance(self, tasks: Sequence[StudyTask]) -> dict[str, Any]:
+    def _balance(self, tasks: Sequence[StudyTask]) -> dict[str, object]:
         """Return the tasks of each bot, beside those of the plan where all came to their end."""
         plain = main_tasks(tasks)
         of_bots = Counter(bot.bot for task in plain for bot in task.bots)
@@ -182,7 +182,7 @@ class ServerRehearsal:
 
     def _recovery(
         self, tasks: Sequence[StudyTask], out: Exclusions, questions: Sequence[AskedQuestion]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the mean of each bot, or reference, beside its truth, and how far the order is the true one."""
         groups = {"all": list(tasks), "kept": out.kept(tasks)}
         means = {name: self._means(main_tasks(group), questions) for name, group in groups.items()}
@@ -270,7 +270,7 @@ def _spread(counts: Sequence[int]) -> int:
     return max(counts) - min(counts) if counts else 0
 
 
-def _order(means: Sequence[float], truth: Sequence[float]) -> dict[str, Any]:
+def _order(means: Sequence[float], truth: Sequence[float]) -> dict[str, object]:
     """Return the rank correlation with the truth; None where nothing has an order."""
     if len(means) < 2 or len(set(means)) < 2 or len(set(truth)) < 2:
         return {"found": None, "spearman": None}

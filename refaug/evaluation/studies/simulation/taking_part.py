@@ -40,7 +40,7 @@ _AGAIN: Final = frozenset({429, 502, 503, 504})
 class AcknowledgedTask:
     """What the server has said that it stored of a task."""
 
-    answers: dict[Place, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[Place, dict[str, object]] = field(default_factory=dict)
     messages: list[tuple[int, str]] = field(default_factory=list)  # number and text
     is_finished: bool = False
 
@@ -67,9 +67,9 @@ class ParticipantBrowser:
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
-        self.state: dict[str, Any] = {}
+        self.state: Mapping[str, Any] = {}
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Do something, and return what it has done; the state is the one afterwards."""
         headers = {"X-Action": f"simulated-{secrets.token_hex(12)}"}
         content = await self._ask("POST", path, json=dict(body or {}), headers=headers)
@@ -89,11 +89,11 @@ class ParticipantBrowser:
         """Whether some reply of the current task has failed."""
         return any(message["state"] == "failed" for message in self._messages())
 
-    def _messages(self) -> list[dict[str, Any]]:
+    def _messages(self) -> list[Mapping[str, Any]]:
         task = self.state.get("task")
         return [message for side in task["sides"] for message in side["messages"]] if task else []
 
-    async def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
+    async def _ask(self, method: str, path: str, **content: Any) -> Mapping[str, Any]:
         until, backoff = time.monotonic() + _PATIENCE_S, Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while True:
             wait_s = backoff.next_s()
@@ -113,7 +113,7 @@ class ParticipantBrowser:
             await asyncio.sleep(wait_s)
 
 
-def _object(response: httpx2.Response) -> dict[str, Any]:
+def _object(response: httpx2.Response) -> Mapping[str, Any]:
     try:
         content = response.json()
     except ValueError:

@@ -74,7 +74,7 @@ def open_saved_dataset(folder: Path, where: str) -> OpenTable:
     return open_arrow_table(paths, where, "a saved dataset")
 
 
-def _state(path: Path, where: str) -> dict[str, Any]:
+def _state(path: Path, where: str) -> dict[str, object]:
     try:
         if path.stat().st_size > _MAX_STATE_BYTES:
             raise BadInput(f"{where}: {path.name} is larger than a description of a dataset")
@@ -121,7 +121,7 @@ def _label_names(schema: pa.Schema) -> dict[str, list[str]]:
         return {}
 
 
-def _with_labels(row: Any, labels: dict[str, list[str]]) -> dict[str, Any]:
+def _with_labels(row: Any, labels: dict[str, list[str]]) -> dict[str, object]:
     def name(column: str, cell: object) -> object:
         names = labels.get(column, [])
         return names[cell] if isinstance(cell, int) and 0 <= cell < len(names) else cell

@@ -24,7 +24,7 @@ class Export:
     """How the rows of a program are read."""
 
     name: str
-    expand: Callable[[Row, TableNotes], Iterator[dict[str, Any]]]
+    expand: Callable[[Row, TableNotes], Iterator[dict[str, object]]]
     questions: Callable[[Row], list[str]]
 
     def only_question(self, sample: Sequence[Row]) -> str:
@@ -48,7 +48,7 @@ def export_of(sample: Sequence[Row]) -> Export | None:
 # ── Label Studio ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_task(task: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
+def _of_task(task: Row, notes: TableNotes) -> Iterator[dict[str, object]]:
     shown = {"task_id": task.get("id"), **task["data"]}
     has_answers = False
     for annotation in task["annotations"]:
@@ -82,7 +82,7 @@ def _task_questions(task: Row) -> list[str]:
 # ── Argilla ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_record(record: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
+def _of_record(record: Row, notes: TableNotes) -> Iterator[dict[str, object]]:
     shown = {"record_id": record.get("id"), **record["fields"], **(record.get("metadata") or {})}
     responses = record["responses"]
     if isinstance(responses, list):  # of version 1: an object for each person, with the values of all questions
@@ -92,7 +92,7 @@ def _of_record(record: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
             if _is_submitted(response.get("status"), notes)
         }
     else:
-        by_person = dict[str, dict[str, Any]]()
+        by_person = dict[str, dict[str, object]]()
         for question, answers in responses.items():
             for answer in answers:
                 if _is_submitted(answer.get("status"), notes):
@@ -100,11 +100,11 @@ def _of_record(record: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
     yield from _of_people(shown, by_person)
 
 
-def _of_flat_record(record: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
+def _of_flat_record(record: Row, notes: TableNotes) -> Iterator[dict[str, object]]:
     questions = _flat_questions(record)
     parts = tuple(f"{question}{_RESPONSES}" for question in questions)
     suggestions = tuple(f"{question}.suggestion" for question in questions)
-    by_person = dict[str, dict[str, Any]]()
+    by_person = dict[str, dict[str, object]]()
     for question in questions:
         column = f"{question}{_RESPONSES}"
         answers, people = record.get(column) or [], record.get(f"{column}.users") or []
@@ -117,7 +117,7 @@ def _of_flat_record(record: Row, notes: TableNotes) -> Iterator[dict[str, Any]]:
     yield from _of_people(shown, by_person)
 
 
-def _of_people(shown: Mapping[str, Any], by_person: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _of_people(shown: Mapping[str, Any], by_person: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, object]]:
     if not by_person:
         yield {**shown, ANNOTATOR: None}
     for person, answers in by_person.items():

@@ -19,7 +19,7 @@ from refaug.logs.reading.sources import BadRow, LineReader, Source, Stream
 MAX_ARRAY_BYTES: Final = 256 << 20
 _SAMPLE: Final = 50
 
-_Rows = Callable[[], Iterator[tuple[int, dict[str, Any]] | BadRow]]
+_Rows = Callable[[], Iterator[tuple[int, dict[str, object]] | BadRow]]
 
 
 def open_json_lines(path: Path, where: str, encoding: str, notes: TableNotes) -> OpenTable:
@@ -70,9 +70,9 @@ def _table(kind: str, rows: _Rows, where: str, notes: TableNotes) -> OpenTable:
     return OpenTable(kind=kind, columns=columns, rows=lambda _: rows(), has_keys=True, has_items=has_items)
 
 
-def _exported(export: Export, rows: _Rows, sample: list[dict[str, Any]], where: str, notes: TableNotes) -> OpenTable:
+def _exported(export: Export, rows: _Rows, sample: list[dict[str, object]], where: str, notes: TableNotes) -> OpenTable:
     ignored = TableNotes()  # the sample is read again, and counts then
-    columns, good_rows, problem = dict[str, None](), list[dict[str, Any]](), ""
+    columns, good_rows, problem = dict[str, None](), list[dict[str, object]](), ""
     for row in sample:
         expanded = _expanded(export, row, ignored)
         if isinstance(expanded, str):
@@ -103,7 +103,7 @@ def _exported(export: Export, rows: _Rows, sample: list[dict[str, Any]], where: 
     )
 
 
-def _expanded(export: Export, row: dict[str, Any], notes: TableNotes) -> list[dict[str, Any]] | str:
+def _expanded(export: Export, row: dict[str, object], notes: TableNotes) -> list[dict[str, object]] | str:
     """Return the rows that a row of an export stands for, or what is wrong with it."""
     try:
         export.questions(row)

@@ -85,7 +85,7 @@ class StudyInvite:
     expires: str | None
     revoked: str | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the invitation as answers have it."""
         return {
             name: getattr(self, name) for name in ("id", "label", "uses_max", "uses", "created", "expires", "revoked")

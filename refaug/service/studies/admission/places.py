@@ -57,7 +57,7 @@ def take_place(connection: Connection, attending: Attendance) -> str | None:
     columns = STUDY_INVITES.c
     invite = connection.execute(select(STUDY_INVITES).where(columns.id == participant.invite)).first()
     reason, now = None, time_text(attending.now)
-    values: dict[str, Any] = {"answered": now}
+    values: dict[str, object] = {"answered": now}
     if places_are_taken(connection, study, is_pilot=participant.is_pilot) or (
         invite is not None and is_used_up(invite)
     ):

@@ -162,7 +162,7 @@ def store_reply(
     """Store what a bot has replied, once; without a text the reply has failed, which is counted for the bot."""
     columns = STUDY_MESSAGES.c
     place = (columns.task == turn.task, columns.side == turn.side, columns.n == turn.n, columns.state == "asked")
-    values: dict[str, Any] = {"holder": None, "ms": ms, "at": time_text()}
+    values: dict[str, object] = {"holder": None, "ms": ms, "at": time_text()}
     if text is None:
         values |= {"state": "failed", "problem": problem[:200] or "no_reply"}
     else:

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.evaluation.studies.protocol.form_answers import checked_answers, missing_answers
-from refaug.evaluation.studies.protocol.study_form import StudyQuestion
+from refaug.evaluation.studies.protocol.study_form import ShownForm, StudyQuestion
+from refaug.evaluation.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
 from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
 from refaug.service.database.migrations.tables import (
@@ -103,7 +104,7 @@ def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row
     """Begin a reserved task, or take up one again that has expired."""
     if task.state == "started":
         return task
-    values: dict[str, Any] = {"state": "started", "ended": None, "started": task.started or time_text(attending.now)}
+    values: dict[str, object] = {"state": "started", "ended": None, "started": task.started or time_text(attending.now)}
     connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
     if task.state == "expired":
         change_load(connection, attending, task, 1)
@@ -155,10 +156,10 @@ def _checked_answers(
     answers: Mapping[str, Any],
     side: str | None,
     turn: int | None,
-) -> tuple[tuple[str, int], dict[str, Any]]:
+) -> tuple[tuple[str, int], dict[str, object]]:
     form, sides = attending.protocol.form, side_names(attending.protocol.kind)
     given_answers = dict(answers)
-    checked: dict[str, Any] = {}
+    checked: dict[str, object] = {}
     if ATTENTION in given_answers and task.attention is not None:
         answer = given_answers.pop(ATTENTION)
         if answer is not None and answer not in ATTENTION_ANSWERS:
@@ -201,9 +202,9 @@ def write_answers(
         connection.execute(insert(STUDY_ANSWERS), rows)
 
 
-def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, Any]]:
+def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, object]]:
     """Return the answers of a task by place."""
-    answers = dict[tuple[str, int], dict[str, Any]]()
+    answers = dict[tuple[str, int], dict[str, object]]()
     for row in connection.execute(_ANSWERS, {"task": task}):
         answers.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
     return answers
@@ -303,43 +304,42 @@ def skips_left(connection: Connection, attending: Attendance) -> int:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unit_of(connection: Connection, task: Row[Any]) -> dict[str, Any]:
+def unit_of(connection: Connection, task: Row[Any]) -> StudyUnit:
     """Return the unit of a task of an item."""
     columns = STUDY_ITEMS.c
     query = select(columns.content).where(columns.study == task.study, columns.unit == task.unit)
-    content: dict[str, Any] = orjson.loads(connection.execute(query).scalar_one())
-    return content
+    return StudyUnit.stored(connection.execute(query).scalar_one())
 
 
 def shown_messages(
     connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[ShownMessage]]:
     """Return the messages of each side as a page shows them: those of a chat, or the turns of a dialogue to judge."""
     sides = side_names(attending.protocol.kind)
     if is_chat(attending.protocol.kind):
         return {side: [_shown(row) for row in content.messages.get(side, [])] for side in sides}
     unit = unit_of(connection, task)
-    payload = unit["payload"]
+    payload = unit.payload
     if "dialogues" in payload:
         systems = systems_by_side(unit, task)
-        return {side: static_messages(payload["dialogues"][system]) for side, system in systems.items()}
+        return {side: dialogue_messages(payload["dialogues"][system]) for side, system in systems.items()}
     if "reply" in payload or "replies" in payload or "reference" in payload:
         return {side: [] for side in sides}
-    return {sides[0]: static_messages(payload["turns"])}
+    return {sides[0]: dialogue_messages(payload["turns"])}
 
 
-def systems_by_side(unit: Mapping[str, Any], task: Row[Any]) -> dict[str, str]:
+def systems_by_side(unit: StudyUnit, task: Row[Any]) -> dict[str, str]:
     """Return the system on each side: slots of a study's systems have the order of their names."""
-    first, second = sorted(unit["systems"])
+    first, second = sorted(unit.systems)
     return {"left": first, "right": second} if task.left_slot == task.slot_a else {"left": second, "right": first}
 
 
-def shown_payload(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+def shown_payload(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, object]:
     """Return what is judged beside messages: a context with a reply, two replies, or a reference."""
     if is_chat(attending.protocol.kind):
         return {}
     unit = unit_of(connection, task)
-    payload = unit["payload"]
+    payload = unit.payload
     if "replies" in payload:
         systems = systems_by_side(unit, task)
         return {
@@ -351,19 +351,11 @@ def shown_payload(connection: Connection, attending: Attendance, task: Row[Any])
     return {}
 
 
-def static_messages(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the turns of a dialogue as messages of a page."""
-    return [
-        {"n": n, "role": turn["role"], "text": turn["text"], "state": "answered", "vote": None}
-        for n, turn in enumerate(turns, 1)
-    ]
-
-
-def _shown(row: Row[Any]) -> dict[str, Any]:
+def _shown(row: Row[Any]) -> ShownMessage:
     return {"n": row.n, "role": row.role, "text": row.text, "state": row.state, "vote": row.vote}
 
 
-def shown_form(attending: Attendance, task: Row[Any]) -> dict[str, Any]:
+def shown_form(attending: Attendance, task: Row[Any]) -> ShownForm:
     """Return the form of a task in the participant's language, with the question of a check of attention."""
     language = attending.participant.language
     form = attending.protocol.form.shown_in(language)
@@ -372,7 +364,7 @@ def shown_form(attending: Attendance, task: Row[Any]) -> dict[str, Any]:
     base = language.partition("-")[0]
     words = _COLOURS.get(base, {})
     text = ATTENTION_TEXT.get(base, ATTENTION_TEXT["en"])
-    question = {
+    question: dict[str, object] = {
         "id": ATTENTION,
         "text": text.format(answer=words.get(task.attention, task.attention)),
         "type": "choice",
@@ -383,4 +375,4 @@ def shown_form(attending: Attendance, task: Row[Any]) -> dict[str, Any]:
     }
     questions = form["questions"]
     place = task.seed % (len(questions) + 1)
-    return {**form, "questions": [*questions[:place], question, *questions[place:]]}
+    return {"name": form["name"], "questions": [*questions[:place], question, *questions[place:]]}

@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from refaug.evaluation.studies.assignment.next_task import (
+    PlannedTask,
     SlotWork,
     bot_pairs,
     check_plan,
@@ -123,7 +124,7 @@ def begin_tasks(connection: Connection, attending: Attendance) -> None:
         repeats=checks["repeat"],
         seed=participant.seed,
     )
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "state": "active",
         "sequence": json_text([{"check": planned.check, "attention": planned.asks_attention} for planned in sequence]),
     }
@@ -165,13 +166,13 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
     sequence, position = attending.sequence, int(attending.participant.position)
     while position < len(sequence):
         planned = sequence[position]
-        work = _work(connection, attending, planned["check"])
-        if work is None and planned["check"] is None and expire_unanswered_tasks(connection, attending):
+        work = _work(connection, attending, planned.check)
+        if work is None and planned.check is None and expire_unanswered_tasks(connection, attending):
             work = _work(connection, attending, None)
         if work is not None:
             _set_position(connection, attending, position)
             return _reserve(connection, attending, planned, work)
-        if planned["check"] is None:
+        if planned.check is None:
             # Nothing is open: the tasks that are left are checks of nothing.
             break
         position += 1
@@ -284,7 +285,7 @@ def _slot_count(connection: Connection, attending: Attendance) -> int:
     return len(_slots_of(connection.execute(_BOTS, {"study": attending.study.id}).all(), attending))
 
 
-def _balance(attending: Attendance) -> dict[str, Any]:
+def _balance(attending: Attendance) -> dict[str, object]:
     """Return the parameters of the statements over all tasks or participants that count for the balance."""
     return {"study": attending.study.id, "is_pilot": attending.participant.is_pilot}
 
@@ -396,7 +397,7 @@ def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...
 # ── the reservation ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _reserve(connection: Connection, attending: Attendance, planned: Mapping[str, Any], work: _ChosenWork) -> str:
+def _reserve(connection: Connection, attending: Attendance, planned: PlannedTask, work: _ChosenWork) -> str:
     study, participant = attending.study, attending.participant
     seed = secrets.randbits(31)
     row = {
@@ -404,8 +405,8 @@ def _reserve(connection: Connection, attending: Attendance, planned: Mapping[str
         "study": study.id,
         "participant": participant.id,
         "number": 1 + int(connection.execute(_LAST_NUMBER, {"participant": participant.id}).scalar_one()),
-        "check_kind": planned["check"],
-        "attention": ATTENTION_ANSWERS[seed % len(ATTENTION_ANSWERS)] if planned["attention"] else None,
+        "check_kind": planned.check,
+        "attention": ATTENTION_ANSWERS[seed % len(ATTENTION_ANSWERS)] if planned.asks_attention else None,
         "slot_a": work.slots[0],
         "slot_b": work.slots[1] if len(work.slots) > 1 else None,
         "left_slot": work.left,

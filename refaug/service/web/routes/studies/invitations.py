@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
@@ -36,7 +36,7 @@ async def create_invites(
     """Make invitations; their tokens are in this answer alone."""
     state = state_of(request)
 
-    def create() -> list[dict[str, Any]]:
+    def create() -> list[dict[str, object]]:
         pairs = state.invites.create(
             state.studies.get(id),
             count=body.count,
@@ -61,7 +61,7 @@ async def list_invites(
     """Invitations of a study, oldest first, with how often each was used."""
     state = state_of(request)
 
-    def page() -> dict[str, Any]:
+    def page() -> dict[str, object]:
         invites = {invite.id: invite for invite in state.invites.list(state.studies.get(id))}
         names, following = page_of(list(invites), after, limit)
         return {"invites": [invites[name].as_json() for name in names], "next": following}

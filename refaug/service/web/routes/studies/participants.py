@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
+from refaug.core.json_form import json_form
+from refaug.evaluation.studies.records import StudyTask
 from refaug.service.studies.erasure import erase_participant
 from refaug.service.studies.study_figures import exclude_participant, participant_rows
 from refaug.service.studies.study_records import study_records
@@ -43,7 +45,7 @@ async def list_participants(
     """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
     state = state_of(request)
 
-    def page() -> dict[str, Any]:
+    def page() -> dict[str, object]:
         rows, following = participant_rows(state.database, state.studies.get(id), after=after, limit=limit)
         return {"participants": rows, "next": following}
 
@@ -63,10 +65,10 @@ async def get_participant(
     """Everything that one participant did."""
     state = state_of(request)
 
-    def tasks() -> list[dict[str, Any]]:
+    def tasks() -> list[StudyTask]:
         return list(study_records(state.database, state.studies.get(id), participant=code))
 
-    return json_response({"code": code, "tasks": await database_threads.run_query(tasks)})
+    return json_response({"code": code, "tasks": json_form(await database_threads.run_query(tasks))})
 
 
 @router.put(

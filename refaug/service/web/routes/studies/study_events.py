@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import anyio
 import orjson
@@ -93,5 +93,5 @@ async def _events(state: ServiceState, study: str, last: int, stopping: anyio.Ev
             await stopping.wait()
 
 
-def _progress(state: ServiceState, study: str) -> dict[str, Any]:
+def _progress(state: ServiceState, study: str) -> dict[str, object]:
     return study_progress(state.database, state.studies.get(study))

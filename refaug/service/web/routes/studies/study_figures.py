@@ -7,14 +7,13 @@ import tempfile
 from collections.abc import Iterable
 from typing import Annotated, BinaryIO, Final, Literal
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
 from refaug.evaluation.studies.exports.formats import ExportFormat
 from refaug.evaluation.studies.exports.formats import export_study as exported_pieces
-from refaug.evaluation.studies.records import task_of
+from refaug.evaluation.studies.records import task_line
 from refaug.service.studies.study_figures import study_progress
 from refaug.service.studies.study_records import study_records
 from refaug.service.studies.study_rows import StoredStudy
@@ -102,6 +101,5 @@ def _written(state: ServiceState, study: StoredStudy, form: ExportFormat, questi
 def _pieces(state: ServiceState, study: StoredStudy, form: ExportFormat, question: str | None) -> Iterable[bytes]:
     records = study_records(state.database, study)
     if form is ExportFormat.JSONL and question is None:
-        return (orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
-    tasks = (task_of(record, f"study {study.name}") for record in records)
-    return exported_pieces(tasks, study.protocol.fields, form, question=question)
+        return map(task_line, records)
+    return exported_pieces(records, study.protocol.fields, form, question=question)

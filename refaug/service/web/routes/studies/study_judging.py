@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from math import ceil
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from refaug.core.errors import BadInput
+from refaug.core.json_form import json_form
 from refaug.evaluation.studies.figures.agreement import AgreementFigure
 from refaug.evaluation.studies.figures.decisions import require_possible_decision
 from refaug.evaluation.studies.figures.disagreements import disagreements, running_agreement
 from refaug.evaluation.studies.questions import protocol_questions
-from refaug.evaluation.studies.records import StudyTask, task_of
+from refaug.evaluation.studies.records import StudyTask, TaskDecision
 from refaug.evaluation.studies.report.numbers import StudyAnalysis, study_report
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
 from refaug.service.studies.adjudications import adjudicate, adjudications, unit_systems
@@ -45,8 +46,7 @@ _EXAMPLES: Final = {"three quarters of a point": {"difference": 0.75}, "six of t
 
 def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
     """Return the tasks that are over, without the pilot once the study has opened."""
-    records = study_records(state.database, study, with_pilot=study.state == "pilot")
-    return [task_of(record, f"study {study.name}") for record in records]
+    return list(study_records(state.database, study, with_pilot=study.state == "pilot"))
 
 
 @router.post(
@@ -101,7 +101,7 @@ async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noq
     return json_response({"questions": [_agreement_json(figure) for figure in figures]})
 
 
-def _agreement_json(figure: AgreementFigure) -> dict[str, Any]:
+def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
     return {
         "question": figure.question,
         "rows_are": figure.rows_are,
@@ -155,7 +155,7 @@ async def adjudicate_item(
     """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
     state = state_of(request)
 
-    def decide() -> dict[str, Any]:
+    def decide() -> TaskDecision:
         study = state.studies.get(id)
         asked_questions = {question.id: question for question in protocol_questions(study.protocol.fields, ())}
         if body.question not in asked_questions:
@@ -174,4 +174,4 @@ async def adjudicate_item(
             **acting(request),
         )
 
-    return json_response(await database_threads.run_query(decide))
+    return json_response(json_form(await database_threads.run_query(decide)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
@@ -38,7 +38,14 @@ STUDY: Final = [Depends(requires(Scope.STUDY))]
 StudyId = Annotated[str, Path(description="id or name of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 
-def acting(request: Request) -> dict[str, Any]:
+class Acting(TypedDict):
+    """The actor and the id of a request."""
+
+    actor: str
+    request: str | None
+
+
+def acting(request: Request) -> Acting:
     """Return the actor and the id of a request, as stores put them into the audit log."""
     return {"actor": actor_of_request(request), "request": id_of_request(request)}
 
@@ -48,7 +55,7 @@ async def list_studies(request: Request, after: After = "", limit: Limit = 50) -
     """Studies, newest first."""
     state = state_of(request)
 
-    def page() -> dict[str, Any]:
+    def page() -> dict[str, object]:
         studies = {study.id: study for study in state.studies.all()}
         names, following = page_of(list(studies), after, limit, order=_newest_first)
         return {"studies": [_row(studies[name]) for name in names], "next": following}
@@ -99,7 +106,7 @@ async def amend_study(
     """Replace the protocol of a draft, or amend that of an open study, with a reason; both hashes are reported."""
     state = state_of(request)
 
-    def amend() -> dict[str, Any]:
+    def amend() -> dict[str, object]:
         study = state.studies.get(id)
         return described(state, state.studies.amend(study, body.protocol, reason=body.reason, **acting(request)))
 
@@ -111,7 +118,7 @@ async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002
     """Remove a draft, or a closed study with everything that was collected."""
     state = state_of(request)
 
-    def remove() -> dict[str, Any]:
+    def remove() -> dict[str, object]:
         study = state.studies.get(id)
         state.studies.delete(study, **acting(request))
         return {"id": study.id, "name": study.name}
@@ -142,7 +149,7 @@ async def add_study_items(
 async def _act(request: Request, study: str, act: str) -> Response:
     state = state_of(request)
 
-    def work() -> dict[str, Any]:
+    def work() -> dict[str, object]:
         return described(state, state.studies.act(state.studies.get(study), act, **acting(request)))
 
     return json_response(await database_threads.run_query(work))
@@ -187,7 +194,7 @@ async def preview_study(
     return json_response(_preview(study, language))
 
 
-def _preview(study: StoredStudy, language: str) -> dict[str, Any]:
+def _preview(study: StoredStudy, language: str) -> dict[str, object]:
     protocol = study.protocol
     shown_language = language if language in protocol.languages else protocol["language"]
     checks = protocol["checks"]
@@ -211,7 +218,7 @@ def _preview(study: StoredStudy, language: str) -> dict[str, Any]:
     }
 
 
-def _row(study: StoredStudy) -> dict[str, Any]:
+def _row(study: StoredStudy) -> dict[str, object]:
     return {
         "id": study.id,
         "name": study.name,
@@ -225,7 +232,7 @@ def _row(study: StoredStudy) -> dict[str, Any]:
     }
 
 
-def described(state: ServiceState, study: StoredStudy) -> dict[str, Any]:
+def described(state: ServiceState, study: StoredStudy) -> dict[str, object]:
     """Return a study as answers have it."""
     protocol: Mapping[str, Any] = study.protocol.fields
     return {

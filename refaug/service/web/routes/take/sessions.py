@@ -103,7 +103,7 @@ async def get_state(
     return json_response(await shown_state(state, participant))
 
 
-async def shown_state(state: ServiceState, participant: str) -> dict[str, Any]:
+async def shown_state(state: ServiceState, participant: str) -> Mapping[str, Any]:
     """Return the state of a participant, and have replies made that are asked for."""
     content = await database_threads.run_query(lambda: state.desk.state(participant))
     if _is_waiting(content):

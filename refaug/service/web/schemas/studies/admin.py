@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
@@ -10,7 +10,7 @@ from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
 
 StudyState = Literal["draft", "pilot", "open", "paused", "closed"]
 _Items = Annotated[
-    list[dict[str, Any]],
+    list[dict[str, object]],
     Field(max_length=100_000, description="dialogues, replies or references to be judged (docs/studies.md)"),
 ]
 
@@ -21,7 +21,7 @@ class StudyIn(BaseModel):
     model_config = STRICT
 
     name: str = Field(description="of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
-    protocol: dict[str, Any] = Field(description="what participants do and are asked; checked as a whole")
+    protocol: dict[str, object] = Field(description="what participants do and are asked; checked as a whole")
     items: _Items = []
 
 
@@ -30,7 +30,7 @@ class AmendmentIn(BaseModel):
 
     model_config = STRICT
 
-    protocol: dict[str, Any] = Field(description="the whole protocol")
+    protocol: dict[str, object] = Field(description="the whole protocol")
     reason: str = Field(default="", description="why; needed once the study has opened", max_length=2_000)
 
 
@@ -40,7 +40,7 @@ class StudyItemsIn(BaseModel):
     model_config = STRICT
 
     items: Annotated[
-        list[dict[str, Any]], Field(min_length=1, max_length=100_000, description="as POST /v1/studies takes them")
+        list[dict[str, object]], Field(min_length=1, max_length=100_000, description="as POST /v1/studies takes them")
     ]
 
 
@@ -84,7 +84,7 @@ class StudyRow(BaseModel):
 class StudyOut(StudyRow, ResponseModel):
     """A study with its protocol, its counts and its bots."""
 
-    protocol: dict[str, Any] = Field(description="with every default written out")
+    protocol: dict[str, object] = Field(description="with every default written out")
     consent_sha256: str = Field(description="of the text that participants agree to")
     amendments: list[AmendmentOut] = Field(description="every protocol since it opened, oldest first")
     counts: dict[str, int] = Field(description="participants, finished, tasks_done, tasks_reserved, skipped, …")
@@ -116,17 +116,17 @@ class StudyProgressOut(ResponseModel):
     state: StudyState = Field(description="of the study")
     counts: dict[str, int] = Field(description="participants and tasks by what became of them")
     bots: list[StudySlotOut] = Field(description="the balance over bots")
-    pairs: list[dict[str, Any]] = Field(description="finished tasks of each pair: how often each was left")
+    pairs: list[dict[str, object]] = Field(description="finished tasks of each pair: how often each was left")
 
 
 class StudyPreviewOut(ResponseModel):
     """What a participant would see."""
 
-    consent: dict[str, Any] = Field(description="text, sha256, screening")
+    consent: dict[str, object] = Field(description="text, sha256, screening")
     guidelines: str = Field(description="in this language")
-    form: dict[str, Any] = Field(description="in this language")
+    form: dict[str, object] = Field(description="in this language")
     languages: list[str] = Field(description="that there are")
-    sequence: list[dict[str, Any]] = Field(description="an example of the tasks of a participant, with their checks")
+    sequence: list[dict[str, object]] = Field(description="an example of the tasks of a participant, with their checks")
 
 
 class InvitesIn(BaseModel):
@@ -194,7 +194,7 @@ class StudyParticipantOut(BaseModel):
     skipped: int = Field(description="tasks that they left out")
     expired: int = Field(description="tasks that they left without a word")
     minutes: float = Field(description="time spent; a silence counts as a minute at most")
-    pay: dict[str, Any] | None = Field(description="what they are paid, and what is due")
+    pay: dict[str, object] | None = Field(description="what they are paid, and what is due")
     completion_code: str | None = Field(description="that they were shown")
     excluded: str | None = Field(description="why they are left out of the report")
 
@@ -209,7 +209,7 @@ class ParticipantTasksOut(ResponseModel):
     """The tasks of one participant."""
 
     code: str = Field(description="of the participant")
-    tasks: list[dict[str, Any]] = Field(description="as the export has them")
+    tasks: list[dict[str, object]] = Field(description="as the export has them")
 
 
 class ExclusionIn(BaseModel):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field
 
 from refaug.service.web.schemas.common import STRICT, ResponseModel
@@ -14,7 +12,7 @@ _Answer = float | str
 class StudyReportOut(ResponseModel):
     """The figures of a study."""
 
-    report: dict[str, Any] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
+    report: dict[str, object] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
 
 
 class QuestionAgreementOut(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,7 +11,7 @@ from refaug.service.web.schemas.common import STRICT, ResponseModel
 _Id = Annotated[str, Field(max_length=200)]
 _Side = Annotated[Literal["one", "left", "right"] | None, Field(description="of a task with two sides")]
 _Answers = Annotated[
-    dict[str, Any], Field(max_length=200, description="by question; null takes an answer back; checked by the form")
+    dict[str, object], Field(max_length=200, description="by question; null takes an answer back; checked by the form")
 ]
 
 
@@ -94,15 +94,15 @@ class TakeStateOut(ResponseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    study: dict[str, Any] = Field(description="title, kind, state, language, limits, guidelines, texts")
+    study: dict[str, object] = Field(description="title, kind, state, language, limits, guidelines, texts")
     step: str = Field(
         description="`consent`, `screened_out`, `training`, `ready`, `task`, `done`, `closed`, `withdrawn` or `full`"
     )
-    consent: dict[str, Any] = Field(description="text, sha256, screening, given")
-    training: dict[str, Any] | None = Field(description="the item that comes next, with feedback on the one before")
-    task: dict[str, Any] | None = Field(description="the current task: sides with messages, payload, form, answers")
+    consent: dict[str, object] = Field(description="text, sha256, screening, given")
+    training: dict[str, object] | None = Field(description="the item that comes next, with feedback on the one before")
+    task: dict[str, object] | None = Field(description="the current task: sides with messages, payload, form, answers")
     progress: dict[str, int] = Field(description="tasks done, and of how many")
-    completion: dict[str, Any] | None = Field(description="code and return address at the end")
+    completion: dict[str, object] | None = Field(description="code and return address at the end")
     can_undo: bool = Field(description="whether the last action can be taken back")
     code: str = Field(description="of the participant, to be named to the operator")
 
@@ -119,8 +119,8 @@ class SessionOut(TakeStateOut):
 class ActionOut(ResponseModel):
     """What an action has done, always the same for its id, and the state as it is now."""
 
-    done: dict[str, Any] = Field(description="what it has done")
-    state: dict[str, Any] = Field(description="as GET /v1/take/state has it")
+    done: dict[str, object] = Field(description="what it has done")
+    state: dict[str, object] = Field(description="as GET /v1/take/state has it")
 
 
 class OwnDataOut(ResponseModel):
@@ -129,4 +129,4 @@ class OwnDataOut(ResponseModel):
     model_config = ConfigDict(extra="allow")
 
     code: str = Field(description="of the participant")
-    tasks: list[dict[str, Any]] = Field(description="every task with messages and answers")
+    tasks: list[dict[str, object]] = Field(description="every task with messages and answers")
