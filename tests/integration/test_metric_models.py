@@ -143,6 +143,47 @@ def test_every_face_gives_the_same_scores_and_signature(
     assert list(by_library[metric]["a"].replies) == pytest.approx(replies_of(expected), abs=1e-5)
 
 
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_a_server_scores_a_frozen_set_as_the_command_does(
+    command: Home, ready: Path, web: TestClient, metric: str
+) -> None:
+    frozen = web.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "given"}).json()
+    options = ("-m", metric, "--draws", "0", "--json")
+    [expected] = command("sets", "score", frozen["id"], ready / "items.jsonl", *options).json["scores"]
+    for rows in ([4], [5, 0, 3, 0]):
+        replies = {system: [ITEMS[row]["replies"][system] for row in rows] for system in "ab"}
+        body = {"items": [f"i{row}" for row in rows], "replies": replies, "metrics": [metric]}
+        response = web.post(f"/v1/reference-sets/{frozen['id']}/scores", json=body)
+        assert response.status_code == 200, response.text
+        [scores] = response.json()["scores"]
+        assert {name: scores[name] for name in ("signature_full", "references")} == {
+            name: expected[name] for name in ("signature_full", "references")
+        }
+        for system in "ab":
+            known = replies_of(expected, system)
+            assert replies_of(scores, system) == pytest.approx([known[row] for row in rows], abs=1e-5)
+
+
+def test_a_set_is_scored_by_the_version_that_is_published_when_it_is_asked(
+    command: Home, ready: Path, web: TestClient
+) -> None:
+    frozen = web.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "given"}).json()
+    stores = artefact_stores(Settings(home=command.path))
+    body = {"items": ["i1"], "replies": {"a": [ITEMS[1]["replies"]["a"]]}, "metrics": ["greedy:vectors=few"], "return": "scores"}
+
+    def named() -> str:
+        response = web.post(f"/v1/reference-sets/{frozen['id']}/scores", json=body)
+        assert response.status_code == 200, response.text
+        [scores] = response.json()["scores"]
+        return Signature.parse(scores["signature"]).models[0][1].partition("#")[0]
+
+    before = "@".join(stores["vectors"].resolve("few"))
+    assert named() == before
+    assert command("vectors", "import", "few", command.path / FILE).code == 0
+    after = "@".join(stores["vectors"].resolve("few"))
+    assert (named(), after != before) == (after, True)
+
+
 @pytest.mark.parametrize(
     "options", [("-m", metric) for metric in METRICS.values()] + [(*INDEX, "-m", BLEND)], ids=[*METRICS, "blend"]
 )

@@ -357,7 +357,11 @@ class _ScorableCases:
 
 def bind_metric(metric: Metric, chosen: Sequence[References | Problem], cases: Sequence[Case | Problem]) -> Metric:
     """Return the metric for a set with these references and for exactly these replies, where scores depend on them."""
-    metric = metric.for_set([one for one in chosen if isinstance(one, References)])
+    return bind_to_replies(metric.for_set([one for one in chosen if isinstance(one, References)]), cases)
+
+
+def bind_to_replies(metric: Metric, cases: Sequence[Case | Problem]) -> Metric:
+    """Return the metric for exactly the replies of these cases."""
     scorable = _ScorableCases.of(cases)
     return metric.for_replies(scorable.replies, scorable.references, scorable.items)
 

@@ -27,7 +27,7 @@ from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
@@ -59,6 +59,7 @@ from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate
 from refaug.service.web.connection.body_marks import count_marks
 from refaug.service.web.connection.head_requests import HeadAsGet
+from refaug.service.web.handling.scoring_plan import judge_limits
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
@@ -228,7 +229,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.participant_limits = RateLimits(workers=serve.workers)
         state.bases = BaselineCache(places_of(home).indexes)
         state.models = ModelRegistry(home, state.threads, allows_paths=False)
-        state.sets = HeldSets(state.models, serve)
+        state.sets = HeldSets(MetricModels(registry=state.models, judge_limits=judge_limits(serve)), serve)
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
         if state.open_versions.shards is not None:
             stack.push_async_callback(run_in_threadpool, state.open_versions.shards.close)

@@ -10,7 +10,7 @@ import numpy as np
 
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases, references_for, score_prepared
+from refaug.evaluation.scoring.cases import NO_REPLY, Case, ScoredCases, references_for, score_cases, score_prepared
 from refaug.metrics.base import Indexes, Metric, Prepared, Problem, References
 from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
@@ -28,7 +28,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldMetric:
-    """A metric bound to a whole set, with the prepared references of all its items."""
+    """A metric bound to a whole set, with the prepared references of all its items.
+
+    One that asks models has no blocks: each request binds it to its own replies.
+    """
 
     metric: Metric
     signature: Signature
@@ -69,6 +72,23 @@ class HeldMetric:
         if place < 0:
             return UNKNOWN_ITEM
         return NO_REPLY if reply is None else self.blocks[place // BLOCK].problems.get(place % BLOCK)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AskedMetric:
+    """A metric that asks models, bound to them and to the replies of one request."""
+
+    metric: Metric
+    signature: Signature
+    references: str  # as those of the held metric
+    cases: Sequence[Case | Problem]
+
+    def score_replies(
+        self, replies: Sequence[str | None], places: Sequence[int], progress: Progress | None = None
+    ) -> ScoredCases:
+        """Score the replies of the request, of which `cases` has each with the references of its item."""
+        assert len(replies) == len(places) == len(self.cases), "the metric is bound to these replies"
+        return score_cases(self.metric, self.cases, progress)
 
 
 def references_of(metric: Metric, set_item: Item) -> References | Problem:

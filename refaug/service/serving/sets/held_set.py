@@ -13,12 +13,14 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from refaug.core.errors import NotFound, TooLarge, Usage
+from refaug.core.errors import NotFound, TooLarge
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.memory.object_sizes import MemoryCounter
+from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
-from refaug.evaluation.metric_setup.metric_requests import metrics_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.metric_setup.metric_requests import metrics_of, pinned_metric
+from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import signature_of
@@ -140,7 +142,7 @@ class HeldSet:
         self,
         frozen_set: ReferenceSet,
         content: SetContent,
-        models: ModelRegistry,
+        models: MetricModels,
         most_bytes: int,
         note_use: Callable[[HeldSet, str, int], None],
     ) -> None:
@@ -162,7 +164,7 @@ class HeldSet:
     def read(
         cls,
         frozen_set: ReferenceSet,
-        models: ModelRegistry,
+        models: MetricModels,
         most_bytes: int,
         note_use: Callable[[HeldSet, str, int], None],
     ) -> HeldSet:
@@ -212,25 +214,29 @@ class HeldSet:
         key = self._keys.get((text, language)) or ""
         ready = self._ready.get(key)
         if ready is None:
-            (metric,) = metrics_of([text], language, source=self._models)
+            pinned = pinned_metric(self._models.registry, text)
+            (metric,) = metrics_of([pinned], language, source=self._models.registry)
             key = Signature.of(metric).full
             with self._preparing:
                 ready = self._ready.get(key) or self._prepare(key, metric)
                 self._ready[key] = ready
-                self._keys.put((text, language), key)
+                if pinned == text:  # otherwise the name of a model may stand for another version by the next request
+                    self._keys.put((text, language), key)
         held_metric, size = ready
         self._note_use(self, key, size)
         return held_metric
 
+    def bound(self, metric: Metric, progress: Progress | None = None) -> Metric:
+        """Return a metric that asks models, bound to them and to the whole set."""
+        (metric,) = ScoringSteps(models=self._models).bound([metric], progress=progress)
+        return metric.for_set(_WholeSet(self, metric))
+
     def _prepare(self, key: str, metric: Metric) -> tuple[HeldMetric, int]:
         """Bind a metric to the set and prepare all references, block by block; TooLarge where they do not fit."""
-        if metric.info.asks_model:
-            raise Usage(
-                f"{metric.name} asks a model, and a server scores against a frozen set without models",
-                remedy="refaug sets score, or POST /v1/scores with the items that were frozen",
-            )
         require_b(self.manifest, [metric])
         require_sources(self.facts.sources, metric)
+        if metric.info.asks_model:
+            return self._unprepared(metric)
         if key in self._refused:
             raise self._too_large(key, metric)
         metric = metric.for_set(_WholeSet(self, metric))
@@ -255,6 +261,17 @@ class HeldSet:
             lengths=self.facts.lengths,
         )
         return held_metric, size.bytes
+
+    def _unprepared(self, metric: Metric) -> tuple[HeldMetric, int]:
+        """Return a metric that asks models as it is, with the hash of what it looks at, and a small size."""
+        digest = ReferencesDigest()
+        for _ in self._reference_blocks(self.bound(metric), digest):
+            pass
+        signature = signature_of(metric, self.manifest.references_provenance)
+        held_metric = HeldMetric(
+            metric=metric, signature=signature, references=digest.name, blocks=(), lengths=self.facts.lengths
+        )
+        return held_metric, _ENTRY
 
     def _reference_blocks(self, metric: Metric, digest: ReferencesDigest) -> Iterator[list[References | Problem]]:
         """Yield what a metric looks at in all items, block by block, and add it to the digest."""

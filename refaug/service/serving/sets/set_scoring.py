@@ -16,7 +16,7 @@ import numpy as np
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricRequest
-from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences
+from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences, bind_to_replies
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.evaluate import (
     ScoredTable,
@@ -25,6 +25,7 @@ from refaug.evaluation.scoring.evaluate import (
     ignored_warning,
     reply_warnings,
     require_baseline,
+    signature_of,
     thin_warning,
 )
 from refaug.evaluation.scoring.items import BadItem
@@ -34,7 +35,7 @@ from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores
 from refaug.evaluation.scoring.scores import percent as in_percent
 from refaug.metrics.base import Indexes, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
-from refaug.service.serving.sets.held_metric import UNKNOWN_ITEM, HeldMetric, references_of
+from refaug.service.serving.sets.held_metric import UNKNOWN_ITEM, AskedMetric, HeldMetric, references_of
 from refaug.service.serving.sets.held_set import HeldSet
 
 OnError = Literal["fail", "report"]
@@ -150,12 +151,13 @@ def evaluate_set(
     In a part of the replies (`is_part`) it is no error if no reply has a score.
     """
     resolved = _ResolvedRequest.of(held, request)
-    held_metrics, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report")
-    for held_metric in held_metrics if percent else ():
+    suitable, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report")
+    for held_metric in suitable if percent else ():
         require_share(held_metric.metric)
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
     require_baseline(settings.baseline, resolved.systems)
+    held_metrics = [_bound_to(held, held_metric, resolved, progress) for held_metric in suitable]
     tables = [_score_table(held_metric, resolved, progress) for held_metric in held_metrics]
     unscored = [error for table in tables if (error := table.unscored_error())]
     if len(unscored) == len(tables) and on_error == "fail" and not is_part:
@@ -285,7 +287,26 @@ def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:
 # ── scores of one metric ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _score_table(held_metric: HeldMetric, resolved: _ResolvedRequest, progress: Progress | None) -> ScoredTable:
+def _bound_to(
+    held: HeldSet, held_metric: HeldMetric, resolved: _ResolvedRequest, progress: Progress | None
+) -> HeldMetric | AskedMetric:
+    """Return the metric, one that asks models bound to them and to the replies of the request."""
+    if not held_metric.metric.info.asks_model:
+        return held_metric
+    metric = held.bound(held_metric.metric, progress)
+    cases = _cases(held, metric, resolved)
+    metric = bind_to_replies(metric, cases)
+    return AskedMetric(
+        metric=metric,
+        signature=signature_of(metric, held.manifest.references_provenance),
+        references=held_metric.references,
+        cases=cases,
+    )
+
+
+def _score_table(
+    held_metric: HeldMetric | AskedMetric, resolved: _ResolvedRequest, progress: Progress | None
+) -> ScoredTable:
     """Score the replies of a request."""
     scored = held_metric.score_replies(*resolved.rows(), progress)
     return ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
@@ -293,7 +314,7 @@ def _score_table(held_metric: HeldMetric, resolved: _ResolvedRequest, progress: 
 
 def _metric_scores(
     held: HeldSet,
-    held_metric: HeldMetric,
+    held_metric: HeldMetric | AskedMetric,
     resolved: _ResolvedRequest,
     table: ScoredTable,
     settings: ScoreSettings,

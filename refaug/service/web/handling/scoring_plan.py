@@ -75,7 +75,7 @@ class ScoringPlan:
             asks_index=tuple(text for text in chosen if MetricRequest.of(text).base) if finds else (),
             reads=any(_is_read_first(request) for request in wants),
             asks_judge=any(request.asks(ModelKind.JUDGE) for request in wants),
-            judge_limits=_judge_limits(serve),
+            judge_limits=judge_limits(serve),
             sample=next((model.spec for request in wants for model in request.models if model.is_sampled), None),
             augmenting=settings,
             scoring=score_settings(body, serve, explain=body.explain),
@@ -92,13 +92,7 @@ class ScoringPlan:
         """Raise TooLarge where a judge would be asked about more replies than one request may have."""
         if not self.asks_judge:
             return
-        replies = sum(len(scored_item.replies) for scored_item in items)
-        if replies > serve.judge_replies:
-            raise TooLarge(
-                f"{replies:,} replies are more than the {serve.judge_replies:,} that a judge is asked about in one "
-                "request",
-                remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge:model=NAME",
-            )
+        require_few_judged(sum(len(scored_item.replies) for scored_item in items), serve)
 
     @property
     def needs_rater(self) -> bool:
@@ -138,7 +132,17 @@ def _is_read_first(request: MetricRequest) -> bool:
     )
 
 
-def _judge_limits(serve: ServeSettings) -> JudgeLimits | None:
+def require_few_judged(replies: int, serve: ServeSettings) -> None:
+    """Raise TooLarge where a judge would be asked about more replies than one request may have."""
+    if replies > serve.judge_replies:
+        raise TooLarge(
+            f"{replies:,} replies are more than the {serve.judge_replies:,} that a judge is asked about in one request",
+            remedy="send fewer at a time, or score them with the command: refaug score ITEMS -m judge:model=NAME",
+        )
+
+
+def judge_limits(serve: ServeSettings) -> JudgeLimits | None:
+    """Return what judges may do for requests; None where none may be asked."""
     if not serve.judge_hosts:
         return None
     return JudgeLimits(hosts=tuple(serve.judge_hosts.split(",")), tokens_a_day=serve.judge_tokens)

@@ -13,14 +13,16 @@ import numpy as np
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.evaluation.metric_setup.metric_requests import MetricRequest, refuse_judge, require_models
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.costs import Lengths
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
-from refaug.service.web.handling.scoring_plan import score_settings
+from refaug.service.web.handling.scoring_plan import require_few_judged, score_settings
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.sets import SetScoresIn
 from refaug.service.web.scoring_units import UNITS_PER_ITEM, counts_words, require_units, scoring_units
@@ -41,6 +43,7 @@ class SetScoringWork:
     percent: bool
     on_error: Literal["fail", "report"]
     response_form: Literal["scores", "values", "stats"]
+    asks_model: bool  # which may have to be opened first, and takes long
 
     @classmethod
     def of(cls, body: SetScoresIn, home: Settings, serve: ServeSettings) -> SetScoringWork:
@@ -51,17 +54,25 @@ class SetScoringWork:
                 f"{len(metrics):,} metrics are more than the {serve.metrics:,} of one request",
                 remedy="send the replies again with the others",
             )
+        specifications = resolve_metric_files(metrics, home, serve)
+        wants = [MetricRequest.of(text, home) for text in specifications]
+        require_models(wants, rater=None, index=None)
+        if not serve.judge_hosts:
+            refuse_judge(wants)
         work = cls(
             request=SetRequest(items=body.items, replies=body.replies),
-            metrics=resolve_metric_files(metrics, home, serve),
+            metrics=specifications,
             settings=replace(score_settings(body, serve, explain=body.explain), parts=body.explain),
             language=body.language,
             percent=body.percent,
             on_error=body.on_error,
             response_form=body.return_,
+            asks_model=any(model.parameter.is_asked for want in wants for model in want.models),
         )
         work.require_used()
         work.require_within(serve)
+        if any(want.asks(ModelKind.JUDGE) for want in wants):
+            require_few_judged(work.replies, serve)
         return work
 
     def require_used(self) -> None:

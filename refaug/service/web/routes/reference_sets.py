@@ -361,7 +361,9 @@ async def score_against_set(
     measure = partial(work.cost, held, state.serve)
     cost = measure() if work.is_quick_to_measure else await run_in_threadpool(measure)
     with progress.given_up_on_error():
-        scoring = state.batcher.run(partial(work.run, held, progress), items=cost, deadline=deadline)
+        scoring = state.batcher.run(
+            partial(work.run, held, progress), items=cost, deadline=deadline, is_long=work.asks_model
+        )
         scores = await while_connected(request, scoring)
     for metric_scores in scores["scores"] if work.response_form != "stats" else ():
         for system in metric_scores["systems"].values():

@@ -23,7 +23,7 @@ from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Wit
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference, TestPair
 from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.scoring.cases import references_for
 from refaug.evaluation.scoring.combine import combine
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -72,7 +72,7 @@ def _small_blocks() -> Iterator[None]:
 
 
 def held_sets(home: Path, **serve: Any) -> HeldSets:
-    return HeldSets(ModelRegistry(Settings(home=home)), ServeSettings(**serve))
+    return HeldSets(MetricModels.of(Settings(home=home)), ServeSettings(**serve))
 
 
 @pytest.fixture
@@ -388,11 +388,11 @@ def test_the_language_decides_the_tokenizer(held: HeldSet) -> None:
 @pytest.mark.parametrize(
     ("metric", "error", "message"),
     [
-        ("rater", Usage, "rater asks a model, and a server scores against a frozen set without models"),
+        ("rater", Usage, "metric `rater` needs a rater: pass rater:model=NAME"),
         (
             "ruber:referenced=rouge-l,norm=none",
             Usage,
-            "ruber asks a model, and a server scores against a frozen set without models",
+            "metric `ruber` needs a ",
         ),
         ("upsilon-rouge-l", Usage, "upsilon-rouge-l has no b, and scores against a frozen set ask no index for it"),
         ("blue", Usage, "no metric is called 'blue'"),
@@ -597,7 +597,7 @@ def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: P
 def with_room(home: Path, bytes_: int) -> HeldSets:
     serve = ServeSettings()
     object.__setattr__(serve, "held_sets_mib", bytes_ / MIB)  # less than settings allow
-    return HeldSets(ModelRegistry(Settings(home=home)), serve)
+    return HeldSets(MetricModels.of(Settings(home=home)), serve)
 
 
 def ready(held: HeldSet, metric: str) -> bool:
