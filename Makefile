@@ -121,6 +121,7 @@ check: $(VENV)/.installed
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
 	$(BIN)/python clients/python/unasync.py --check
+	$(BIN)/python clients/python/request_options.py --check
 	$(BIN)/lint-imports
 	$(BIN)/python checks/imports.py
 	$(BIN)/python checks/house.py refaug

@@ -14,6 +14,7 @@ from typing import Any
 
 import refaug_client
 from refaug_client._api import items as request_types
+from refaug_client._api import retrieval
 from refaug_client._api.models import (
     artefacts,
     base,
@@ -72,7 +73,7 @@ def client_reference() -> str:
             *_of_classes("While a model trains", [scorer.Scorer, pending.Pending, pending.Outcome, pending.Counts]),
             *_of_classes("Rewards", [rewards.Reward, rewards.RewardCounts]),
             *_of_classes("Connecting", [refaug_client.Retry]),
-            *_of_classes("Items", list(_classes_of(request_types)), _aliases()),
+            *_of_classes("Items", [*_classes_of(request_types), retrieval.Retrieval], _aliases()),
             *_of_classes("Results", [*_results(), *_other_exports()]),
             *_of_classes("Errors", list(_classes_of(errors)), _ERRORS),
             *_integrations(),
@@ -97,7 +98,7 @@ def _results() -> Iterator[type]:
 
 def _other_exports() -> list[type]:
     """Return exported results that are defined elsewhere than with the models."""
-    modules = [client, pending, rewards, scorer, request_types, *RESULTS, errors]
+    modules = [client, pending, rewards, scorer, request_types, retrieval, *RESULTS, errors]
     listed = {module.__name__ for module in modules} | {
         refaug_client.Retry.__module__,
         refaug_client.AsyncClient.__module__,
@@ -146,7 +147,7 @@ def _fields(kind: type) -> str:
     """Return a table of the fields of an object, with the comments beside them in the source."""
     if is_dataclass(kind):
         named = {one.name: str(one.type) for one in fields(kind)}
-    elif kind.__module__ == request_types.__name__:
+    elif kind.__module__ in (request_types.__name__, retrieval.__name__):
         named = {name: _plain(hint) for name, hint in kind.__annotations__.items()}
     else:
         return ""
@@ -161,15 +162,15 @@ def _plain(hint: Any) -> str:
 
 
 def _comments(kind: type) -> dict[str, str]:
-    """Return the comments at the ends of the lines that declare fields, by field."""
+    """Return the comments at the ends of the lines that declare fields, or above them, by field."""
     comments: dict[str, str] = {}
     for owner in reversed(kind.__mro__[:-1]):
         if owner.__module__.startswith(refaug_client.__name__):
             source = inspect.getsource(owner)
-            comments |= {
-                match[1]: match[2][:1].upper() + match[2][1:].rstrip(".") + "."
-                for match in re.finditer(r"^    (\w+): [^#\n]*?  # (?!noqa|type:)(.*)$", source, re.MULTILINE)
-            }
+            beside = re.findall(r"^    (\w+): [^#\n]*?  # (?!noqa|type:)(.*)$", source, re.MULTILINE)
+            above = re.findall(r"((?:^    # .*\n)+)    (\w+): ", source, re.MULTILINE)
+            comments |= {name: text[:1].upper() + text[1:].rstrip(".") + "." for name, text in beside}
+            comments |= {name: " ".join(lines.replace("#", "").split()) for lines, name in above}
     return comments
 
 

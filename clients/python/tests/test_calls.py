@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from refaug_client import AsyncClient, Client, Usage
-from refaug_client._api import calls, items, models
+from refaug_client._api import calls, items, models, retrieval
 from refaug_client._http.call import Answer, Call
 
 ITEM = {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}
@@ -426,7 +426,7 @@ def test_headers_are_sent_where_the_server_reads_them(document: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("kind", "schema"),
     [
-        (items.Retrieval, "RetrievalIn"),
+        (retrieval.Retrieval, "RetrievalIn"),
         (items.Item, "Item"),
         (items.ReferenceText, "Reference"),
         (items.Candidate, "CandidateIn"),
@@ -459,7 +459,7 @@ def test_closed_sets_of_words_are_those_of_the_server(document: dict[str, Any]) 
     assert list(typing.get_args(items.Purpose)) == schemas["Purpose"]["enum"]
     assert list(typing.get_args(items.OnError)) == schemas["ScoresIn"]["properties"]["on_error"]["enum"]
     assert list(typing.get_args(items.From)) == schemas["SetIn"]["properties"]["references"]["enum"]
-    for name, kind in typing.get_type_hints(items.Retrieval).items():
+    for name, kind in typing.get_type_hints(retrieval.Retrieval).items():
         if typing.get_origin(kind) is typing.Literal:
             schema = schemas["RetrievalIn"]["properties"][name]
             schema = schema["anyOf"][0] if "anyOf" in schema else schema

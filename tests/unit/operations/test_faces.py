@@ -86,7 +86,7 @@ def test_bodies_orders_and_the_client_have_all_settings_of_references(schemas: d
     names = {option.spelling for option in options_of(AugmentSettings)}
     assert set(schemas["RetrievalIn"]["properties"]) == names
     assert set(schemas["ReferenceSettings"]["properties"]) == names
-    assert set(typing.get_type_hints(_api.items.Retrieval)) == names
+    assert set(typing.get_type_hints(_api.retrieval.Retrieval)) == names
 
 
 def broken_limits() -> list[tuple[str, float]]:

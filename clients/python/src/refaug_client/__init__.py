@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Retrieval, Turn
+from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Turn
 from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
 from ._api.models.base import Model, Rows
 from ._api.models.evaluations import (
@@ -50,6 +50,7 @@ from ._api.models.scores import (
 )
 from ._api.models.server import AuditEntry, FieldProblem, Health, Key, NewKey, OwnKey, ProblemCode, Ready, Versions
 from ._api.models.sets import Bin, Evidence, FrozenSet, ListedSet, ReferenceSet, Withdrawal
+from ._api.retrieval import Retrieval
 from ._core.errors import (
     BadAnswer,
     BadInput,

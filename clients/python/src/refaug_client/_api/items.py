@@ -6,7 +6,6 @@ The server checks them, and says which field of which item is wrong (`error.erro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, Optional, TypedDict, Union
 
 from .models.base import Model
@@ -77,26 +76,3 @@ class Dialogue(TypedDict, total=False):
     id: Union[str, int, None]
     turns: Sequence[Union[str, Turn]]
     tags: Union[str, Sequence[str], None]
-
-
-class Retrieval(TypedDict, total=False):
-    """How references are found, rated and weighed: the `settings` of requests."""
-
-    preset: Literal["tsuta20"]
-    k: int
-    mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
-    gold: Literal["one", "rated", "none"]
-    parrot: Union[Literal["rated", "off"], float]
-    weights: Literal["rated", "one"]
-    combine: Literal["first", "first-literal", "max", "confident", "mean"]
-    calibrated: bool
-    exclude_logs: Sequence[str]
-    after: Union[str, datetime]
-    before: Union[str, datetime]
-    near: float
-    near_tokens: int
-    depth: int
-    alpha: float
-    epsilon: float
-    partial: Literal["refuse", "allow"]
-    show_excluded: int
