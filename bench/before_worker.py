@@ -75,7 +75,7 @@ def search(data_folder: Path, home: Path) -> Callable[[int], None]:
     """Return the work of `bench_index search`: a batch of a thousand test pairs, and single ones."""
     places, settings = module("places").Places.under(home), module("search_settings").SearchSettings()
     index = module("index").ReferenceIndex.open(places, "medium", threads=1).__enter__()
-    test_pair, reference = module("records").TestPair, module("records").Reference
+    test_pair, reference = module("records").Item, module("records").Reference
     pairs = pairs_of(data_folder)
 
     def work(run: int) -> None:

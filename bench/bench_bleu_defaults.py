@@ -152,19 +152,23 @@ def scores_of(rated_set: ProofSet, pool: Pool, metric: Metric, parrot: str) -> F
     """Return the score of every row; whether the parrot counts may depend on the row."""
     chosen, cases = dict[tuple[int, bool, frozenset[str]], References | Problem](), list[Case | Problem]()
     for reply, number in zip(rated_set.replies, rated_set.item.tolist(), strict=True):
-        pair, further = rated_set.items[number].pair, pool.retrieved[number][:K]
+        test_item, further = rated_set.items[number], pool.retrieved[number][:K]
         own = pool.parrots[number]
         if own is not None and normalise(own.text) == normalise(reply):
             own = None
-        if own is not None and not _counts(parrot, reply, pair.utterance or "", (*pair.references, *further)):
+        if own is not None and not _counts(parrot, reply, test_item.utterance or "", (*test_item.references, *further)):
             own = None
         if own is not None and parrot.replace(".", "").isdigit():
             own = replace(own, weight=float(parrot))
         same = frozenset(one.text for one in further if normalise(one.text) == normalise(reply))
         key = (number, own is not None, same)
         if key not in chosen:
-            listed = (*pair.references, *(() if own is None else (own,)), *(r for r in further if r.text not in same))
-            chosen[key] = references_for(metric, listed, pair.turns)
+            listed = (
+                *test_item.references,
+                *(() if own is None else (own,)),
+                *(r for r in further if r.text not in same),
+            )
+            chosen[key] = references_for(metric, listed, test_item.turns)
         references = chosen[key]
         cases.append(references if isinstance(references, Problem) else Case(reply, references))
     bound = bind_metric(metric, [case.references for case in cases if isinstance(case, Case)], cases)

@@ -22,7 +22,7 @@ from common import median, write_result
 
 from refaug.core.cluster.actors import ActorCall, Actors
 from refaug.core.cluster.connection import Cluster, connect
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.indexer.building.cluster_plan import query_bytes_of
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
@@ -46,7 +46,7 @@ class CountingActors(Actors):
         return answers
 
 
-def bytes_of(actors: CountingActors, index: ReferenceIndex, pairs: Sequence[TestPair]) -> list[int]:
+def bytes_of(actors: CountingActors, index: ReferenceIndex, pairs: Sequence[Item]) -> list[int]:
     """Return the bytes of each query, to and from all shards."""
     counts = list[int]()
     for pair in pairs:
@@ -56,13 +56,13 @@ def bytes_of(actors: CountingActors, index: ReferenceIndex, pairs: Sequence[Test
     return counts
 
 
-def queries_of(index: ReferenceIndex, count: int) -> list[TestPair]:
+def queries_of(index: ReferenceIndex, count: int) -> list[Item]:
     """Return utterances of the index as test pairs, without the last word of each."""
     texts = [index.draw_utterance(number).split() for number in range(count)]
-    return [TestPair(id=str(number), turns=(" ".join(words[:-1] or words),)) for number, words in enumerate(texts)]
+    return [Item(id=str(number), turns=(" ".join(words[:-1] or words),)) for number, words in enumerate(texts)]
 
 
-def seconds_of(index: ReferenceIndex, pairs: Sequence[TestPair]) -> float:
+def seconds_of(index: ReferenceIndex, pairs: Sequence[Item]) -> float:
     """Return how long a search takes."""
     began = time.perf_counter()
     index.search(pairs)

@@ -120,7 +120,7 @@ class ConstantSearch:
 
     def __init__(self, items: Sequence[Item]) -> None:
         metric = build(_METRIC)
-        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
+        chosen = [references_for(metric, item.references, item.turns) for item in items]
         usable = [place for place, references in enumerate(chosen) if isinstance(references, References)]
         self.items = [items[place] for place in usable]
         references = [each for each in chosen if isinstance(each, References)]
@@ -197,7 +197,7 @@ def _scores_by_rule(chain: Chain, rated_set: ProofSet) -> dict[str, Floats]:
     metric, pool = build(_METRIC), chain.pool(rated_set, chain.main_index(), chain.rater())
     extras = pool.extras(RATED, k=K, parrot=False)
     references = [
-        references_for(metric, (*item.pair.references, *further), item.pair.turns)
+        references_for(metric, (*item.references, *further), item.turns)
         for item, further in zip(rated_set.items, extras, strict=True)
     ]
     tables = WordTables.of([each if isinstance(each, References) else References((), ()) for each in references])

@@ -28,7 +28,7 @@ from common import ROOT, add_data_option, median, require_data, write_result
 from index_large import PACKAGES, THREADS, bench_large, held_bytes, median_of, serve_large
 
 from refaug.core.progress import Silent
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import open_word_vectors
 from refaug.indexer.building.build import build_index
@@ -257,7 +257,7 @@ def bench_search(places: Places, runs: int) -> None:
     )
 
 
-def _vectors(index: ReferenceIndex, pairs: list[TestPair]) -> Any:
+def _vectors(index: ReferenceIndex, pairs: list[Item]) -> Any:
     likeness: Any = index.likeness(pairs, prepare(pairs, index.vocabulary), SearchSettings())
     return likeness.vectors.astype(np.float32)
 
@@ -307,13 +307,13 @@ def _measure(places: Places, name: str, runs: int, exact_single: float, exact_ba
         }
 
 
-def _sample_pairs(index: ReferenceIndex, count: int) -> list[TestPair]:
+def _sample_pairs(index: ReferenceIndex, count: int) -> list[Item]:
     """Return pairs of the log as test pairs, in a seeded order."""
     segment = index.segments[0]
     rows = np.random.default_rng(7).permutation(len(segment.tables.response_key))[:count].astype(np.int64)
     utterances = np.searchsorted(segment.tables.pair_start, rows, side="right") - 1
     return [
-        TestPair(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
+        Item(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
         for place, (utterance, response) in enumerate(
             zip(segment.utterances.take(utterances), segment.responses.take(rows), strict=True)
         )

@@ -204,9 +204,9 @@ def held_out_figures(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence
     with open_index(chain.home, artefacts.index, threads=chain.settings.threads) as index:
         augmented = [one for one in augment(items, index, artefacts.rater, settings) if isinstance(one, Augmented)]
     seconds = perf_counter() - began
-    retrieved = [[one for one in each.item.pair.references if one.source is Origin.RETRIEVED] for each in augmented]
+    retrieved = [[one for one in each.item.references if one.source is Origin.RETRIEVED] for each in augmented]
     ratings = np.array([one.rating for some in retrieved for one in some if one.rating is not None])
-    parrots = [one.rating for each in augmented for one in each.item.pair.references if one.source is Origin.PARROT]
+    parrots = [one.rating for each in augmented for one in each.item.references if one.source is Origin.PARROT]
     nearest = np.array([some[0].similarity for some in retrieved if some])
     excluded = sum((Counter(each.excluded) for each in augmented), Counter[str]())
     return {
@@ -227,7 +227,7 @@ def held_out_figures(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence
 
 def _unknown(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence[Item]) -> dict[str, Any]:
     """Return the characters of utterances and golds without a piece of the rater, and their words without a vector."""
-    texts = [text for one in items for text in (one.pair.utterance or "", *(ref.text for ref in one.pair.references))]
+    texts = [text for one in items for text in (one.utterance or "", *(ref.text for ref in one.references))]
     pieces = Coverage.of(artefacts.rater.tokenizer, texts)
     vectors = open_word_vectors(chain.vectors_folder(artefacts.vectors))
     words = [word for some in get_tokenizer(TOKENIZER).tokenize_batch(texts) for word in some]
@@ -239,7 +239,7 @@ def _unknown(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence[Item]) 
         "words_with_vector": _share(int((vectors.rows_of(words) >= 0).sum()), len(words)),
         "characters_a_word": sum(map(len, words)) / len(words),
         "shorter_than_shared_utterances": _share(
-            sum(len(one.pair.utterance or "") < LEAST_CHARACTERS for one in items), len(items)
+            sum(len(one.utterance or "") < LEAST_CHARACTERS for one in items), len(items)
         ),
     }
 

@@ -20,7 +20,7 @@ import orjson
 from common import run_and_watch, write_result
 
 from refaug.core.progress import Silent
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
@@ -73,7 +73,7 @@ def search_times(home: Path, shards: int, runs: int = 3) -> dict[str, float]:
         rows = np.random.default_rng(1).permutation(whole.segments[0].utterance_count)[:QUERIES].astype(np.int64)
         texts = whole.segments[0].utterances.take(rows)
     with ReferenceIndex.open(Places.under(home), f"shards-{shards}") as index:
-        pairs = [TestPair(id=str(number), turns=(text or "",)) for number, text in enumerate(texts)]
+        pairs = [Item(id=str(number), turns=(text or "",)) for number, text in enumerate(texts)]
         index.search(pairs)
         singles, batches = [], []
         for pair in pairs[:200]:

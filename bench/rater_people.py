@@ -125,7 +125,7 @@ def read_sets(folder: Path) -> dict[str, list[Item]]:
 
 def with_first_gold(rated_item: Item) -> Item:
     """Return the item without its other golds."""
-    return replace(rated_item, pair=replace(rated_item.pair, references=rated_item.pair.references[:1]))
+    return replace(rated_item, references=rated_item.references[:1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def _vectors(home: Settings, named: str, open_artefacts: ExitStack) -> Path:
 def people(folder: Path, home: Settings, rater: str, vectors: str | None, draws: int) -> dict[str, Any]:
     """Return Spearman of every metric with people's ratings, and the differences of the ratings from the baselines."""
     sets = read_sets(folder)
-    golds = [one.text for items in sets.values() for item in items for one in item.pair.references]
+    golds = [one.text for items in sets.values() for item in items for one in item.references]
     readings = {
         "several_golds": sets,
         "first_gold": {name: [with_first_gold(item) for item in items] for name, items in sets.items()},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plain_search import RawPair
 
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 
 WORDS = tuple(f"w{number}" for number in range(60))
 UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
@@ -28,7 +28,7 @@ def pairs_of_chance(random, count):
 def chance_tests(random, pairs, count):
     """Test pairs, half of whose utterances are in the log."""
     return [
-        TestPair(
+        Item(
             id=str(number),
             turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS, k=3)),),
             references=(Reference(text=random.choice(pairs).response),),

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refaug.core.records import Origin, TestPair
+from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.indexer.search.search_settings import SearchSettings
@@ -199,7 +199,7 @@ class PlainSearch:
             groups[pair.utterance].append(pair)
         return groups
 
-    def search(self, test: TestPair, settings: SearchSettings, seen: Mapping[Shown, int] | None = None) -> Answer:
+    def search(self, test: Item, settings: SearchSettings, seen: Mapping[Shown, int] | None = None) -> Answer:
         """The references of a test pair.
 
         Where a similarity lies on the edge between two levels, the one is taken that was `seen`, if it is one of them.
@@ -213,7 +213,7 @@ class PlainSearch:
         ranked = sorted(levels, key=lambda one: (-one[0], sha(one[1].response), sha(one[1].utterance)))
         return self._walk(test, settings, ranked)
 
-    def _walk(self, test: TestPair, settings: SearchSettings, ranked: Sequence[tuple[int, MergedPair]]) -> Answer:
+    def _walk(self, test: Item, settings: SearchSettings, ranked: Sequence[tuple[int, MergedPair]]) -> Answer:
         """From the top, until there are k different texts."""
         found, texts, left_out = list[Found](), set[str](), list[tuple[str, str, str]]()
         for level, pair in ranked:
@@ -230,7 +230,7 @@ class PlainSearch:
             found.append(Found(level, pair.response, pair.utterance, len(pair.occurrences), first.id))
         return Answer(tuple(found), Counter(reason for reason, _, _ in left_out), "", tuple(left_out))
 
-    def _why_not(self, test: TestPair, settings: SearchSettings) -> str:
+    def _why_not(self, test: Item, settings: SearchSettings) -> str:
         if not (test.utterance or "").strip():
             return "no_utterance"
         if settings.mode.endswith("dialog") and not golds(test):
@@ -244,7 +244,7 @@ class PlainSearch:
 
     # ── how alike ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _compared(self, test: TestPair, settings: SearchSettings) -> Iterator[tuple[float, MergedPair]]:
+    def _compared(self, test: Item, settings: SearchSettings) -> Iterator[tuple[float, MergedPair]]:
         """The similarity, in millionths, of all pairs that can be found."""
         alike = list(self._similar_utterances(test, settings))
         if settings.mode.endswith("utterance"):
@@ -260,7 +260,7 @@ class PlainSearch:
                 response = max(0.0, rounded(self._response_similarity(golds(test)[0], pair.response, settings)))
                 yield level * (settings.alpha * response + (1 - settings.alpha) * settings.epsilon), pair
 
-    def _similar_utterances(self, test: TestPair, settings: SearchSettings) -> Iterator[tuple[float, str]]:
+    def _similar_utterances(self, test: Item, settings: SearchSettings) -> Iterator[tuple[float, str]]:
         tokens, vector = self._text(test.utterance)
         for utterance in self.utterances:
             its_tokens, its_vector = self._text(utterance)
@@ -291,7 +291,7 @@ class PlainSearch:
 
     # ── what is excluded ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _exclusion(self, test: TestPair, pair: MergedPair, settings: SearchSettings) -> str:
+    def _exclusion(self, test: Item, pair: MergedPair, settings: SearchSettings) -> str:
         """Why a pair may not be a reference, in the order of the reasons; "" if it may."""
         utterance, response = normalise(test.utterance), normalise(pair.response)
         if response in map(normalise, golds(test)):
@@ -313,11 +313,11 @@ class PlainSearch:
         return len({*tokens} & {*others}) / len({*tokens} | {*others}) >= settings.near
 
 
-def golds(test: TestPair) -> list[str]:
+def golds(test: Item) -> list[str]:
     return [one.text for one in test.references if one.source is Origin.GOLD and one.text.strip()]
 
 
-def _closed(test: TestPair, pair: RawPair, settings: SearchSettings) -> str:
+def _closed(test: Item, pair: RawPair, settings: SearchSettings) -> str:
     """Why an occurrence may not be the source of a reference."""
     if test.dialogue is not None and pair.dialogue == test.dialogue:
         return "own_dialogue"

@@ -104,9 +104,9 @@ def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: M
     metric, scores = build("upsilon-bleu:bp=closest"), list[float]()
     for row, reply in enumerate(rated.replies):
         test_item = rated.items[rated.item[row]]
-        pair = replace(test_item.pair, references=test_item.pair.references[:1])
-        gold, utterance = pair.references[0].text, pair.utterance or ""
-        retrieved = index.search([pair], SearchSettings(k=15, mode=mode))[0].references
+        asked = replace(test_item, references=test_item.references[:1])
+        gold, utterance = asked.references[0].text, asked.utterance or ""
+        retrieved = index.search([asked], SearchSettings(k=15, mode=mode))[0].references
         assert len(retrieved) == 15
         texts = [reference.text for reference in retrieved if reference.text != reply]
         weight_of = dict.fromkeys(texts, 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refaug.core.home import Settings
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
@@ -48,7 +48,7 @@ def item_of(number: int) -> Item:
     people = Reference(text=words(rng), source=Origin.SUPPLIED, weight=weights[5])
     parrot = Reference(text=utterance, source=Origin.PARROT, weight=weights[4], rating=weights[4])
     turns = (*(words(rng) for _ in range(number % 3)), utterance)
-    return Item(pair=TestPair(id=f"item-{number}", turns=turns, references=(gold, people, parrot, *found)))
+    return Item(id=f"item-{number}", turns=turns, references=(gold, people, parrot, *found))
 
 
 def replies_of(count: int, seed: str) -> list[str | None]:

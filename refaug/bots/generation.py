@@ -121,8 +121,8 @@ class GeneratingBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Write all replies, in batches."""
-        turns = [tuple(turn for turn in request.pair.turns if turn.strip()) for request in requests]
-        answered = [at for at, request in enumerate(requests) if (request.pair.utterance or "").strip()]
+        turns = [tuple(turn for turn in request.item.turns if turn.strip()) for request in requests]
+        answered = [at for at, request in enumerate(requests) if (request.item.utterance or "").strip()]
         texts = self.vhred.generate(
             [turns[at] for at in answered], self.settings, [_seed(requests[at].seed, turns[at]) for at in answered]
         )

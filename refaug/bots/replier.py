@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRequest:
-    """A dialogue to reply to: the turns of `pair`, of which the last one is the utterance.
+    """A dialogue to reply to: the turns of `item`, of which the last one is the utterance.
 
-    Everything else in `pair` says what a reply must not come from: its references, its dialogue, excluded dialogues.
+    Everything else in `item` says what a reply must not come from: its references, its dialogue, excluded dialogues.
     The turns alternate: the bot's own earlier replies are the last but one, the last but three, and so on. `id` names
     the request to bots behind an address; bots in this process do not read it. `own` has the bot's replies so far as it
     gave them, the newest last, where `turns` are cut or changed; without it they are those in `turns`.
     """
 
-    pair: TestPair
+    item: Item
     seed: int
     id: str = ""
     own: tuple[str, ...] | None = None

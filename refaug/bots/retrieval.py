@@ -17,7 +17,7 @@ from typing import Final, Self
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import Usage
-from refaug.core.records import Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MAX_REFERENCES, MODES, SearchSettings
 
@@ -115,7 +115,7 @@ class RetrievalBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once, and draw one of the candidates of each."""
-        retrieved = self.index.search([withheld(request.pair) for request in requests], self.search)
+        retrieved = self.index.search([withheld(request.item) for request in requests], self.search)
         return [
             choose_reply(request, candidates.references, candidates.note)
             for request, candidates in zip(requests, retrieved, strict=True)
@@ -125,12 +125,12 @@ class RetrievalBot:
 def opening_requests(requests: Sequence[ReplyRequest], index: ReferenceIndex) -> list[ReplyRequest]:
     """Return requests in which each dialogue is an utterance that its seed draws from the index."""
     return [
-        replace(request, pair=replace(request.pair, turns=(index.draw_utterance(request.seed),)))
+        replace(request, item=replace(request.item, turns=(index.draw_utterance(request.seed),)))
         for request in requests
     ]
 
 
-def withheld(pair: TestPair) -> TestPair:
+def withheld(pair: Item) -> Item:
     """Return the pair with all its own references as golds, which are excluded; the golds stay first."""
     golds = [reference for reference in pair.references if reference.source is Origin.GOLD]
     supplied = [reference for reference in pair.references if reference.source is Origin.SUPPLIED]
@@ -144,6 +144,6 @@ def choose_reply(request: ReplyRequest, candidates: Sequence[Reference], note: s
     """
     if not candidates:
         return BotReply(text=None, problem=note or NOTHING_RETRIEVED)
-    golds = [reference.text for reference in request.pair.references if reference.source is Origin.GOLD]
-    digest = hashlib.sha256(json.dumps([request.seed, request.pair.turns, golds]).encode()).digest()
+    golds = [reference.text for reference in request.item.references if reference.source is Origin.GOLD]
+    digest = hashlib.sha256(json.dumps([request.seed, request.item.turns, golds]).encode()).digest()
     return BotReply(text=candidates[int.from_bytes(digest[:8], "big") % len(candidates)].text)

@@ -15,7 +15,7 @@ from typing import Final
 from refaug.bots.latency import timed_replies, with_times
 from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest
 from refaug.bots.selfplay_rules import SelfPlayRules
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 
 BOT: Final = "bot"
 PARTNER: Final = "partner"
@@ -96,7 +96,7 @@ def _request(conversation: SelfPlayed, turn: int, rules: SelfPlayRules) -> Reply
     start = conversation.start
     texts = [*(start.turns or ("",)), *conversation.replies]
     return ReplyRequest(
-        pair=TestPair(id=f"self-play-{start.number}/{turn}", turns=rules.seen(texts), dialogue=start.dialogue),
+        item=Item(id=f"self-play-{start.number}/{turn}", turns=rules.seen(texts), dialogue=start.dialogue),
         seed=_turn_seed(rules.seed, start.number, turn),
         own=tuple(conversation.replies[turn % 2 :: 2]),
     )

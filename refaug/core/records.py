@@ -1,4 +1,4 @@
-"""The records that several packages share: pairs, references, test pairs and items."""
+"""The records that several packages share: pairs, references and items."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +57,21 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestPair:
-    """An utterance with its references; `turns` are the dialogue up to the utterance, which is last."""
-
-    __test__: ClassVar[bool] = False  # not a test, though pytest would take the name for one
+class Item:
+    """One line of a test file: an utterance with its references, the replies of some systems, and ratings by people."""
 
     id: str
-    turns: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()  # the dialogue up to the utterance, which is last
     references: tuple[Reference, ...] = ()
     dialogue: str | None = None
     time: datetime | None = None
-    exclude: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()  # dialogues that nothing is retrieved from
+    replies: Mapping[str, str] = field(default_factory=dict)
+    ratings: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # one number an annotator
+    scale: tuple[float, float] | None = None  # of the ratings: the least and the most; None: not named
+    provenance: str = ""  # how its references were retrieved and weighted, as signatures write it; empty: unknown
+    reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its reply
+    search_notes: Mapping[str, Any] = field(default_factory=dict)  # what `refaug refs` noted: `excluded`, `note`, …
 
     @property
     def utterance(self) -> str | None:
@@ -78,21 +82,3 @@ class TestPair:
     def gold(self) -> Reference | None:
         """The first gold."""
         return next((reference for reference in self.references if reference.source is Origin.GOLD), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One line of a test file: a test pair, the replies of some systems, and people's ratings of them."""
-
-    pair: TestPair
-    replies: Mapping[str, str] = field(default_factory=dict)
-    ratings: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # one number an annotator
-    scale: tuple[float, float] | None = None  # of the ratings: the least and the most; None: not named
-    provenance: str = ""  # how its references were retrieved and weighted, as signatures write it; empty: unknown
-    reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its reply
-    search_notes: Mapping[str, Any] = field(default_factory=dict)  # what `refaug refs` noted: `excluded`, `note`, …
-
-    @property
-    def id(self) -> str:
-        """The id of the test pair."""
-        return self.pair.id

@@ -164,11 +164,9 @@ def diagnose_items(
     settings: DiagnosisSettings | None = None,
 ) -> dict[str, Diagnosis]:
     """Return a diagnosis of each system of a test file."""
-    utterances = [None if item.pair.utterance is None else normalise(item.pair.utterance) for item in items]
+    utterances = [None if item.utterance is None else normalise(item.utterance) for item in items]
     golds = [
-        frozenset(
-            normalise(reference.text) for reference in test_item.pair.references if reference.source is Origin.GOLD
-        )
+        frozenset(normalise(reference.text) for reference in test_item.references if reference.source is Origin.GOLD)
         for test_item in items
     ]
     diagnoses = {}

@@ -17,7 +17,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
 from refaug.core.files import write_json
 from refaug.core.home import Settings
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
@@ -93,7 +93,7 @@ class House:
 
     def answer(self) -> list[tuple[str, str]]:
         """What the published index has for a question: dialogue and text."""
-        pair = TestPair(id="q", turns=(ASKED,), references=(Reference(text="nowhere"),))
+        pair = Item(id="q", turns=(ASKED,), references=(Reference(text="nowhere"),))
         with open_index(self.home, "chat", threads=1) as index:
             found = index.search([pair], SearchSettings(k=K))[0].references
         return [(str(one.more["dialogue"]), one.text) for one in found]
@@ -147,9 +147,9 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
     items, found = [], []
     with open_index(house.home, f"chat@{version}", threads=1) as index:
         for item in ReferenceSets(house.home.reference_sets).open(house.frozen).items():
-            gold, utterance = item.pair.references[0], item.pair.turns[0]
+            gold, utterance = item.references[0], item.turns[0]
             assert gold.source is Origin.GOLD
-            pair = TestPair(id=item.id, turns=item.pair.turns, references=(gold,))
+            pair = Item(id=item.id, turns=item.turns, references=(gold,))
             retrieved = index.search([pair], SearchSettings(k=K))[0].references
             parrot = Reference(text=utterance, source=Origin.PARROT)
             weighed = []
@@ -158,7 +158,7 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
                 asked = RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(candidate,))
                 ((weight,),) = rater.rate([asked], RatingSettings())
                 weighed.append(Reference(text=one.text, source=one.source, weight=weight))
-            items.append(Item(pair=TestPair(id=item.id, references=tuple(weighed)), replies={"gold": gold.text}))
+            items.append(Item(id=item.id, references=tuple(weighed), replies={"gold": gold.text}))
             found.append({one.text for one in retrieved})
     scores = evaluate(items, [build("upsilon-bleu")], ScoreSettings(draws=0)).scores[0].systems["gold"]
     return float(scores.corpus or 0), [float(one.score or 0) for one in scores.replies], found

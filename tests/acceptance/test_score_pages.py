@@ -136,7 +136,7 @@ def test_every_field_of_an_item_and_of_a_reference_is_on_the_page() -> None:
     assert {codes(row[0])[0] for row in references} == {*of_one, "weight"} - {"text"}
     item = parse_item({"references": [of_one]}, where="page", line=1, fallback_id="1")
     assert isinstance(item, Item)
-    assert item.pair.references[0].more == {}
+    assert item.references[0].more == {}
 
 
 @pytest.mark.parametrize("row", tables("items", "What is refused")[0], ids=lambda row: str(row[0]))
@@ -156,7 +156,7 @@ def test_steps_of_a_rating_become_the_weights_that_the_page_names() -> None:
         values = {"references": [{"text": "Yes.", "ratings": [step]}]}
         item = parse_item(values, where="page", line=1, fallback_id="1")
         assert isinstance(item, Item)
-        found[step] = item.pair.references[0].weight
+        found[step] = item.references[0].weight
     assert found == weights
 
 

@@ -12,7 +12,7 @@ import pytest
 from backups import add_shards, backed_up, content, full_home, problems, rows
 
 from refaug.core.home import RESTORING, Settings
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
@@ -70,7 +70,7 @@ def moment(events: int, place: int) -> int:
 
 def shard_answers(home: Settings) -> list[object]:
     """What the index in shards answers in all modes."""
-    pairs = [TestPair(id="tea", turns=("Where do you buy your tea?",), references=(Reference(text="At the market."),))]
+    pairs = [Item(id="tea", turns=("Where do you buy your tea?",), references=(Reference(text="At the market."),))]
     with ReferenceIndex.open(Places.under(home.home), "shards", hashed=True) as index:
         return [index.search(pairs, SearchSettings(mode=mode)) for mode in MODES]
 

@@ -21,7 +21,7 @@ from integration import reference
 from integration.conftest import ROOT
 
 from refaug.core.progress import Silent
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
@@ -108,14 +108,14 @@ class World:
     def counts(self) -> Counter[tuple[str, str]]:
         return Counter(said.key for said in self.alive)
 
-    def test_pairs(self) -> list[TestPair]:
+    def test_pairs(self) -> list[Item]:
         """All words at once, so that everything is found; pairs of the log, one with all that a test pair may have."""
         some = self.rng.sample(self.alive, 5)
         texts = [(" ".join(WORDS), " ".join(WORDS[::2])), *((said.utterance, said.response) for said in some[:2])]
-        pairs = [TestPair(id="", turns=(one,), references=(Reference(text=other),)) for one, other in texts]
+        pairs = [Item(id="", turns=(one,), references=(Reference(text=other),)) for one, other in texts]
         response = Reference(text=self.rng.choice(self.sentences))
         further = {"dialogue": some[2].dialogue, "exclude": tuple(said.dialogue for said in some[3:])}
-        return [*pairs, TestPair(id="", turns=(some[2].utterance,), references=(response,), **further)]
+        return [*pairs, Item(id="", turns=(some[2].utterance,), references=(response,), **further)]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ class Answer(NamedTuple):
     note: str
 
 
-def answers(index: ReferenceIndex, pairs: list[TestPair], mode: str, k: int) -> list[Answer]:
+def answers(index: ReferenceIndex, pairs: list[Item], mode: str, k: int) -> list[Answer]:
     found = index.search(pairs, SearchSettings(mode=mode, k=k))
     return [
         Answer(
@@ -603,13 +603,13 @@ def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
 READER = """if True:
     import sys
     from pathlib import Path
-    from refaug.core.records import TestPair
+    from refaug.core.records import Item
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.indexer.index_folders import Places
     from refaug.indexer.search.search_settings import SearchSettings
 
     with ReferenceIndex.open(Places.under(Path(sys.argv[1])), "chat") as index:
-        pair = TestPair(id="", turns=(sys.argv[2],))
+        pair = Item(id="", turns=(sys.argv[2],))
         print("open", flush=True)
         for _ in sys.stdin:
             references = index.search([pair], SearchSettings(k=1000))[0].references

@@ -454,7 +454,7 @@ def frozen(jobs) -> str:
 
 def references(jobs, name) -> list[dict[str, Any]]:
     stored_set = jobs.sets.open(name, even_withdrawn=True)
-    return [dict(one.more) for item in stored_set.items() for one in item.pair.references if "pair" in one.more]
+    return [dict(one.more) for item in stored_set.items() for one in item.references if "pair" in one.more]
 
 
 def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):

@@ -13,7 +13,7 @@ from vhreds import tiny_vhred
 
 from refaug.bots.generation import GeneratingBot
 from refaug.bots.replier import ReplyRequest
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.rater.adem.vhred.artefact import Vhred
 from refaug.rater.adem.vhred.generation import choose_reply
 from refaug.rater.adem.vhred.generation_settings import GenerationSettings
@@ -27,7 +27,7 @@ def vhred(tmp_path_factory: pytest.TempPathFactory) -> Vhred:
 
 
 def requests(*seeds: int) -> list[ReplyRequest]:
-    return [ReplyRequest(pair=TestPair(id="x", turns=("",)), seed=seed) for seed in seeds]
+    return [ReplyRequest(item=Item(id="x", turns=("",)), seed=seed) for seed in seeds]
 
 
 def test_a_beam_is_drawn_by_rank_and_the_last_never() -> None:

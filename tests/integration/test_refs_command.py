@@ -171,7 +171,7 @@ def test_references_without_origins_say_texts_weights_and_the_index_alone(ready:
     (whole, provenance), (bare, same_provenance) = both
     assert same_provenance == provenance
     for one, other in zip(whole, bare, strict=True):
-        for full, alone in zip(one.pair.references, other.pair.references, strict=True):
+        for full, alone in zip(one.references, other.references, strict=True):
             assert replace(full, more={}) == replace(alone, more={})
             assert dict(alone.more) == ({"index": full.more["index"]} if full.source is Origin.RETRIEVED else {})
 

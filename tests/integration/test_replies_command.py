@@ -66,7 +66,7 @@ def replies_of(home: Home, text: str, items: Path) -> list[str | None]:
         bot = open_bot(
             specification, BotSources(open_index=lambda _: index, open_vhred=lambda _: pytest.fail("no network"))
         )
-        requests = [ReplyRequest(pair=one.pair, seed=specification.seed) for one in read_items(items)]
+        requests = [ReplyRequest(item=one, seed=specification.seed) for one in read_items(items)]
         return [reply.text for reply in bot.replies(requests)]
 
 

@@ -20,7 +20,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound, UnknownFormat, Usage
 from refaug.core.files import write_json
 from refaug.core.home import Settings
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
@@ -113,7 +113,7 @@ def test_json_says_what_was_moved_and_what_became_of_it(here, there, tmp_path):
 
 def test_a_frozen_set_goes_from_one_home_to_another(here, there, tmp_path):
     sets = ReferenceSets(here.settings.reference_sets)
-    item = Item(pair=TestPair(id="tea", references=(Reference(text="at the market"),)))
+    item = Item(id="tea", references=(Reference(text="at the market"),))
     set_id = sets.freeze([item], SetDescription(purpose=Purpose.TEST)).set.id
     file = tmp_path / "set.tar.zst"
     size = sets.path_of(set_id).stat().st_size
@@ -133,7 +133,7 @@ def test_a_frozen_set_goes_from_one_home_to_another(here, there, tmp_path):
 
 def test_importing_a_set_is_in_the_audit_log_with_its_withdrawal(here, there, tmp_path):
     sets, file = ReferenceSets(here.settings.reference_sets), tmp_path / "set.tar.zst"
-    item = Item(pair=TestPair(id="tea", references=(Reference(text="at the market"),)))
+    item = Item(id="tea", references=(Reference(text="at the market"),))
     set_id = sets.freeze([item], SetDescription(purpose=Purpose.TEST)).set.id
     database = Database.open(there.settings)
     try:

@@ -184,13 +184,13 @@ def test_rated_sets_become_items_by_context_and_may_keep_one_gold(bench: SimpleN
     assert list(sets) == ["dailydialog_gupta", "dailydialog_zhao"]
     one, two = sets["dailydialog_zhao"]
     assert (one.id, two.id) == ("one", "two")
-    assert one.pair.turns == ("Hi.", "Is it far?")
-    assert [reference.text for reference in one.pair.references] == ["Two stops.", "No."]
+    assert one.turns == ("Hi.", "Is it far?")
+    assert [reference.text for reference in one.references] == ["Two stops.", "No."]
     assert one.replies == {"a": "Two stops, I think.", "b": "No."}
     assert one.ratings == {"a": (5, 4), "b": (1, 2)}
     assert two.ratings == {"a": (3.5,)}
     first = bench.people.with_first_gold(one)
-    assert [reference.text for reference in first.pair.references] == ["Two stops."]
+    assert [reference.text for reference in first.references] == ["Two stops."]
     assert first.replies == one.replies
 
 
@@ -217,7 +217,7 @@ def items(bench: SimpleNamespace) -> list[Any]:
 
 def test_figures_are_those_of_agreement_and_differences_compare_ratings(bench: SimpleNamespace) -> None:
     rated_items = items(bench)
-    idf = bench.people.Idf.of("golds", [[one.text for item in rated_items for one in item.pair.references]])
+    idf = bench.people.Idf.of("golds", [[one.text for item in rated_items for one in item.references]])
     stand_ins = {"rating": build("chrf"), "rating_mean": build("rouge-l"), "rating_max": build("bleu")}
     metrics = [ComparedMetric(name=name, metric=metric) for name, metric in stand_ins.items()]
     metrics.append(ComparedMetric(name="idf_overlap", metric=bench.people.IdfOverlap(idf)))

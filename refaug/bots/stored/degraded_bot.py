@@ -57,7 +57,7 @@ class DegradedBot:
         ]
 
     def _spoil(self, text: str, request: ReplyRequest) -> str:
-        words, drawn_from = text.split(), [request.seed, list(request.pair.turns), text]
+        words, drawn_from = text.split(), [request.seed, list(request.item.turns), text]
         count = min(len(words), max(1, round(self.share * len(words))))
         begin = draw_place(len(words) - count + 1, *drawn_from, "place")
         strange = list[str]()

@@ -88,7 +88,7 @@ class EndpointBot:
 
     def _question(self, request: ReplyRequest) -> ChatRequest | None:
         """Return what is sent; None where there is nothing to reply to. The roles alternate, and the last is a user."""
-        turns = request.pair.turns[-self.most_turns :]
+        turns = request.item.turns[-self.most_turns :]
         if not turns or not turns[-1].strip():
             return None
         messages = [

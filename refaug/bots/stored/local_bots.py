@@ -52,14 +52,14 @@ class ConversingRetrievalBot:
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once; there are so many more candidates as may be left out."""
         search = replace(self.inner.search, k=min(self.inner.search.k + OWN_TURNS, MAX_REFERENCES))
-        retrieved = self.inner.index.search([withheld(request.pair) for request in requests], search)
+        retrieved = self.inner.index.search([withheld(request.item) for request in requests], search)
         return [
             self._choose(request, candidates.references, candidates.note)
             for request, candidates in zip(requests, retrieved, strict=True)
         ]
 
     def _choose(self, request: ReplyRequest, candidates: Sequence[Reference], note: str) -> BotReply:
-        turns = request.pair.turns
+        turns = request.item.turns
         replies = turns[-2::-2][::-1] if request.own is None else request.own
         own = {normalise(reply) for reply in replies[-OWN_TURNS:]}
         usable = [candidate for candidate in candidates if normalise(candidate.text) not in own]

@@ -54,7 +54,7 @@ class ReplayBot:
         ]
 
     def _reply(self, request: ReplyRequest) -> BotReply:
-        turns = request.pair.turns
+        turns = request.item.turns
         if not turns or not turns[-1].strip():
             return BotReply(text=None, problem=NO_UTTERANCE)
         if self.draws:

@@ -124,15 +124,15 @@ def try_command(
     Exit code 4 if its endpoint gives no answer, 3 if what it answers is no reply.
     """
     from refaug.bots.replier import ReplyRequest  # noqa: PLC0415
-    from refaug.core.records import TestPair  # noqa: PLC0415
+    from refaug.core.records import Item  # noqa: PLC0415
     from refaug.service.bots.opening import open_bots  # noqa: PLC0415  compiles
     from refaug.service.bots.stored_bots import command_access  # noqa: PLC0415  sqlalchemy
 
-    pair = TestPair(id="try", turns=tuple(turns or ("Hello! How are you?",)))
+    pair = Item(id="try", turns=tuple(turns or ("Hello! How are you?",)))
     access = command_access(context.obj, stores_answers=False, hosts=bot_hosts)
     with ExitStack() as stack:
         (bot,) = open_bots(context.obj, [f"bot:{name}"], stack=stack, threads=threads, access=access)
-        (reply,) = bot.replier.replies([ReplyRequest(pair=pair, seed=seed)])
+        (reply,) = bot.replier.replies([ReplyRequest(item=pair, seed=seed)])
         provenance = dict(bot.replier.provenance)
     _require_reply(name, reply)
     facts = {

@@ -40,7 +40,7 @@ def search_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Find references for utterances, most similar first; with --items or --json as JSON, one line a test pair."""
-    from refaug.core.records import Item, Reference, TestPair  # noqa: PLC0415
+    from refaug.core.records import Item, Reference  # noqa: PLC0415
     from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
     from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  only here
 
@@ -51,7 +51,7 @@ def search_command(
         if items is not None:
             with file_or_stdin(items) as path:
                 for batch in _batches(read_items(path)):
-                    pairs = [test_item.pair for test_item in batch if isinstance(test_item, Item)]
+                    pairs = [test_item for test_item in batch if isinstance(test_item, Item)]
                     retrieved_of_batch = iter(opened.search(pairs, settings))
                     for test_item in batch:
                         print_json_line(
@@ -61,7 +61,7 @@ def search_command(
                         )
             return
         golds = (Reference(text=gold),) if gold else ()
-        test_pairs = [TestPair(id=text, turns=(text,), references=golds, exclude=blocked) for text in texts or ()]
+        test_pairs = [Item(id=text, turns=(text,), references=golds, exclude=blocked) for text in texts or ()]
         for pair, retrieved in zip(test_pairs, opened.search(test_pairs, settings), strict=True):
             if as_json:
                 print_json_line(_retrieved_json(pair.id, retrieved))

@@ -224,7 +224,7 @@ def _rows(path: Path, called: str, bad: list[BadItem], progress: Progress) -> It
             bad.append(test_item)
             continue
         for system, reply in test_item.replies.items():
-            utterance = test_item.pair.utterance or ""
+            utterance = test_item.utterance or ""
             yield _ReplyRow(test_item.id, system, utterance if utterance.strip() else None, reply)
 
 

@@ -99,7 +99,7 @@ def rated_file(
 def _triple(test_item: Item, row: Row) -> Triple:
     golds = (reference.text for reference in row.references if reference.source is Origin.GOLD)
     gold = next((text for text in golds if text.strip()), "")
-    return Triple(context=test_item.pair.turns, reference=gold, reply=row.reply)
+    return Triple(context=test_item.turns, reference=gold, reply=row.reply)
 
 
 def _require_parts(name: str, form: Form, used: int, counts: Mapping[str, int]) -> None:

@@ -82,8 +82,8 @@ def default_metrics(items: Iterable[Item | BadItem]) -> list[str]:
             bad.append(test_item)
             continue
         count += 1
-        most = max(most, sum(reference.is_own for reference in test_item.pair.references))
-        golds = golds or test_item.pair.gold is not None
+        most = max(most, sum(reference.is_own for reference in test_item.references))
+        golds = golds or test_item.gold is not None
     if not count:
         split(bad)  # refuses a set without a usable item
     if not most:

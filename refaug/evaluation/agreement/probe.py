@@ -230,7 +230,7 @@ def probe(
 
 def _require_base(items: Sequence[Item], base: str | None) -> None:
     """Refuse a missing base, whose replies are altered; the other probes need not have a reply to every item."""
-    if base is None and all(item.pair.gold is None for item in items):
+    if base is None and all(item.gold is None for item in items):
         raise BadInput("no item has a gold to tamper with", remedy="name a system of the file: --system NAME")
     if base is not None and base not in (systems := systems_of(items)):
         raise Usage(f"no system is called {base!r}", remedy=f"one of: {', '.join(systems)}")
@@ -238,7 +238,7 @@ def _require_base(items: Sequence[Item], base: str | None) -> None:
 
 def _without_golds(items: Sequence[Item]) -> list[Item]:
     remaining = [_without_gold(item) for item in items]
-    if not any(item.pair.references for item in remaining):
+    if not any(item.references for item in remaining):
         raise BadInput(
             "without the gold no item has a reference left to score against",
             remedy="leave --without-gold out: it is for items with several references",
@@ -248,16 +248,14 @@ def _without_golds(items: Sequence[Item]) -> list[Item]:
 
 def _without_gold(test_item: Item) -> Item:
     """Return the item without its first gold and without references that equal it, normalised."""
-    gold = test_item.pair.gold
+    gold = test_item.gold
     if gold is None:
         return test_item
     same = normalise(gold.text)
     different = tuple(
-        reference
-        for reference in test_item.pair.references
-        if reference is not gold and normalise(reference.text) != same
+        reference for reference in test_item.references if reference is not gold and normalise(reference.text) != same
     )
-    return replace(test_item, pair=replace(test_item.pair, references=different))
+    return replace(test_item, references=different)
 
 
 # ── the artificial replies ────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +265,7 @@ def make_probes(items: Sequence[Item], settings: ProbeSettings) -> dict[Probe, l
     """Return a reply of each artificial system to each item, or the reason why it has none."""
     tokenizer = _tokenizer(settings)
     words = str.split if tokenizer.name == "word" else tokenizer.tokenize
-    golds = [NO_GOLD if item.pair.gold is None else item.pair.gold.text for item in items]
+    golds = [NO_GOLD if item.gold is None else item.gold.text for item in items]
     bases = golds if settings.base is None else [item.replies.get(settings.base, NO_REPLY) for item in items]
     padding = Padding.of(items, tokenizer)
 
@@ -279,7 +277,7 @@ def make_probes(items: Sequence[Item], settings: ProbeSettings) -> dict[Probe, l
 
     return {
         Probe.GOLD: golds,
-        Probe.PARROT: [NO_UTTERANCE if item.pair.utterance is None else item.pair.utterance for item in items],
+        Probe.PARROT: [NO_UTTERANCE if item.utterance is None else item.utterance for item in items],
         Probe.GENERIC: [settings.generic_reply] * len(items),
         Probe.SHUFFLED: alter(reorder),
         Probe.PADDED: alter(lambda place, text: " ".join([text, *padding.words(place, text, settings.padding)])),
@@ -355,7 +353,7 @@ class Padding:
     def of(cls, items: Sequence[Item], tokenizer: Tokenizer) -> Padding:
         """Count the words of the references that came with the items; punctuation marks are no words."""
         texts = [
-            [reference.text for reference in test_item.pair.references if reference.source is not Origin.PARROT]
+            [reference.text for reference in test_item.references if reference.source is not Origin.PARROT]
             for test_item in items
         ]
         own = [
@@ -400,7 +398,7 @@ def _metric_probes(
             metric, items, _tokenizer(settings), steps=settings.search_steps, seed=settings.seed
         )
         replies = {**replies, **{(ReplySource.EXPLOIT, name): listed for name, listed in exploits.items()}}
-    chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
+    chosen = [references_for(metric, item.references, item.turns) for item in items]
     cases = [
         _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)
     ]

@@ -202,7 +202,7 @@ def evaluate_rater(
 
 def _has_rated_reply(test_item: Item) -> bool:
     """Whether an item has a rated reply, and the utterance and gold that the rater needs."""
-    chosen = references_of(test_item.pair.references, Uses.GOLDS, test_item.pair.utterance)
+    chosen = references_of(test_item.references, Uses.GOLDS, test_item.utterance)
     return isinstance(chosen, References) and any(
         rating is not None for ratings in test_item.ratings.values() for rating in ratings
     )
@@ -254,8 +254,8 @@ class _SetReferences:
         to_rate, weights, ids = list[RatingRequest](), list[tuple[float, ...]](), list[str]()
         unusable, same = 0, 0
         for test_item in items:
-            rated = [reference for reference in test_item.pair.references if _is_rated(reference)]
-            golds = references_of(test_item.pair.references, Uses.GOLDS, test_item.pair.utterance)
+            rated = [reference for reference in test_item.references if _is_rated(reference)]
+            golds = references_of(test_item.references, Uses.GOLDS, test_item.utterance)
             if not isinstance(golds, References):
                 unusable += len(rated)
                 continue

@@ -126,8 +126,7 @@ def _data_hash(
     turns = max(compared.metric.turns for compared in metrics if compared.metric.info.looks_at_utterance)
     digest, between = hashlib.sha256(b"[" + orjson.dumps(hash_of_rows) + b",["), b""
     for _, test_item in compress(rated_rows.with_items(), used):
-        pair = test_item.pair
-        digest.update(between + orjson.dumps(pair.utterance if turns == 1 else pair.turns[-turns:]))
+        digest.update(between + orjson.dumps(test_item.utterance if turns == 1 else test_item.turns[-turns:]))
         between = b","
     digest.update(b"]]")
     return digest.hexdigest()[:12]
@@ -156,7 +155,7 @@ def scores_of_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) ->
     values, problems, bound = np.empty(len(rated_rows.rows)), dict[int, Problem](), metric
     size = None
     if metric.looks_at_set:
-        chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in rated_rows.items]
+        chosen = [references_for(metric, item.references, item.turns) for item in rated_rows.items]
         bound, size = bind_metric(metric, chosen, _cases(rated_rows.with_items(), metric)), len(rated_rows.rows)
     for first, block in _blocks_of(rated_rows.with_items(), size):
         scored = score_cases(bound, _cases(block, metric), progress)
@@ -178,7 +177,7 @@ def _cases(rows: Iterable[tuple[Row, Item]], metric: Metric) -> list[Case | Prob
     for row, test_item in rows:
         key = (row.item, id(row.references))
         if key not in prepared:
-            prepared[key] = row, references_for(metric, row.references, test_item.pair.turns)
+            prepared[key] = row, references_for(metric, row.references, test_item.turns)
         _, references = prepared[key]
         cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
     return cases

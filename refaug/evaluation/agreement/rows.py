@@ -237,7 +237,7 @@ def _require_one_scale(items: Sequence[Item]) -> None:
 
 def _described(rated: Item) -> str:
     lowest, highest = rated.scale or (0, 0)
-    return f"{lowest:g} to {highest:g} in item {rated.pair.id}"
+    return f"{lowest:g} to {highest:g} in item {rated.id}"
 
 
 def _rows_of(number: int, test_item: Item, settings: MetaSettings) -> Iterator[Row]:
@@ -245,7 +245,7 @@ def _rows_of(number: int, test_item: Item, settings: MetaSettings) -> Iterator[R
 
     A reply that is a gold keeps all references: where only fair rows are compared, it is not one of them.
     """
-    references = test_item.pair.references
+    references = test_item.references
     texts = [normalise(reference.text) for reference in references]
     for system, reply in test_item.replies.items():
         text = normalise(reply)

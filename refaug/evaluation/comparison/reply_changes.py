@@ -172,7 +172,7 @@ class PairedReplies:
 
     def _utterance(self, name: str) -> str | None:
         test_item = self.first.item(name) or self.second.item(name)
-        return None if test_item is None else test_item.pair.utterance
+        return None if test_item is None else test_item.utterance
 
     def _change(self, name: str, direction: Direction, change: float | None, *, has_references: bool) -> ReplyChange:
         references = _joined(

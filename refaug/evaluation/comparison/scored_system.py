@@ -106,12 +106,12 @@ class SystemRun:
         test_item, reply = self.item(name), self.reply(name)
         if metric is None or test_item is None:
             return ()
-        chosen = references_for(metric, test_item.pair.references, test_item.pair.turns)
+        chosen = references_for(metric, test_item.references, test_item.turns)
         if not isinstance(chosen, References):
             return ()
         credit_records = None if reply is None else metric.credits(reply, chosen)
         credits_by_place = None if credit_records is None else _sums_by_place(credit_records)
-        source_of = {reference.text: reference.source.value for reference in test_item.pair.references}
+        source_of = {reference.text: reference.source.value for reference in test_item.references}
         return tuple(
             CreditedReference(
                 text=text,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.records import Item, TestPair
+from refaug.core.records import Item
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import scores_of_rows
 from refaug.evaluation.conversations.records import Conversation
@@ -123,7 +123,7 @@ def _items_of(conversations: Sequence[Conversation]) -> tuple[list[Item], list[i
         replies = conversation.replies()
         counts.append(len(replies))
         items += [
-            Item(pair=TestPair(id=f"{number}/{place}", turns=entry.context), replies={SYSTEM: entry.reply})
+            Item(id=f"{number}/{place}", turns=entry.context, replies={SYSTEM: entry.reply})
             for place, entry in enumerate(replies)
         ]
     return items, counts

@@ -83,7 +83,7 @@ def unrated_rows(name: str, test_items: Sequence[Item | BadItem]) -> RatedRows:
             system=system,
             reply=reply,
             ratings=(),
-            references=item.pair.references,
+            references=item.references,
             is_gold=False,
             removed=0,
         )
@@ -122,8 +122,8 @@ def unseen_rows(stored: StoredJudge, rated_rows: RatedRows) -> list[int]:
         place
         for place, row in enumerate(rated_rows.rows)
         if not stored.seen.contains(
-            rated_rows.items[row.item].pair.turns,
-            [reference.text for reference in rated_rows.items[row.item].pair.references],
+            rated_rows.items[row.item].turns,
+            [reference.text for reference in rated_rows.items[row.item].references],
             row.reply,
         )
     ]

@@ -90,8 +90,8 @@ def _contexts_and_groups(sets: Sequence[RatedRows]) -> tuple[Indexes, list[int]]
 
 def _context_key(test_item: Item, place: int) -> tuple[str, ...]:
     """Return what tells a context: its last turn with the gold; all turns where no gold is; of neither, the item."""
-    turns = tuple(map(normalise, test_item.pair.turns))
-    gold = normalise(test_item.pair.gold.text) if test_item.pair.gold else ""
+    turns = tuple(map(normalise, test_item.turns))
+    gold = normalise(test_item.gold.text) if test_item.gold else ""
     if gold:
         return ("gold", turns[-1] if turns else "", gold)
     return ("turns", *turns) if any(turns) else ("item", str(place), test_item.id)
@@ -120,8 +120,8 @@ def _require_fit(sets: Sequence[RatedRows], table: RatedTable) -> None:
 
 def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
     for row in rated_rows.rows:
-        pair = rated_rows.items[row.item].pair
-        yield Triple(context=pair.turns, reference=pair.gold.text if pair.gold else "", reply=row.reply)
+        test_item = rated_rows.items[row.item]
+        yield Triple(context=test_item.turns, reference=test_item.gold.text if test_item.gold else "", reply=row.reply)
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────

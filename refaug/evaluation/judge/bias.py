@@ -76,7 +76,7 @@ def probe_bias(
     asking: Asking, rubric: Rubric, items: Sequence[Item], *, base: str | None = None, draws: int, seed: int
 ) -> list[BiasFinding]:
     """Probe a judge with the replies of a system, or with the golds."""
-    bases = [(each.pair.turns[-_TURNS:], text) for each in items if (text := _base_of(each, base)) and each.pair.turns]
+    bases = [(each.turns[-_TURNS:], text) for each in items if (text := _base_of(each, base)) and each.turns]
     if not bases:
         what = f"replies of {base}" if base else "golds"
         raise BadInput(f"no item has {what} and an utterance", remedy="--base SYSTEM, or items with golds")
@@ -100,7 +100,7 @@ def probe_bias(
 def _base_of(test_item: Item, base: str | None) -> str:
     if base is not None:
         return test_item.replies.get(base, "").strip()
-    golds = (reference.text for reference in test_item.pair.references if reference.source is Origin.GOLD)
+    golds = (reference.text for reference in test_item.references if reference.source is Origin.GOLD)
     return next(golds, "").strip()
 
 

@@ -193,9 +193,9 @@ def compare_systems(
     """Compare two systems on the items that both have a reply to."""
     first, second = systems
     pairs = [
-        ReplyPair(id=each.id, turns=each.pair.turns, first=each.replies[first], second=each.replies[second])
+        ReplyPair(id=each.id, turns=each.turns, first=each.replies[first], second=each.replies[second])
         for each in items
-        if first in each.replies and second in each.replies and each.pair.turns
+        if first in each.replies and second in each.replies and each.turns
     ]
     if not pairs:
         known = ", ".join(dict.fromkeys(name for each in items for name in each.replies))

@@ -32,10 +32,10 @@ class WeighedItems:
 def weigh(judge: PointwiseJudge, items: Sequence[Item]) -> WeighedItems:
     """Return the items with the judge's weights, and with that in their provenance."""
     questions = {
-        (number, place): JudgeQuestion(turns=each.pair.turns[-_TURNS:], reply=reference.text)
+        (number, place): JudgeQuestion(turns=each.turns[-_TURNS:], reply=reference.text)
         for number, each in enumerate(items)
-        for place, reference in enumerate(each.pair.references)
-        if reference.source is Origin.RETRIEVED and reference.text.strip() and each.pair.turns
+        for place, reference in enumerate(each.references)
+        if reference.source is Origin.RETRIEVED and reference.text.strip() and each.turns
     }
     judgements = dict(zip(questions, judge.judge_replies(list(questions.values())), strict=True))
     weighed = [
@@ -48,14 +48,14 @@ def weigh(judge: PointwiseJudge, items: Sequence[Item]) -> WeighedItems:
 
 def _with_weights(test_item: Item, number: int, judgements: dict[tuple[int, int], Judgement]) -> Item:
     references = list[Reference]()
-    for place, reference in enumerate(test_item.pair.references):
+    for place, reference in enumerate(test_item.references):
         judgement = judgements.get((number, place))
         if judgement is None:
             references.append(reference)
         elif judgement.score is not None:
             rating = 2 * judgement.score - 1
             references.append(replace(reference, rating=rating, weight=rating))
-    return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
+    return replace(test_item, references=tuple(references))
 
 
 def _provenance(line: str, judge: PointwiseJudge) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.files import read_json
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.indexer.columns import TextColumn
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
@@ -355,13 +355,11 @@ def _items(
     dialogues = [_texts([live.segment.dialogues for live in segments], side.segment, side.occurrence) for side in sides]
     return [
         Item(
-            pair=TestPair(
-                id=str(number),
-                turns=(utterances[number],),
-                references=(Reference(text=responses[0][number]),),
-                dialogue=dialogues[0][number],
-                exclude=(dialogues[1][number], dialogues[2][number]),
-            ),
+            id=str(number),
+            turns=(utterances[number],),
+            references=(Reference(text=responses[0][number]),),
+            dialogue=dialogues[0][number],
+            exclude=(dialogues[1][number], dialogues[2][number]),
             replies={TRUE: responses[1][number], RANDOM: responses[2][number]},
         )
         for number in np.flatnonzero(has_random).tolist()

@@ -186,12 +186,12 @@ def baseline_advice(
 
 
 def _sources_of(items: Iterable[Item | BadItem]) -> set[Origin]:
-    return {reference.source for item in items if isinstance(item, Item) for reference in item.pair.references}
+    return {reference.source for item in items if isinstance(item, Item) for reference in item.references}
 
 
 def _indexes_of(items: Iterable[Item | BadItem]) -> set[str]:
     """Return the indexes that retrieved references name."""
-    references = (reference for item in items if isinstance(item, Item) for reference in item.pair.references)
+    references = (reference for item in items if isinstance(item, Item) for reference in item.references)
     named = {reference.more.get("index") for reference in references if reference.source is Origin.RETRIEVED}
     return {index for index in named if isinstance(index, str)}
 

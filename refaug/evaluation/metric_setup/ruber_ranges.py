@@ -201,7 +201,7 @@ def _measure(part: Metric, items: Sequence[Item]) -> _Percentiles:
     replies, references = list[str](), list[References]()
     for test_item in items:
         for reply in test_item.replies.values():
-            chosen = references_of(_without(test_item, reply).pair.references, part.info.uses, test_item.pair.utterance)
+            chosen = references_of(_without(test_item, reply).references, part.info.uses, test_item.utterance)
             if not isinstance(chosen, Problem):
                 replies.append(reply)
                 references.append(chosen)
@@ -223,10 +223,10 @@ def _without(test_item: Item, reply: str) -> Item:
     same = normalise(reply)
     different = tuple(
         reference
-        for reference in test_item.pair.references
+        for reference in test_item.references
         if reference.source is Origin.GOLD or normalise(reference.text) != same
     )
-    return replace(test_item, pair=replace(test_item.pair, references=different))
+    return replace(test_item, references=different)
 
 
 def _range(percentiles: _Percentiles, part: Metric, where: str) -> Range:

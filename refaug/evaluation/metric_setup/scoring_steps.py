@@ -214,9 +214,9 @@ def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
             is_unused=reference.is_unused,
             more=indexed if reference.source is Origin.RETRIEVED else _NOTHING,
         )
-        for reference in test_item.pair.references
+        for reference in test_item.references
     )
-    return replace(test_item, pair=replace(test_item.pair, references=references))
+    return replace(test_item, references=references)
 
 
 @dataclass(frozen=True, kw_only=True)

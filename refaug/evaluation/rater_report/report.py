@@ -208,20 +208,20 @@ def report_on_rater(
 
 def _without_own_responses(augmented: Augmented) -> Augmented:
     """Return the item without references that answered the test utterance itself."""
-    own = normalise(augmented.item.pair.utterance or "")
-    pair = augmented.item.pair
+    test_item = augmented.item
+    own = normalise(test_item.utterance or "")
     references = tuple(
-        reference for reference in pair.references if normalise(answered_utterance(reference) or "") != own
+        reference for reference in test_item.references if normalise(answered_utterance(reference) or "") != own
     )
-    return replace(augmented, item=replace(augmented.item, pair=replace(pair, references=references)))
+    return replace(augmented, item=replace(test_item, references=references))
 
 
 def _example(test_item: Item) -> Example:
-    further = [reference for reference in test_item.pair.references if not reference.is_own]
+    further = [reference for reference in test_item.references if not reference.is_own]
     return Example(
         id=test_item.id,
-        utterance=test_item.pair.utterance or "",
-        golds=tuple(reference.text for reference in test_item.pair.references if reference.source is Origin.GOLD),
+        utterance=test_item.utterance or "",
+        golds=tuple(reference.text for reference in test_item.references if reference.source is Origin.GOLD),
         references=tuple(sorted(further, key=lambda reference: -(reference.weight or 0.0))),
     )
 
@@ -239,7 +239,7 @@ class _RetrievedTally:
         self.pairs += 1
         scores = [
             (reference.rating, reference.similarity)
-            for reference in augmented.item.pair.references
+            for reference in augmented.item.references
             if reference.source is Origin.RETRIEVED
         ]
         rated = [(rating, similarity) for rating, similarity in scores if rating is not None and similarity is not None]

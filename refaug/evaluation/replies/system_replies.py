@@ -38,7 +38,7 @@ class BotSystem:
 
     def replies(self, items: Sequence[Item]) -> list[BotReply]:
         """Return the bot's reply to each item, with the time that it took."""
-        return timed_replies(self.replier, [ReplyRequest(pair=test_item.pair, seed=self.seed) for test_item in items])
+        return timed_replies(self.replier, [ReplyRequest(item=test_item, seed=self.seed) for test_item in items])
 
 
 @dataclass(frozen=True, kw_only=True)

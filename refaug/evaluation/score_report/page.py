@@ -181,7 +181,7 @@ def _extreme_lists(systems: Sequence[SystemRun], metrics: int) -> Iterator[CardL
 
 def _card(system: SystemRun, name: str, metric: Metric | None) -> ReplyCard:
     test_item, reply, evidence = system.item(name), system.reply(name), system.evidence(name)
-    utterance = None if test_item is None else test_item.pair.utterance
+    utterance = None if test_item is None else test_item.utterance
     above = (
         "" if evidence is None else f"{evidence.get('above_zero', 0):,} references of positive weight beside the gold"
     )

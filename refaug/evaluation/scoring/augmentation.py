@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.presets import find_preset
@@ -62,10 +62,9 @@ def _excluded_json(reference: Reference) -> dict[str, Any]:
 def _with_gold_weights(test_item: Item) -> Item:
     """Return the item with a weight of one for golds that have no other, since that is what they count."""
     references = tuple(
-        replace(reference, weight=1.0) if _weighs_one(reference) else reference
-        for reference in test_item.pair.references
+        replace(reference, weight=1.0) if _weighs_one(reference) else reference for reference in test_item.references
     )
-    return replace(test_item, pair=replace(test_item.pair, references=references))
+    return replace(test_item, references=references)
 
 
 def _weighs_one(reference: Reference) -> bool:
@@ -132,8 +131,8 @@ def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> No
 
 def own_texts(test_item: Item) -> list[str]:
     """Return the texts of the test pair itself that the rater reads: the utterance and the golds."""
-    golds = [reference.text for reference in test_item.pair.references if reference.source is Origin.GOLD]
-    return [test_item.pair.utterance or "", *golds]
+    golds = [reference.text for reference in test_item.references if reference.source is Origin.GOLD]
+    return [test_item.utterance or "", *golds]
 
 
 def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
@@ -152,9 +151,9 @@ class UnratedItem:
     """A test item with its retrieved references, and those of them that are still to be rated."""
 
     item: Item
-    pair: TestPair
+    references: tuple[Reference, ...]  # that it came with, the parrot, and those that were retrieved
     retrieved: RetrievalResult
-    rated_places: tuple[int, ...] = ()  # of the references to be rated, among those of `pair`
+    rated_places: tuple[int, ...] = ()  # of the references to be rated
     to_rate: RatingRequest | None = None  # None where nothing is to be rated or there is no gold to rate against
 
     def with_ratings(self, ratings: Sequence[float] = ()) -> Augmented:
@@ -162,15 +161,14 @@ class UnratedItem:
 
         References that could not be rated are dropped: a reference without a weight would spoil the item.
         """
-        references = list(self.pair.references)
+        references = list(self.references)
         if self.to_rate is not None:
             for place, rating in zip(self.rated_places, ratings, strict=True):
                 references[place] = _weighted(references[place], rating, rating)
         usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
         note = self.retrieved.note or ("no_gold" if len(usable) < len(references) else "")
-        pair = replace(self.pair, references=usable)
         return Augmented(
-            item=replace(self.item, pair=pair),
+            item=replace(self.item, references=usable),
             excluded=self.retrieved.excluded,
             note=note,
             excluded_references=self.retrieved.excluded_references,
@@ -180,27 +178,29 @@ class UnratedItem:
 
 def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
     """Search the index for references of all items at once."""
-    pairs = [_without_golds(item.pair) if settings.gold == "none" else item.pair for item in items]
-    retrieved = index.search(pairs, settings.search, excluded=settings.show_excluded)
+    searched = [_without_golds(item) for item in items] if settings.gold == "none" else items
+    retrieved = index.search(searched, settings.search, excluded=settings.show_excluded)
     return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
 
 
-def _without_golds(pair: TestPair) -> TestPair:
-    """Return the test pair as it is searched for where golds play no part."""
-    return replace(pair, references=tuple(one for one in pair.references if one.source is not Origin.GOLD))
+def _without_golds(test_item: Item) -> Item:
+    """Return the item as it is searched for where golds play no part."""
+    further = (reference for reference in test_item.references if reference.source is not Origin.GOLD)
+    return replace(test_item, references=tuple(further))
 
 
 def _unrated_item(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> UnratedItem:
-    pair = _with_references(test_item.pair, retrieved, settings)
-    references = pair.references
+    references = _all_references(test_item, retrieved, settings)
     golds = tuple(gold.text for gold in references if gold.source is Origin.GOLD and gold.text.strip())
     golds = WITHOUT_GOLD if settings.gold == "none" else golds
     rated_places = tuple(place for place, reference in enumerate(references) if _is_rated(reference, settings))
-    if not rated_places or not golds or not (pair.utterance or "").strip():
-        return UnratedItem(item=test_item, pair=pair, retrieved=retrieved)
+    if not rated_places or not golds or not (test_item.utterance or "").strip():
+        return UnratedItem(item=test_item, references=references, retrieved=retrieved)
     candidates = tuple(_candidate(references[place]) for place in rated_places)
-    to_rate = RatingRequest(utterance=pair.utterance or "", golds=golds, candidates=candidates)
-    return UnratedItem(item=test_item, pair=pair, retrieved=retrieved, rated_places=rated_places, to_rate=to_rate)
+    to_rate = RatingRequest(utterance=test_item.utterance or "", golds=golds, candidates=candidates)
+    return UnratedItem(
+        item=test_item, references=references, retrieved=retrieved, rated_places=rated_places, to_rate=to_rate
+    )
 
 
 def _rate_all(unrated: Sequence[UnratedItem], rater: Rater | None, settings: AugmentSettings) -> Iterator[Augmented]:
@@ -210,21 +210,21 @@ def _rate_all(unrated: Sequence[UnratedItem], rater: Rater | None, settings: Aug
     return (item.with_ratings(next(ratings) if item.to_rate is not None else ()) for item in unrated)
 
 
-def _with_references(pair: TestPair, retrieved: RetrievalResult, settings: AugmentSettings) -> TestPair:
-    """Return the pair with its golds and supplied references, then the parrot, then the retrieved references.
+def _all_references(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> tuple[Reference, ...]:
+    """Return its golds and supplied references, then the parrot, then the retrieved references.
 
     The retrieved references already have their weights where no rater is needed for them.
     """
-    own = tuple(_without_rating(reference, settings) for reference in pair.references if reference.is_own)
+    own = tuple(_without_rating(reference, settings) for reference in test_item.references if reference.is_own)
     parrot = list[Reference]()
-    if settings.parrot != "off" and pair.utterance is not None and pair.utterance.strip():
+    if settings.parrot != "off" and test_item.utterance is not None and test_item.utterance.strip():
         weight = None if settings.parrot == "rated" else float(settings.parrot)
-        parrot.append(Reference(text=pair.utterance, source=Origin.PARROT, weight=weight))
+        parrot.append(Reference(text=test_item.utterance, source=Origin.PARROT, weight=weight))
     weight = 1.0 if settings.weights == "one" else None
     references: Sequence[Reference] = retrieved.references
     if weight is not None:
         references = tuple(_weighted(reference, weight, None) for reference in references)
-    return replace(pair, references=(*own, *parrot, *references))
+    return (*own, *parrot, *references)
 
 
 def _weighted(reference: Reference, weight: float | None, rating: float | None) -> Reference:

@@ -146,7 +146,7 @@ class UnsuitableReferences(BadInput):
 def require_references(items: Sequence[Item], metric: Metric) -> None:
     """Refuse a weighted score where no reference has a weight: it would be another metric's score."""
     has_text = any(map(_has_reference, items))
-    sources = Counter(reference.source for item in items for reference in item.pair.references)
+    sources = Counter(reference.source for item in items for reference in item.references)
     require_texts_and_sources([item.id for item in items], sources, metric, has_text=has_text)
 
 
@@ -160,7 +160,7 @@ def require_texts_and_sources(
 
 
 def _has_reference(test_item: Item) -> bool:
-    return any(reference.text.strip() for reference in test_item.pair.references)
+    return any(reference.text.strip() for reference in test_item.references)
 
 
 def no_gold_error(items: Sequence[str], metric: str) -> NoGold:
@@ -220,7 +220,7 @@ def unsuitable_error(metric: Metric, codes: Collection[str], ids: Sequence[str])
 
 def evidence_of(test_item: Item) -> dict[str, Any]:
     """Return the references that a weighted score of this item rests on."""
-    references = [reference for reference in test_item.pair.references if not reference.is_unused]
+    references = [reference for reference in test_item.references if not reference.is_unused]
     further = [reference for reference in references if reference.source is not Origin.GOLD]
     above_zero = _count_positive(test_item)
     sources: dict[str, int] = {}
@@ -244,14 +244,14 @@ def is_thin(test_item: Item) -> bool:
 
 def other_golds(test_item: Item) -> int:
     """Count the golds with another weight than 1."""
-    golds = (reference for reference in test_item.pair.references if reference.source is Origin.GOLD)
+    golds = (reference for reference in test_item.references if reference.source is Origin.GOLD)
     return sum(gold.weight not in (None, 1.0) for gold in golds)
 
 
 def _count_positive(test_item: Item) -> int:
     """Count the references beside the golds that have a positive weight."""
     count = 0
-    for reference in test_item.pair.references:
+    for reference in test_item.references:
         if (reference.weight or 0) > 0 and reference.source is not Origin.GOLD:
             count += 1
     return count

@@ -130,7 +130,7 @@ def find_copies(
 
 def copied_by(test_item: Item) -> list[str]:
     """Return the systems whose reply to the item copies the utterance."""
-    text = normalise(test_item.pair.utterance or "")
+    text = normalise(test_item.utterance or "")
     if not text:
         return []
     words = _pieces(text.split())
@@ -156,7 +156,7 @@ def _is_copy_of(reply: str, text: str, count: int, distinct: set[str]) -> bool:
 
 def _has_copied_gold(test_item: Item, text: str, words: Sequence[str]) -> bool:
     """Say whether a gold equals the normalised utterance, or is near it."""
-    for reference in test_item.pair.references:
+    for reference in test_item.references:
         if reference.source is Origin.GOLD:
             gold = normalise(reference.text)
             gold_words, distinct = _pieces(gold.split()), set(words)
@@ -192,17 +192,17 @@ def _is_reference(test_item: Item, system: str) -> bool:
     reply = normalise(test_item.replies.get(system, ""))
     return bool(reply) and any(
         reply == normalise(reference.text)
-        for reference in test_item.pair.references
+        for reference in test_item.references
         if reference.source is Origin.RETRIEVED and (reference.weight or 0) > 0
     )
 
 
 def _fingerprint(test_item: Item) -> tuple[int, list[int], int]:
     """Return the hash of the utterance, those of its different words, and the number of its words."""
-    text = normalise(test_item.pair.utterance or "")
+    text = normalise(test_item.utterance or "")
     words = _pieces(text.split())
     distinct = {_word_hash(word) for word in words}
-    for reference in test_item.pair.references:
+    for reference in test_item.references:
         if reference.source is not Origin.GOLD:
             continue
         gold = normalise(reference.text)

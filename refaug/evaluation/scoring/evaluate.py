@@ -226,7 +226,7 @@ class _ScoredSystems:
         ids, digest = collection.facts.ids, ReferencesDigest()
         rows = RowsOfBlocks(metric, len(systems), len(ids))
         for first, block in blocks_of(collection.items):
-            chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in block]
+            chosen = [references_for(metric, item.references, item.turns) for item in block]
             for test_item, references in zip(block, chosen, strict=True):
                 digest.add(test_item.id, references)
             rows.add(first, len(block), score_cases(metric, _cases(metric, block, chosen, systems), progress))
@@ -241,7 +241,7 @@ class _ScoredSystems:
         digest, chosen = ReferencesDigest(), list[References | Problem]()
         cases: dict[str, list[Case | Problem]] = {system: [] for system in systems}
         for _, block in blocks_of(collection.items):
-            of_block = [references_for(metric, item.pair.references, item.pair.turns) for item in block]
+            of_block = [references_for(metric, item.references, item.turns) for item in block]
             for test_item, references in zip(block, of_block, strict=True):
                 digest.add(test_item.id, references)
             chosen += of_block

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.memory.seen_lines import SeenLines
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_too_deep, short_repr
 from refaug.evaluation.tables.aligned_lines import aligned_lines
 from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
@@ -150,14 +150,10 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     name = values.get("id", fallback_id)
     if isinstance(name, int) and not isinstance(name, bool) and name.bit_length() <= _LONGEST_ID:
         name = str(name)
-    pair = TestPair(
-        id=_text(name, "id", empty=False),
-        turns=_turns(values),
-        references=tuple(_references(_null_as_empty(values.get("references")))),
-        dialogue=None if values.get("dialogue") is None else _text(values["dialogue"], "dialogue"),
-        time=_time(values.get("time")),
-        exclude=tuple(_texts(_null_as_empty(values.get("exclude")), "exclude")),
-    )
+    name, turns = _text(name, "id", empty=False), _turns(values)
+    references = tuple(_references(_null_as_empty(values.get("references"))))
+    dialogue = None if values.get("dialogue") is None else _text(values["dialogue"], "dialogue")
+    time, exclude = _time(values.get("time")), tuple(_texts(_null_as_empty(values.get("exclude")), "exclude"))
     replies = {_system(name, "replies"): _reply(text, name) for name, text in _object(values, "replies").items()}
     scale = (-math.inf, math.inf) if values.get("scale") is None else _scale(values["scale"], "scale")
     ratings = {
@@ -166,7 +162,12 @@ def item_of(values: Mapping[str, Any], *, fallback_id: str) -> Item:
     if nameless := [name for name in ratings if name not in replies]:
         raise _InvalidField(f"ratings.{nameless[0]}", f"ratings of {nameless[0]!r}, which has no reply here")
     return Item(
-        pair=pair,
+        id=name,
+        turns=turns,
+        references=references,
+        dialogue=dialogue,
+        time=time,
+        exclude=exclude,
         replies=replies,
         ratings=ratings,
         scale=None if values.get("scale") is None else scale,
@@ -395,11 +396,16 @@ def _scale(content: object, at: str) -> tuple[float, float]:
 
 def item_json(test_item: Item) -> dict[str, Any]:
     """Return an item as a line of a test file, with everything known about its references."""
-    pair = test_item.pair
     return {
-        "id": pair.id,
-        **({"turns": list(pair.turns)} if len(pair.turns) > 1 else {"utterance": pair.utterance} if pair.turns else {}),
-        "references": [reference_json(reference) for reference in pair.references],
+        "id": test_item.id,
+        **(
+            {"turns": list(test_item.turns)}
+            if len(test_item.turns) > 1
+            else {"utterance": test_item.utterance}
+            if test_item.turns
+            else {}
+        ),
+        "references": [reference_json(reference) for reference in test_item.references],
         **({"replies": dict(test_item.replies)} if test_item.replies else {}),
         **(
             {"ratings": {name: list(numbers) for name, numbers in test_item.ratings.items()}}
@@ -407,9 +413,9 @@ def item_json(test_item: Item) -> dict[str, Any]:
             else {}
         ),
         **({"scale": list(test_item.scale)} if test_item.scale is not None and test_item.ratings else {}),
-        **({"dialogue": pair.dialogue} if pair.dialogue is not None else {}),
-        **({"time": pair.time.isoformat()} if pair.time is not None else {}),
-        **({"exclude": list(pair.exclude)} if pair.exclude else {}),
+        **({"dialogue": test_item.dialogue} if test_item.dialogue is not None else {}),
+        **({"time": test_item.time.isoformat()} if test_item.time is not None else {}),
+        **({"exclude": list(test_item.exclude)} if test_item.exclude else {}),
         **({"provenance": test_item.provenance} if test_item.provenance else {}),
         **({"reply_provenance": dict(test_item.reply_provenance)} if test_item.reply_provenance else {}),
     }
@@ -474,9 +480,9 @@ def _aligned_item(
             file=names[at - len(texts)], line=number, item=str(number), field="weight", message=invalid.message
         )
     return Item(
-        pair=TestPair(
-            id=str(number), turns=(utterance,) if utterance.strip() else (), references=tuple(references_read)
-        ),
+        id=str(number),
+        turns=(utterance,) if utterance.strip() else (),
+        references=tuple(references_read),
         replies=dict(zip(systems, replies, strict=True)),
     )
 

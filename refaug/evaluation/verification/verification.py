@@ -340,7 +340,7 @@ class _Verifying:
 
 def _has_found_references(test_item: Item) -> bool:
     """Whether references of the item came from an index or are its utterance."""
-    return any(reference.source in (Origin.RETRIEVED, Origin.PARROT) for reference in test_item.pair.references)
+    return any(reference.source in (Origin.RETRIEVED, Origin.PARROT) for reference in test_item.references)
 
 
 def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:

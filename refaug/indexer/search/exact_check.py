@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.indexer.bm25.index import brute_force
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
@@ -63,7 +63,7 @@ def check_index(
     return _compare(approximate, exact, settings.k)
 
 
-def _draw_pairs(index: ReferenceIndex, count: int, seed: int) -> list[TestPair]:
+def _draw_pairs(index: ReferenceIndex, count: int, seed: int) -> list[Item]:
     """Draw pairs of the main segments as test pairs, the same ones for any number of shards."""
     mains = index.segments[: len(index.manifest.main_segments)]
     places, rows = common_order(mains)
@@ -82,13 +82,13 @@ def _draw_pairs(index: ReferenceIndex, count: int, seed: int) -> list[TestPair]:
         for number, pair in zip(here.tolist(), both, strict=True):
             texts[number] = pair
     return [
-        TestPair(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
+        Item(id=str(place), turns=(utterance or "",), references=(Reference(text=response or ""),))
         for place, (utterance, response) in enumerate(texts)
     ]
 
 
 def _search_exhaustively(
-    index: ReferenceIndex, pairs: Sequence[TestPair], settings: SearchSettings, progress: Progress
+    index: ReferenceIndex, pairs: Sequence[Item], settings: SearchSettings, progress: Progress
 ) -> list[list[float]]:
     """Return the similarities of the best references of each test pair, after looking at all pairs."""
     queries = prepare(pairs, index.vocabulary)

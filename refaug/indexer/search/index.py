@@ -18,7 +18,7 @@ from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt
 from refaug.core.files import read_json
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
 from refaug.indexer.bm25.index import Bm25Index
@@ -243,7 +243,7 @@ class ReferenceIndex:
         is_own = self.held is not None and folder == self.held.folder
         return self.fleet is None or not is_own or _is_read_here(name, self.manifest)
 
-    def first_pair(self) -> TestPair:
+    def first_pair(self) -> Item:
         """Return the first pair of the index, by which a search warms up."""
         return first_pair_of(self.segments[0]) if self.fleet is None else self.fleet.first_pair()
 
@@ -258,7 +258,7 @@ class ReferenceIndex:
         return [log.name for log in self.manifest.logs]
 
     def search(
-        self, pairs: Sequence[TestPair], settings: SearchSettings | None = None, *, excluded: int = 0
+        self, pairs: Sequence[Item], settings: SearchSettings | None = None, *, excluded: int = 0
     ) -> list[RetrievalResult]:
         """Return the references of each test pair, in the order given; equal test pairs get equal ones in any batch.
 
@@ -275,7 +275,7 @@ class ReferenceIndex:
             return list(chain.from_iterable(parts))
 
     def _search_part(
-        self, pairs: Sequence[TestPair], settings: SearchSettings, threads: int, most_excluded: int
+        self, pairs: Sequence[Item], settings: SearchSettings, threads: int, most_excluded: int
     ) -> list[RetrievalResult]:
         """Search for some test pairs; only FAISS and BM25 use several threads here."""
         if not pairs:
@@ -335,7 +335,7 @@ class ReferenceIndex:
         """Yield the responses of less and less similar utterances until there are no more, at most MAX_REFERENCES."""
         settings = settings or SearchSettings()
         yielded, limit = 0, max(16, settings.k)
-        pair = TestPair(id="neighbours", turns=(text,))
+        pair = Item(id="neighbours", turns=(text,))
         while yielded < limit:
             depth = None if settings.depth is None else max(settings.depth, limit)
             references = self.search([pair], replace(settings, k=limit, depth=depth))[0].references
@@ -344,9 +344,7 @@ class ReferenceIndex:
                 return
             yielded, limit = len(references), min(MAX_REFERENCES, 4 * limit)
 
-    def likeness(
-        self, pairs: Sequence[TestPair], queries: Queries, settings: SearchSettings, threads: int = 1
-    ) -> Likeness:
+    def likeness(self, pairs: Sequence[Item], queries: Queries, settings: SearchSettings, threads: int = 1) -> Likeness:
         """Return the way of comparing that a mode stands for, for these test pairs."""
         if settings.is_bm25:
             return Bm25Likeness.of(self.bm25, queries, dialog=settings.is_dialog, threads=threads)

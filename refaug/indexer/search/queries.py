@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
-from refaug.core.records import Origin, TestPair
+from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.search.search_settings import SearchSettings
@@ -58,7 +58,7 @@ class Queries:
         return len(self.has_utterance)
 
 
-def prepare(pairs: Sequence[TestPair], vocabulary: Vocabulary) -> Queries:
+def prepare(pairs: Sequence[Item], vocabulary: Vocabulary) -> Queries:
     """Code the texts of test pairs, and list what is excluded for each."""
     utterances = [pair.utterance or "" for pair in pairs]
     golds = [
@@ -79,7 +79,7 @@ def prepare(pairs: Sequence[TestPair], vocabulary: Vocabulary) -> Queries:
 
 
 def _tables(
-    pairs: Sequence[TestPair],
+    pairs: Sequence[Item],
     utterances: Sequence[str],
     golds: Sequence[str],
     gold_start: Rows,

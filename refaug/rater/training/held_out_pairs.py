@@ -15,7 +15,7 @@ from typing import Any, Final
 from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
@@ -109,4 +109,4 @@ def _held_out_rows(folder: Path, examples: ExampleSettings) -> Iterator[_HeldOut
 
 def _to_item(utterance: _HeldOut) -> Item:
     gold = Reference(text=utterance.gold)
-    return Item(pair=TestPair(id=f"held-out-{utterance.key:016x}", turns=(utterance.utterance,), references=(gold,)))
+    return Item(id=f"held-out-{utterance.key:016x}", turns=(utterance.utterance,), references=(gold,))

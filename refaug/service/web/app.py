@@ -23,7 +23,7 @@ from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.core.kernels import load_compiler
 from refaug.core.memory.garbage import freeze_living
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
@@ -305,15 +305,16 @@ def _observe_stage(stage: str, seconds: float, items: int) -> None:
 def _warm(state: ServiceState) -> None:
     """Compile the scoring kernels, or load the compiled ones, by scoring one reply."""
     begun = time.perf_counter()
-    pair = TestPair(
+    sample = Item(
         id="warm",
         turns=("is it warm",),
         references=(Reference(text="it is warm"), Reference(text="it is", source=Origin.RETRIEVED, weight=0.5)),
+        replies={"a": "it is warm now"},
     )
     try:
         load_compiler()  # one reply alone is scored without it
         count_marks(b"[]")
-        evaluate([Item(pair=pair, replies={"a": "it is warm now"})], metrics_of(["upsilon-bleu"], None), _NO_DRAWS)
+        evaluate([sample], metrics_of(["upsilon-bleu"], None), _NO_DRAWS)
     except Exception as error:
         log.exception("not warm", extra={"why": type(error).__name__})
         return  # the process stays unready, and /readyz says so

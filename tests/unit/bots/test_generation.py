@@ -11,13 +11,11 @@ from refaug.bots.generation import GeneratingBot
 from refaug.bots.kinds import BotSources, open_bot, parse_bot
 from refaug.bots.replier import ReplyRequest
 from refaug.core.errors import BadInput, Usage
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 
 
 def requests(*dialogues: tuple[str, ...], seed: int = 1) -> list[ReplyRequest]:
-    return [
-        ReplyRequest(pair=TestPair(id=str(number), turns=turns), seed=seed) for number, turns in enumerate(dialogues)
-    ]
+    return [ReplyRequest(item=Item(id=str(number), turns=turns), seed=seed) for number, turns in enumerate(dialogues)]
 
 
 def bot(folder: Path, text: str = "vhred:tiny", **sizes: object) -> GeneratingBot:

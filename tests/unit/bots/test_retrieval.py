@@ -18,7 +18,7 @@ from safeguards import mostly_slow
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.retrieval import RetrievalBot
 from refaug.bots.specification import BotSpecification
-from refaug.core.records import Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.indexer.search.search_settings import MODES
@@ -71,11 +71,11 @@ def plain(pairs, vectors):
     return PlainSearch(pairs, vectors, get_tokenizer("word"))
 
 
-def drawn_pairs(pairs: list[RawPair]) -> list[TestPair]:
+def drawn_pairs(pairs: list[RawPair]) -> list[Item]:
     """Pairs of the log itself, whose golds are there to be found, and invented ones, some with supplied references."""
     random = Random(9)
     drawn = [
-        TestPair(
+        Item(
             id=f"t{number}",
             turns=(pair.utterance,),
             references=(Reference(text=pair.response),),
@@ -85,7 +85,7 @@ def drawn_pairs(pairs: list[RawPair]) -> list[TestPair]:
         for number, pair in enumerate(random.sample(pairs, 30))
     ]
     invented = [
-        TestPair(
+        Item(
             id=f"i{number}",
             turns=("so", text_of(random)),
             references=(
@@ -103,12 +103,12 @@ def bot_of(index, **settings: str) -> RetrievalBot:
     return RetrievalBot.of(BotSpecification(kind="retrieval", source="chat", settings=written), index)
 
 
-def own_texts(pair: TestPair) -> list[str]:
+def own_texts(pair: Item) -> list[str]:
     golds = [reference.text for reference in pair.references if reference.source is Origin.GOLD]
     return golds + [reference.text for reference in pair.references if reference.source is Origin.SUPPLIED]
 
 
-def draw_of(pair: TestPair, seed: int, count: int) -> int:
+def draw_of(pair: Item, seed: int, count: int) -> int:
     """The place that is drawn, as docs/bots.md writes it."""
     golds = [reference.text for reference in pair.references if reference.source is Origin.GOLD]
     text = json.dumps([seed, list(pair.turns), golds])
@@ -120,7 +120,7 @@ def draw_of(pair: TestPair, seed: int, count: int) -> int:
 def test_the_reply_is_drawn_among_the_best_of_all_pairs(index, plain, pairs, mode, k) -> None:
     bot, tests, replied = bot_of(index, mode=mode, k=str(k)), drawn_pairs(pairs), 0
     for seed in SEEDS:
-        replies = bot.replies([ReplyRequest(pair=pair, seed=seed) for pair in tests])
+        replies = bot.replies([ReplyRequest(item=pair, seed=seed) for pair in tests])
         searched = index.search([pair_with_golds(pair) for pair in tests], bot.search)
         for pair, reply, seen in zip(tests, replies, searched, strict=True):
             levels = {(one.more["utterance"], one.text): round(one.similarity * 1_000_000) for one in seen.references}
@@ -135,7 +135,7 @@ def test_the_reply_is_drawn_among_the_best_of_all_pairs(index, plain, pairs, mod
     assert replied > 100
 
 
-def pair_with_golds(pair: TestPair) -> TestPair:
+def pair_with_golds(pair: Item) -> Item:
     """What may not be replied: the golds, and the references that people supplied."""
     return replace(pair, references=tuple(Reference(text=text) for text in own_texts(pair)))
 
@@ -149,7 +149,7 @@ def test_no_reply_is_a_reference_the_utterance_or_of_the_own_dialogue(index, pai
     for seed in SEEDS:
         for pair, reply in zip(
             tests,
-            bot_of(index, mode=mode, k="15").replies([ReplyRequest(pair=pair, seed=seed) for pair in tests]),
+            bot_of(index, mode=mode, k="15").replies([ReplyRequest(item=pair, seed=seed) for pair in tests]),
             strict=True,
         ):
             if reply.text is not None:
@@ -159,11 +159,11 @@ def test_no_reply_is_a_reference_the_utterance_or_of_the_own_dialogue(index, pai
 
 def test_replies_depend_neither_on_order_nor_on_the_batch_nor_on_ids(index, pairs) -> None:
     bot = bot_of(index, mode="bm25-utterance", k="10")
-    requests = [ReplyRequest(pair=pair, seed=5) for pair in drawn_pairs(pairs)]
+    requests = [ReplyRequest(item=pair, seed=5) for pair in drawn_pairs(pairs)]
     together = bot.replies(requests)
     assert [bot.replies([request])[0] for request in requests] == together
     assert bot.replies(requests[::-1]) == together[::-1]
-    renamed = [replace(request, pair=replace(request.pair, id=f"x{place}")) for place, request in enumerate(requests)]
+    renamed = [replace(request, item=replace(request.item, id=f"x{place}")) for place, request in enumerate(requests)]
     assert bot.replies(renamed) == together
     others = bot.replies([replace(request, seed=6) for request in requests])
     assert sum(one != other for one, other in zip(together, others, strict=True)) > len(together) / 2
@@ -174,8 +174,8 @@ def test_every_candidate_is_drawn_about_as_often() -> None:
     from refaug.bots.retrieval import choose_reply  # noqa: PLC0415
 
     candidates = [Reference(text=text) for text in "abcd"]
-    pair = TestPair(id="t", turns=("hello",), references=(Reference(text="gold"),))
-    counts = Counter(choose_reply(ReplyRequest(pair=pair, seed=seed), candidates).text for seed in range(4_000))
+    pair = Item(id="t", turns=("hello",), references=(Reference(text="gold"),))
+    counts = Counter(choose_reply(ReplyRequest(item=pair, seed=seed), candidates).text for seed in range(4_000))
     assert set(counts) == set("abcd")
     assert all(abs(count - 1_000) < 5 * (4_000 * 0.25 * 0.75) ** 0.5 for count in counts.values())
 
@@ -188,7 +188,7 @@ def test_logs_and_times_are_left_out_as_told(index, pairs) -> None:
         for pair in pairs
         if pair.log == "mail" and START + timedelta(days=10) <= pair.time < START + timedelta(days=20)
     }
-    replies = bot.replies([ReplyRequest(pair=pair, seed=1) for pair in tests])
+    replies = bot.replies([ReplyRequest(item=pair, seed=1) for pair in tests])
     texts = {normalise(reply.text) for reply in replies if reply.text is not None}
     assert len(texts) > 5
     assert texts <= allowed
@@ -207,12 +207,12 @@ def test_what_cannot_be_replied_to_says_why(tmp_path) -> None:
     with built(home_of(tmp_path, pairs_of(("where is tea", "at the mill")), {"tea": (1.0, 0.0)})) as small:
         bot = bot_of(small, mode="bm25-dialog")
         requests = [
-            ReplyRequest(pair=pair, seed=1)
+            ReplyRequest(item=pair, seed=1)
             for pair in (
-                TestPair(id="a"),
-                TestPair(id="b", turns=("where is tea",)),
-                TestPair(id="c", turns=("zork",), references=(Reference(text="yes"),)),
-                TestPair(id="d", turns=("tea",), references=(Reference(text="At the mill!"),)),
+                Item(id="a"),
+                Item(id="b", turns=("where is tea",)),
+                Item(id="c", turns=("zork",), references=(Reference(text="yes"),)),
+                Item(id="d", turns=("tea",), references=(Reference(text="At the mill!"),)),
             )
         ]
         assert [reply.problem for reply in bot.replies(requests)] == [

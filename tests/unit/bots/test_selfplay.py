@@ -27,11 +27,11 @@ class CountingBot:
     remarks: Sequence[str] = ()
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
-        self.seen += [request.pair.turns for request in requests]
+        self.seen += [request.item.turns for request in requests]
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: ReplyRequest) -> BotReply:
-        utterance = request.pair.utterance or ""
+        utterance = request.item.utterance or ""
         drawn = Random(request.seed).randrange(10**9)
         return self.ends.get(utterance, BotReply(text=f"{self.name} {drawn} to {utterance[:8]}"))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
 from refaug.core.errors import Usage
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.diagnostics import (
@@ -216,7 +216,7 @@ def test_shares_of_repetition_are_of_replies_and_of_tokens() -> None:
 
 def item(name: str, utterance: str | None, references: tuple[Reference, ...], **replies: str) -> Item:
     turns = () if utterance is None else ("Before.", utterance)
-    return Item(pair=TestPair(id=name, turns=turns, references=references), replies=replies)
+    return Item(id=name, turns=turns, references=references, replies=replies)
 
 
 ITEMS = [

@@ -16,7 +16,7 @@ from refaug.core.artefacts.manifests import describe_files
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.logs.ingest.ingest import IngestOrder, ingest
@@ -262,9 +262,9 @@ def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
 
 
 def test_frozen_sets_are_read_on_demand(home: Settings) -> None:
-    pair = TestPair(id="a", turns=("hi",), references=(Reference(text="hello"),))
+    item = Item(id="a", turns=("hi",), references=(Reference(text="hello"),))
     sets = ReferenceSets(home.reference_sets)
-    sets.freeze([Item(pair=pair)], SetDescription(purpose=Purpose.TEST))
+    sets.freeze([item], SetDescription(purpose=Purpose.TEST))
     (name,) = sets.ids()
     assert [one.found for one in found(examine(home), "reference sets")] == ["1"]
     assert [one.found for one in found(examine(home, verify=True), "reference sets")] == ["1, every one was read"]

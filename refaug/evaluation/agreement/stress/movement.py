@@ -122,7 +122,7 @@ def stress_replies(
     changes = altered(settings.seed, open_wordnet(wordnet))
     for name in STRESSES:
         if name == "last-speaker":
-            yield name, [last_of_speaker(item.pair.turns) or NO_EARLIER_TURN for item in items]
+            yield name, [last_of_speaker(item.turns) or NO_EARLIER_TURN for item in items]
         elif name in changes:
             pairs = zip(items, bases, strict=True)
             yield name, [base if isinstance(base, Problem) else changes[name](item.id, base) for item, base in pairs]
@@ -132,7 +132,7 @@ def stress_replies(
 
 def reply_groups(items: Sequence[Item], settings: ProbeSettings) -> dict[str, Replies]:
     """Return the seven groups: a reply of each to each item, or why there is none."""
-    own = [[ref.text for ref in item.pair.references if ref.source is Origin.GOLD] for item in items]
+    own = [[ref.text for ref in item.references if ref.source is Origin.GOLD] for item in items]
     probes, unknown = make_probes(items, settings), altered(settings.seed, None)["unknown"]
     golds = probes[Probe.GOLD]
     order = np.random.default_rng(settings.seed).permutation(len(items)).tolist()
@@ -182,7 +182,7 @@ def _of_metric(
 ) -> MetricStress:
     rows = [bases, *replies.values(), *groups.values()]
     progress.stage(f"stress {metric.name}", len(rows) * len(items), "replies")
-    chosen = [references_for(metric, item.pair.references, item.pair.turns) for item in items]
+    chosen = [references_for(metric, item.references, item.turns) for item in items]
     cases = [
         reply
         if isinstance(reply, Problem)

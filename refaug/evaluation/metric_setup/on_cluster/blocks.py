@@ -133,4 +133,4 @@ def _augmented_of(line: Mapping[str, Any]) -> Augmented | BadItem:
 
 
 def _references_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Reference, ...]:
-    return item_of({"references": rows}, fallback_id="excluded").pair.references
+    return item_of({"references": rows}, fallback_id="excluded").references

@@ -192,7 +192,7 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
 
 def without_gold(rated_set: ProofSet) -> ProofSet:
     """Return the set with the same rows and without any reference written by people."""
-    items = tuple(replace(test_item, pair=replace(test_item.pair, references=())) for test_item in rated_set.items)
+    items = tuple(replace(test_item, references=()) for test_item in rated_set.items)
     return replace(rated_set, items=items)
 
 

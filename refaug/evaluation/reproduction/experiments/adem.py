@@ -251,7 +251,7 @@ def _lines_of(maker: LineMaker, shared: Form, forms: Sequence[Form]) -> Iterator
 
 
 def _has_contexts(rated_set: ProofSet) -> bool:
-    return any((test_item.pair.utterance or "").strip() for test_item in rated_set.items)
+    return any((test_item.utterance or "").strip() for test_item in rated_set.items)
 
 
 def _word_vector_paths(folder: Path) -> list[Path]:

@@ -124,7 +124,7 @@ def sets_with_several_references(sets: Sequence[ProofSet]) -> tuple[list[ProofSe
     """Return the sets in which enough items have several references, reduced to these items; and the gaps."""
     usable_sets, gaps = list[ProofSet](), list[str]()
     for rated_set in sets:
-        counts = np.array([len(test_item.pair.references) for test_item in rated_set.items])
+        counts = np.array([len(test_item.references) for test_item in rated_set.items])
         several = np.flatnonzero(counts > 1)
         if len(several) >= FEWEST_CONTEXTS:
             usable_sets.append(_with_items(rated_set, counts > 1, int(counts[several].min())))
@@ -143,7 +143,7 @@ def _with_items(rated_set: ProofSet, chosen: Mask, most: int) -> ProofSet:
     items = (test_item for test_item, is_chosen in zip(rated_set.items, chosen, strict=True) if is_chosen)
     return replace(
         remaining,
-        items=tuple(with_references(test_item, test_item.pair.references[:most]) for test_item in items),
+        items=tuple(with_references(test_item, test_item.references[:most]) for test_item in items),
         item=number[remaining.item],
     )
 
@@ -231,7 +231,7 @@ def _measure_size(
     big: ProofSet, built: Mapping[str, Metric], settings: ProofSettings, progress: Progress
 ) -> _SizeResults:
     progress.stage(f"very many references: {big.name}", len(built), "metrics")
-    sample = ReplySample.of([reference.text for test_item in big.items for reference in test_item.pair.references])
+    sample = ReplySample.of([reference.text for test_item in big.items for reference in test_item.references])
     size_curves = list[Curve]()
     for name, metric in built.items():
         size_curves.append(curve_by_size(big, name, metric, settings, sample))
@@ -241,7 +241,7 @@ def _measure_size(
 
 
 def _sections(results: _LadderResults) -> Iterator[Section]:
-    name, people = results.rated_set.name, len(results.rated_set.items[0].pair.references)
+    name, people = results.rated_set.name, len(results.rated_set.items[0].references)
     yield Section(
         title=f"{name}: the ladder at the smoothing of the published one",
         text=(
@@ -422,7 +422,7 @@ def _plot(file: str, curve: Curve, x: Sequence[float] | None = None, *, log_x: b
 
 
 def _size_section(size: _SizeResults) -> Section:
-    counts = np.array([len(test_item.pair.references) for test_item in size.rated_set.items])
+    counts = np.array([len(test_item.references) for test_item in size.rated_set.items])
     return Section(
         title=f"{size.rated_set.name}: very many references",
         text=(

@@ -72,7 +72,7 @@ def _unusable_reason(rated_set: ProofSet) -> str | None:
     low, high = float(rated_set.ratings.min()), float(rated_set.ratings.max())
     if low < LIKERT[0] or high > LIKERT[1]:
         return f"its ratings are from {low:g} to {high:g}, weights are made of ratings from 1 to 5"
-    if not any((test_item.pair.utterance or "").strip() for test_item in rated_set.items):
+    if not any((test_item.utterance or "").strip() for test_item in rated_set.items):
         return "no item has an utterance, so the rater cannot be asked"
     if max(np.bincount(rated_set.item[rated_set.fair], minlength=1)) < 2:
         return "no item has two rated replies beside the gold, so there is nothing to be a reference"

@@ -85,9 +85,7 @@ def main_lines_of(trial: Trial, sets: Sequence[ProofSet]) -> MainLines:
         line_at_best(trial.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", PENALTIES, PARTIAL),
         line_at_best(trial.sets, "BLEU-4, gold, best setting", "bleu:n=4", PENALTIES),
     ]
-    several = [
-        rated_set for rated_set in sets if any(len(test_item.pair.references) > 1 for test_item in rated_set.items)
-    ]
+    several = [rated_set for rated_set in sets if any(len(test_item.references) > 1 for test_item in rated_set.items)]
     if several:
         penalties = (*PENALTIES, "average", "gold")
         baselines.append(line_at_best(sets, "BLEU-2, all human references, best setting", "multi-bleu", penalties))

@@ -85,7 +85,7 @@ def ratings_of_matched(rated_set: ProofSet, pool: Pool, rater: Rater) -> list[li
     drawn = pool.extras(MATCHED, k=K, parrot=False)
     requests, places = list[RatingRequest](), list[int]()
     for place, (test_item, references) in enumerate(zip(rated_set.items, drawn, strict=True)):
-        gold, utterance = test_item.pair.gold, test_item.pair.utterance
+        gold, utterance = test_item.gold, test_item.utterance
         if references and gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
             candidates = tuple(Candidate(text=reference.text) for reference in references)
             requests.append(RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates))
@@ -98,14 +98,14 @@ def ratings_of_matched(rated_set: ProofSet, pool: Pool, rater: Rater) -> list[li
 
 def time_searches(chain: Chain, index: str, mode: Mode, items: Sequence[Item]) -> IntervalEstimate:
     """Return the seconds that a search for 100 items takes: the median of several runs, with the least and the most."""
-    pairs, settings, moments = [test_item.pair for test_item in items], SearchSettings(k=K, mode=mode), list[float]()
+    settings, moments = SearchSettings(k=K, mode=mode), list[float]()
     with open_index(chain.home, index, threads=chain.settings.threads) as opened:
-        opened.search(pairs, settings)
+        opened.search(items, settings)
         for _ in range(_TIMED_SEARCHES):
             moments.append(perf_counter())
-            opened.search(pairs, settings)
+            opened.search(items, settings)
         moments.append(perf_counter())
-    seconds = sorted(100 * (after - before) / len(pairs) for before, after in pairwise(moments))
+    seconds = sorted(100 * (after - before) / len(items) for before, after in pairwise(moments))
     return IntervalEstimate(value=seconds[len(seconds) // 2], low=seconds[0], high=seconds[-1])
 
 

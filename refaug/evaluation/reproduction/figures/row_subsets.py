@@ -139,7 +139,7 @@ def correlate_all_rows(trial: Trial, sets: Sequence[ProofSet]) -> Correlations:
         )
         for kind, name in kinds.items()
     ]
-    if any(len(test_item.pair.references) > 1 for rated_set in sets for test_item in rated_set.items):
+    if any(len(test_item.references) > 1 for rated_set in sets for test_item in rated_set.items):
         lines.append(plain_line(sets, "BLEU-2, all human references", f"multi-bleu:{smooth}"))
     rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in trial.sets}
     kinds_of = ("spearman", "pearson")

@@ -149,7 +149,7 @@ def _cross_line(chain: Chain, trial: Trial) -> Line:
 def _rated_alone(rater: Rater, rated_set: ProofSet) -> Floats:
     requests = [
         RatingRequest(
-            utterance=rater.turn_separator.join(rated_set.items[number].pair.turns[-_TURNS:]),
+            utterance=rater.turn_separator.join(rated_set.items[number].turns[-_TURNS:]),
             golds=(),
             candidates=(Candidate(text=reply),),
         )
@@ -207,7 +207,7 @@ class _TextFeatures:
     def recall(self, words: Words, item: Item, number: int) -> float:
         """Return the share of the gold's idf that the reply has: a longer reply loses nothing of it."""
         del number
-        text = item.pair.gold.text if item.pair.gold else ""
+        text = item.gold.text if item.gold else ""
         gold = dict.fromkeys(self._words(self.trial.sets[0], text))  # in order: a sum over a set differs in last digits
         reply = set(words)
         total = sum(map(self._idf, gold))
@@ -216,14 +216,14 @@ class _TextFeatures:
     def novelty(self, words: Words, item: Item, number: int) -> float:
         """Return the share of the reply's idf that the turns do not have."""
         del number
-        said = {word for turn in item.pair.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)}
+        said = {word for turn in item.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)}
         total = sum(map(self._idf, words))
         return sum(self._idf(word) for word in words if word not in said) / total if total else 0.0
 
     def consistency(self, words: Words, item: Item, number: int) -> float:
         """Return the cosine of the reply and the last turns, words weighted by idf."""
         del number
-        turns = [word for turn in item.pair.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)]
+        turns = [word for turn in item.turns[-_TURNS:] for word in self._words(self.trial.sets[0], turn)]
         return float(self._vector(words) @ self._vector(turns))
 
     def crowding(self, rated_set: ProofSet) -> Floats:

@@ -62,5 +62,7 @@ def _cosines(cache: VectorCache, rated_set: ProofSet, form: Form) -> Floats:
 
 
 def _triple(rated_set: ProofSet, row: int) -> Triple:
-    pair = rated_set.items[int(rated_set.item[row])].pair
-    return Triple(context=pair.turns, reference=pair.gold.text if pair.gold else "", reply=rated_set.replies[row])
+    test_item = rated_set.items[int(rated_set.item[row])]
+    return Triple(
+        context=test_item.turns, reference=test_item.gold.text if test_item.gold else "", reply=rated_set.replies[row]
+    )

@@ -106,7 +106,7 @@ def _learned_set(rated_set: ProofSet, form: Form, contexts: Indexes) -> LearnedS
 
 
 def _triple(rated_set: ProofSet, row: int) -> Triple:
-    pair, reply = rated_set.items[int(rated_set.item[row])].pair, rated_set.replies[row]
-    golds = (reference.text for reference in pair.references if reference.source is Origin.GOLD)
+    test_item, reply = rated_set.items[int(rated_set.item[row])], rated_set.replies[row]
+    golds = (reference.text for reference in test_item.references if reference.source is Origin.GOLD)
     gold = next((text for text in golds if text.strip() and normalise(text) != normalise(reply)), "")
-    return Triple(context=pair.turns, reference=gold, reply=reply)
+    return Triple(context=test_item.turns, reference=gold, reply=reply)

@@ -336,13 +336,11 @@ class Chain:
 
     def augmented_items(self, rated_set: ProofSet, index: str, rater: Rater, settings: AugmentSettings) -> list[Item]:
         """Return the items of a set with further references; they are cached, so that each search runs once."""
-        golds = [[reference.text for reference in test_item.pair.references] for test_item in rated_set.items]
+        golds = [[reference.text for reference in test_item.references] for test_item in rated_set.items]
         with open_index(self.home, index, threads=self.settings.threads) as opened:
             inputs = {
                 "set": rated_set.data,
-                "turns": [
-                    list(test_item.pair.turns) for test_item in rated_set.items
-                ],  # not part of the hash of the set
+                "turns": [list(test_item.turns) for test_item in rated_set.items],  # not part of the hash of the set
                 "golds": golds,
                 "index": opened.spec,
                 "rater": rater.spec,
@@ -398,7 +396,7 @@ class Chain:
         """
         is_near = dict[int, bool]()
         for number, test_item in enumerate(rated_set.items):
-            [words] = word_sets([test_item.pair.utterance or ""], rated_set.tokenizer)
+            [words] = word_sets([test_item.utterance or ""], rated_set.tokenizer)
             utterances = {
                 str(reference.more.get("utterance", "")) for pool in pools for reference in pool.retrieved[number]
             }

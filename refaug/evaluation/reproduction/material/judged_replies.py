@@ -88,7 +88,7 @@ def _distinct_replies(rated_set: ProofSet) -> tuple[tuple[tuple[str, ...], ...],
     texts: list[dict[str, str]] = [{} for _ in rated_set.items]
     ratings: list[dict[str, list[float]]] = [{} for _ in rated_set.items]
     place = np.full(len(rated_set.replies), -1, dtype=np.int64)
-    golds = [normalise(test_item.pair.gold.text) if test_item.pair.gold else None for test_item in rated_set.items]
+    golds = [normalise(test_item.gold.text) if test_item.gold else None for test_item in rated_set.items]
     for row, (item_number, reply) in enumerate(zip(rated_set.item.tolist(), rated_set.replies, strict=True)):
         key = normalise(reply)
         if key == golds[item_number]:
@@ -117,7 +117,7 @@ def _rate_texts(
     rated = [np.full(len(item_texts), np.nan) for item_texts in texts]
     requests, item_numbers, coverage = list[RatingRequest](), list[int](), Coverage()
     for number, test_item in enumerate(rated_set.items):
-        utterance, gold = test_item.pair.utterance, test_item.pair.gold
+        utterance, gold = test_item.utterance, test_item.gold
         if gold is None or not (utterance or "").strip() or not texts[number]:
             continue
         candidates = tuple(Candidate(text=text) for text in texts[number])
@@ -150,7 +150,7 @@ def _references_of_row(
     weighted_set: WeightedSet, metric: Metric, condition: str, row: int, seed: int
 ) -> References | Problem:
     item_number = int(weighted_set.rated_set.item[row])
-    pair = weighted_set.rated_set.items[item_number].pair
+    test_item = weighted_set.rated_set.items[item_number]
     further = list[Reference]()
     if condition != GOLD:
         further = [
@@ -163,7 +163,7 @@ def _references_of_row(
                 weighted_set.reference_places(row), weighted_set.weights(condition, row, seed), strict=True
             )
         ]
-    return references_of((*pair.references, *further), metric.info.uses, pair.utterance)
+    return references_of((*test_item.references, *further), metric.info.uses, test_item.utterance)
 
 
 def lines_by_condition(

@@ -54,16 +54,13 @@ def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQU
 
 def _with_golds_of(rated_set: ProofSet, items: Sequence[Item]) -> ProofSet:
     """Return the set with the weighted golds of augmented items."""
-    golds = tuple(tuple(reference for reference in item.pair.references if reference.is_own) for item in items)
-    weighted = tuple(
-        replace(test_item, pair=replace(test_item.pair, references=own))
-        for test_item, own in zip(rated_set.items, golds, strict=True)
-    )
+    golds = tuple(tuple(reference for reference in item.references if reference.is_own) for item in items)
+    weighted = tuple(replace(test_item, references=own) for test_item, own in zip(rated_set.items, golds, strict=True))
     return replace(rated_set, items=weighted)
 
 
 def _further_references(items: Sequence[Item]) -> Extras:
-    return tuple(tuple(reference for reference in item.pair.references if not reference.is_own) for item in items)
+    return tuple(tuple(reference for reference in item.references if not reference.is_own) for item in items)
 
 
 def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
@@ -73,7 +70,7 @@ def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
     """
     requests, places = list[RatingRequest](), list[int]()
     for place, test_item in enumerate(rated_set.items):
-        gold, utterance = test_item.pair.gold, test_item.pair.utterance
+        gold, utterance = test_item.gold, test_item.utterance
         if gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
             requests.append(
                 RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Candidate(text=gold.text),))
@@ -81,10 +78,10 @@ def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
             places.append(place)
     items = list(rated_set.items)
     for place, [rating] in zip(places, rater.rate(requests), strict=True):
-        pair = items[place].pair
+        test_item = items[place]
         weighed = (
-            replace(reference, weight=rating, rating=rating) if reference is pair.gold else reference
-            for reference in pair.references
+            replace(reference, weight=rating, rating=rating) if reference is test_item.gold else reference
+            for reference in test_item.references
         )
-        items[place] = replace(items[place], pair=replace(pair, references=tuple(weighed)))
+        items[place] = replace(test_item, references=tuple(weighed))
     return replace(rated_set, items=tuple(items))

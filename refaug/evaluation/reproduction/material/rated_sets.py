@@ -55,7 +55,7 @@ class ProofSet:
     def of(cls, name: str, items: Iterable[Item | BadItem], *, needs_references: bool = True) -> Self:
         """Read the rated replies; raise BadInput where a set has no references or nothing to correlate."""
         rated_replies = RatedRows.of(RatedItems(name=name, items=list(items)), MetaSettings())
-        if needs_references and not any(test_item.pair.gold for test_item in rated_replies.items):
+        if needs_references and not any(test_item.gold for test_item in rated_replies.items):
             raise BadInput(f"{name}: no item has a reference", remedy="agreement is measured against references")
         ratings = np.array([np.nanmean(row) for row in rated_replies.ratings])
         replies = tuple(row.reply for row in rated_replies.rows)
@@ -105,15 +105,12 @@ class ProofSet:
 
     def with_first_gold(self) -> ProofSet:
         """Return the set with only the first reference of each item."""
-        items = tuple(
-            replace(test_item, pair=replace(test_item.pair, references=test_item.pair.references[:1]))
-            for test_item in self.items
-        )
+        items = tuple(replace(test_item, references=test_item.references[:1]) for test_item in self.items)
         return replace(self, items=items)
 
     def without_golds(self) -> ProofSet:
         """Return the set without the references of its items; rows that rate a gold stay marked."""
-        items = (replace(test_item, pair=replace(test_item.pair, references=())) for test_item in self.items)
+        items = (replace(test_item, references=()) for test_item in self.items)
         return replace(self, items=tuple(items))
 
 
@@ -131,10 +128,10 @@ def _notes(rated_replies: RatedRows) -> Iterator[str]:
             f"{len(rated_replies.bad_items):,} items cannot be used: the first in line {first.line} of "
             f"{Path(first.file).name}, {first.field or 'as a whole'}"
         )
-    without = sum(1 for test_item in rated_replies.items if test_item.pair.gold is None)
+    without = sum(1 for test_item in rated_replies.items if test_item.gold is None)
     if without:
         yield f"{without:,} items have no reference of their own"
-    silent = sum(1 for test_item in rated_replies.items if not (test_item.pair.utterance or "").strip())
+    silent = sum(1 for test_item in rated_replies.items if not (test_item.utterance or "").strip())
     if silent:
         yield f"{silent:,} items have no utterance, so nothing is retrieved for them"
 

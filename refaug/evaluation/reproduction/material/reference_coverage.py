@@ -61,15 +61,13 @@ def _too_few_rows(rated_set: ProofSet) -> str | None:
 def _reference_counts(chain: Chain, rated_set: ProofSet) -> list[int]:
     """Return the number of references that the main index has for each item."""
     with open_index(chain.home, chain.main_index(), threads=chain.settings.threads) as opened:
-        matches = opened.search([test_item.pair for test_item in rated_set.items], SearchSettings(k=ENOUGH))
+        matches = opened.search(rated_set.items, SearchSettings(k=ENOUGH))
     return [len(match.references) for match in matches]
 
 
 def unknown_language(chain: Chain, rated_set: ProofSet) -> str | None:
     """Return why the rater's opinion of a set means little: its texts are in no language that the rater knows."""
     rater = chain.rater()
-    texts = [
-        text for test_item in rated_set.items for text in (test_item.pair.utterance or "", *test_item.replies.values())
-    ]
+    texts = [text for test_item in rated_set.items for text in (test_item.utterance or "", *test_item.replies.values())]
     reason = rater.unfamiliar(rater.coverage(texts))
     return None if reason is None else f"{rated_set.name}: {reason}"

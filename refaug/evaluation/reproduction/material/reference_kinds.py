@@ -101,7 +101,7 @@ class Pool:
         """Sort the references of augmented items."""
         test_items = [test_item for test_item in items if isinstance(test_item, Item)]
         retrieved = tuple(
-            tuple(reference for reference in test_item.pair.references if reference.source is Origin.RETRIEVED)
+            tuple(reference for reference in test_item.references if reference.source is Origin.RETRIEVED)
             for test_item in test_items
         )
         tokenizer = get_tokenizer(
@@ -109,7 +109,7 @@ class Pool:
         )  # one tokenizer for both, so that lengths of drawn and retrieved replies compare
         return cls(
             parrots=tuple(
-                next((reference for reference in test_item.pair.references if reference.source is Origin.PARROT), None)
+                next((reference for reference in test_item.references if reference.source is Origin.PARROT), None)
                 for test_item in test_items
             ),
             retrieved=retrieved,
@@ -197,10 +197,10 @@ def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None,
 def _references(
     rated_set: ProofSet, item_number: int, metric: Metric, extras: Extras | None, dropped: frozenset[int]
 ) -> References | Problem:
-    pair = rated_set.items[item_number].pair
+    test_item = rated_set.items[item_number]
     further = () if extras is None else extras[item_number]
     counted = tuple(reference for at, reference in enumerate(further) if at not in dropped)
-    return references_for(metric, (*pair.references, *counted), pair.turns)
+    return references_for(metric, (*test_item.references, *counted), test_item.turns)
 
 
 def _dropped_places(reply: str, further: Sequence[Reference], drop: Drop, tokenizer: str) -> frozenset[int]:

@@ -185,7 +185,7 @@ def curve_by_subsets(
     rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: ReplySample
 ) -> Curve:
     """Return the curve over 1, 2, … references by people: each point is the mean over all subsets of that size."""
-    most = min(len(test_item.pair.references) for test_item in rated_set.items)
+    most = min(len(test_item.references) for test_item in rated_set.items)
     lines = list[Line]()
     for number in range(1, most + 1):
         subsets = list(combinations(range(most), number))
@@ -242,15 +242,14 @@ def _line_over_sets(rated_set: ProofSet, name: str, metric: Metric, sets: Sequen
 
 def with_references(test_item: Item, references: Sequence[Reference]) -> Item:
     """Return the item with other references."""
-    return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
+    return replace(test_item, references=tuple(references))
 
 
 def _with_reference_subset(rated_set: ProofSet, places: Sequence[int]) -> ProofSet:
     return replace(
         rated_set,
         items=tuple(
-            with_references(test_item, [test_item.pair.references[at] for at in places])
-            for test_item in rated_set.items
+            with_references(test_item, [test_item.references[at] for at in places]) for test_item in rated_set.items
         ),
     )
 
@@ -260,7 +259,7 @@ def _with_first_references(rated_set: ProofSet, count: int | None, seed: int) ->
     return replace(
         rated_set,
         items=tuple(
-            with_references(test_item, _in_drawn_order(test_item.pair.references, seed, number)[:count])
+            with_references(test_item, _in_drawn_order(test_item.references, seed, number)[:count])
             for number, test_item in enumerate(rated_set.items)
         ),
     )
@@ -278,8 +277,8 @@ def with_drawn_references(
     tokenizer = get_tokenizer(sample.tokenizer)
     items = list[Item]()
     for number, test_item in enumerate(rated_set.items):
-        own = test_item.pair.references[first]
-        further = [reference for at, reference in enumerate(test_item.pair.references) if at != first]
+        own = test_item.references[first]
+        further = [reference for at, reference in enumerate(test_item.references) if at != first]
         further = [further[at] for at in np.random.default_rng([seed, number]).permutation(len(further))][: count - 1]
         lengths = [len(words) for words in tokenizer.tokenize_batch([reference.text for reference in further])]
         texts = sample.draw_as_long_as(lengths, np.random.default_rng([seed, number, 1]))

@@ -83,7 +83,7 @@ def context_keys(rated_set: ProofSet) -> list[tuple[str, ...]]:
 
 def _utterance_and_gold(test_item: Item) -> tuple[str, ...]:
     """Return both texts, normalised; nothing where one of them is missing."""
-    utterance, gold = normalise(test_item.pair.utterance or ""), test_item.pair.gold
+    utterance, gold = normalise(test_item.utterance or ""), test_item.gold
     text = normalise(gold.text) if gold is not None else ""
     return (utterance, text) if utterance and text else ()
 

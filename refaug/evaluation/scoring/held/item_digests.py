@@ -44,7 +44,7 @@ class DataDigest(_Digest):
 
     def add(self, test_item: Item) -> None:
         """Add the next item."""
-        references = test_item.pair.references
+        references = test_item.references
         golds = [reference.text for reference in references if reference.source is Origin.GOLD]
         self._add([test_item.id, golds or [reference.text for reference in references if reference.is_own]])
 
@@ -54,9 +54,8 @@ class UtterancesDigest(_Digest):
 
     def add(self, test_item: Item) -> None:
         """Add the next item."""
-        pair = test_item.pair
-        time = pair.time.isoformat() if pair.time is not None else None
-        self._add([pair.id, pair.turns, pair.dialogue, time, pair.exclude])
+        time = test_item.time.isoformat() if test_item.time is not None else None
+        self._add([test_item.id, test_item.turns, test_item.dialogue, time, test_item.exclude])
 
 
 class RepliesDigest(_Digest):

@@ -52,7 +52,7 @@ class ItemFacts:
                 self.empty_replies[system] += 1
         for system in copied_by(test_item):
             self._copies.setdefault(system, array("q")).append(len(self.ids))
-        for reference in test_item.pair.references:
+        for reference in test_item.references:
             self.sources[reference.source] += 1
             is_blank = not reference.text.strip()
             self.blank_references += is_blank

@@ -17,7 +17,7 @@ import orjson
 
 from refaug.core.files import make_folder
 from refaug.core.full_disk import storage_errors
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 
 BLOCK: Final = 500  # items that are read at once
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -91,10 +91,9 @@ class SpooledItems(Sequence[Item]):
 
 def _row_of(test_item: Item) -> list[Any]:
     """Return all fields of an item, in order."""
-    pair = test_item.pair
     return [
-        pair.id,
-        pair.turns,
+        test_item.id,
+        test_item.turns,
         [
             [
                 reference.text,
@@ -105,11 +104,11 @@ def _row_of(test_item: Item) -> list[Any]:
                 reference.is_unused,
                 dict(reference.more),
             ]
-            for reference in pair.references
+            for reference in test_item.references
         ],
-        pair.dialogue,
-        None if pair.time is None else pair.time.isoformat(),
-        pair.exclude,
+        test_item.dialogue,
+        None if test_item.time is None else test_item.time.isoformat(),
+        test_item.exclude,
         dict(test_item.replies),
         dict(test_item.ratings),
         test_item.scale,
@@ -123,14 +122,12 @@ def _item_of(row: Sequence[Any]) -> Item:
     """Return the item of its fields."""
     name, turns, references, dialogue, time, exclude, replies, ratings, scale, provenance, made_by, notes = row
     return Item(
-        pair=TestPair(
-            id=name,
-            turns=tuple(turns),
-            references=tuple(map(_reference_of, references)),
-            dialogue=dialogue,
-            time=None if time is None else datetime.fromisoformat(time),
-            exclude=tuple(exclude),
-        ),
+        id=name,
+        turns=tuple(turns),
+        references=tuple(map(_reference_of, references)),
+        dialogue=dialogue,
+        time=None if time is None else datetime.fromisoformat(time),
+        exclude=tuple(exclude),
         replies={intern(system): reply for system, reply in replies.items()},
         ratings={intern(system): tuple(numbers) for system, numbers in ratings.items()},
         scale=None if scale is None else (scale[0], scale[1]),

@@ -67,7 +67,7 @@ class Derivation:
     def of(self, test_item: Item) -> Item:
         """Return the item with other weights; Usage where a rating that it needs was never stored."""
         references, retrieved, has_parrot = list[Reference](), 0, False
-        for place, reference in enumerate(test_item.pair.references):
+        for place, reference in enumerate(test_item.references):
             if reference.source is Origin.RETRIEVED:
                 retrieved += 1
                 if self.k is None or retrieved <= self.k:
@@ -79,14 +79,14 @@ class Derivation:
             elif self.parrot != "off":
                 has_parrot = True
                 references.append(_weighted(reference, self.parrot, test_item.id, place))
-        if isinstance(self.parrot, int | float) and not has_parrot and (test_item.pair.utterance or "").strip():
+        if isinstance(self.parrot, int | float) and not has_parrot and (test_item.utterance or "").strip():
             own_count = sum(reference.is_own for reference in references)
-            parrot = Reference(text=test_item.pair.utterance or "", source=Origin.PARROT, weight=float(self.parrot))
+            parrot = Reference(text=test_item.utterance or "", source=Origin.PARROT, weight=float(self.parrot))
             references.insert(own_count, parrot)
         if self.people is not None:
             weighted = [self.people.weighted(test_item.id, reference) for reference in references]
             references = sorted(weighted, key=lambda reference: not reference.is_own)  # own ones stand in front
-        return replace(test_item, pair=replace(test_item.pair, references=tuple(references)))
+        return replace(test_item, references=tuple(references))
 
 
 def _weighted(
@@ -112,7 +112,7 @@ def derived_items(parent: ReferenceSet, change: Derivation, progress: Progress) 
     differs = False
     unmatched = set(change.people.weights) if change.people is not None else set[tuple[str, str]]()
     for test_item in parent.items():
-        unmatched -= {(test_item.id, reference.text) for reference in test_item.pair.references}
+        unmatched -= {(test_item.id, reference.text) for reference in test_item.references}
         changed = change.of(test_item)
         differs = differs or changed != test_item
         progress.advance(1)

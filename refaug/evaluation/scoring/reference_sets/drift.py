@@ -158,14 +158,14 @@ def _with_replies(items: Sequence[Item], replies: Mapping[str, Mapping[str, str]
 
 
 def _gold_as_reply(test_item: Item) -> Item:
-    gold = test_item.pair.gold
-    further = tuple(reference for reference in test_item.pair.references if reference.source is not Origin.GOLD)
+    gold = test_item.gold
+    further = tuple(reference for reference in test_item.references if reference.source is not Origin.GOLD)
     replies = {GOLD: gold.text} if gold is not None else {}
-    return replace(test_item, pair=replace(test_item.pair, references=further), replies=replies)
+    return replace(test_item, references=further, replies=replies)
 
 
 def _retrieved_texts(test_item: Item) -> set[str]:
-    return {reference.text for reference in test_item.pair.references if reference.source is Origin.RETRIEVED}
+    return {reference.text for reference in test_item.references if reference.source is Origin.RETRIEVED}
 
 
 def _drifts(old: MetricScores, new: MetricScores) -> list[MetricDrift]:

@@ -28,15 +28,14 @@ def line_of(test_item: Item) -> bytes:
     An item that `refaug refs` has printed makes the same line as one whose references are found here: golds that were
     never rated have no weight in it.
     """
-    pair = test_item.pair
-    references = map(_without_shown_weight, pair.references) if test_item.provenance else pair.references
+    references = map(_without_shown_weight, test_item.references) if test_item.provenance else test_item.references
     fields = {
-        "id": pair.id,
-        "turns": list(pair.turns),
+        "id": test_item.id,
+        "turns": list(test_item.turns),
         "references": [reference_json(reference) for reference in references],
-        "dialogue": pair.dialogue,
-        "time": pair.time.isoformat() if pair.time is not None else None,
-        "exclude": list(pair.exclude),
+        "dialogue": test_item.dialogue,
+        "time": test_item.time.isoformat() if test_item.time is not None else None,
+        "exclude": list(test_item.exclude),
     }
     present = {name: content for name, content in fields.items() if content is not None and content != []}
     return orjson.dumps(present, option=orjson.OPT_SORT_KEYS)
@@ -65,7 +64,7 @@ def _freeze_item(test_item: Item, called: str) -> tuple[bytes, int] | BadItem:
         return parsed
     if len(line) > MAX_LINE_BYTES:
         return bad("", f"it takes {len(line):,} bytes; at most {MAX_LINE_BYTES:,} are read")
-    references = parsed.pair.references
+    references = parsed.references
     if not any(reference.text.strip() for reference in references):
         return bad("references", NO_GOLD_IN_ITEM)
     for place, reference in enumerate(references):

@@ -97,7 +97,7 @@ class ReferenceSet:
         """Read the whole file again and check it against its manifest and its seal; Corrupt says what is wrong."""
         progress, references = progress or Silent(), 0
         for frozen_item in self.items():
-            references += len(frozen_item.pair.references)
+            references += len(frozen_item.references)
             progress.advance(1)
         if references != self.manifest.references:
             message = f"{self.path}: it has {references:,} references, its manifest says {self.manifest.references:,}"

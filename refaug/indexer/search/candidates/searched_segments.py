@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Unavailable
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.indexer.search.candidates.local import LocalCandidates
 from refaug.indexer.search.candidates.pool import CandidateSegments
 from refaug.indexer.search.ranking import (
@@ -178,12 +178,12 @@ def pair_levels(of_utterance: Rows, of_response: Rows, settings: SearchSettings)
     return np.rint(np.maximum(of_utterance, 0) * inner).astype(np.int64)
 
 
-def first_pair_of(segment: Segment) -> TestPair:
+def first_pair_of(segment: Segment) -> Item:
     """Return the first pair of a segment; a greeting where it has none."""
     first = np.zeros(1, np.int64)
     utterance = segment.utterances.take(first)[0] if len(segment.utterances) else None
     response = segment.responses.take(first)[0] if len(segment.responses) else None
-    return TestPair(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
+    return Item(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
 
 
 def texts_of(segment: Segment, rows: PairRows) -> PairTexts:

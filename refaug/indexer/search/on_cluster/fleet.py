@@ -17,7 +17,7 @@ from refaug.core.cluster.openings import first_answers
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
 from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.candidates.pool import SegmentFacts
@@ -112,9 +112,9 @@ class OpenShards:
             number -= count
         raise LookupError("the index has no utterance")
 
-    def first_pair(self) -> TestPair:
+    def first_pair(self) -> Item:
         """Return a pair of the index, by which a search warms up."""
-        pair: TestPair = self._ask(self.shards[0], "first_pair")
+        pair: Item = self._ask(self.shards[0], "first_pair")
         return pair
 
     def shared(self) -> tuple[SharedShard, ...]:

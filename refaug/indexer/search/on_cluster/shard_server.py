@@ -21,7 +21,7 @@ from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.messages import Messages
 from refaug.core.errors import Unavailable, Usage
 from refaug.core.kernels import frozen
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.indexer.bm25.index import Bm25Queries
 from refaug.indexer.columns import map_array
 from refaug.indexer.installed_software import software
@@ -236,7 +236,7 @@ class ShardServer:
         self._require_unchanged()
         return self._segments[place].utterances.take(np.array([row], np.int64))[0] or ""
 
-    def first_pair(self) -> TestPair:
+    def first_pair(self) -> Item:
         """Return the first pair of this shard, by which a search warms up."""
         self._require_unchanged()
         return first_pair_of(self._segments[0])

@@ -35,13 +35,13 @@ class ExcludedTexts:
         """Return what items hold."""
         turns, pairs = set[int](), set[tuple[int, int]]()
         for test_item in items:
-            utterance = test_item.pair.utterance
+            utterance = test_item.utterance
             if not utterance:
                 continue
             last = normalise(utterance)
             if len(last.split()) >= _LONG:
                 turns.add(text_key(last))
-            texts = (*(reference.text for reference in test_item.pair.references), *test_item.replies.values())
+            texts = (*(reference.text for reference in test_item.references), *test_item.replies.values())
             pairs |= {(text_key(last), text_key(normalise(text))) for text in texts}
         rows = np.array(sorted(pairs), np.uint64).reshape(-1, 2)
         return cls(np.array(sorted(turns), np.uint64), np.unique(_combine(rows[:, 0], rows[:, 1])))

@@ -194,7 +194,7 @@ def _withdraw_sets(order: EraseJob, context: JobContext) -> Iterator[Mapping[str
         if withdrawn is not None and withdrawn.reason != gone.reason:
             continue
         stored = sets.open(name, even_withdrawn=True)
-        references = sum(gone.has(one) for item in stored.items() for one in item.pair.references)
+        references = sum(gone.has(one) for item in stored.items() for one in item.references)
         if references:
             instead = withdrawn.instead if withdrawn is not None else _withdraw_set(sets, stored, gone, references)
             yield {"set": name, "references": references, "instead": instead}
@@ -225,8 +225,8 @@ class _ErasedText:
     def without(self, items: Iterator[Item]) -> Iterator[Item]:
         """Yield the items without erased references."""
         for set_item in items:
-            references = tuple(one for one in set_item.pair.references if not self.has(one))
-            yield replace(set_item, pair=replace(set_item.pair, references=references))
+            references = tuple(one for one in set_item.references if not self.has(one))
+            yield replace(set_item, references=references)
 
 
 def _withdraw_set(sets: ReferenceSets, stored: ReferenceSet, gone: _ErasedText, references: int) -> str | None:

@@ -38,7 +38,7 @@ class CachedReferences:
     @classmethod
     def of(cls, augmented: Augmented, coverage: Coverage) -> CachedReferences:
         """Take the references and leave the item, since its replies belong to one request."""
-        references = augmented.item.pair.references
+        references = augmented.item.references
         return cls(
             references=references,
             excluded=augmented.excluded,
@@ -51,9 +51,8 @@ class CachedReferences:
 
     def apply_to(self, scored_item: Item) -> Augmented:
         """Return an item with these references; its key must be the one they were stored under."""
-        pair = replace(scored_item.pair, references=self.references)
         return Augmented(
-            item=replace(scored_item, pair=pair),
+            item=replace(scored_item, references=self.references),
             excluded=self.excluded,
             note=self.note,
             excluded_references=self.excluded_references,
@@ -72,6 +71,12 @@ def _written(settings: AugmentSettings) -> str:
     return repr(settings)
 
 
+def _searched_by(test_item: Item) -> tuple[object, ...]:
+    """Return all of an item that its references depend on."""
+    fields = (test_item.id, test_item.turns, test_item.references)
+    return (*fields, test_item.dialogue, test_item.time, test_item.exclude)
+
+
 class ReferenceCache(BoundedCache[bytes, CachedReferences]):
     """The most recently used references, up to a number of bytes; thread-safe."""
 
@@ -84,5 +89,5 @@ class ReferenceCache(BoundedCache[bytes, CachedReferences]):
         versions = lease.versions()
         rater = versions.get("rater", "") if settings.needs_rater else ""
         prefix = f"{versions.get('index', '')}\0{rater}\0{_written(settings)}\0".encode()
-        pairs = (repr(item.pair).encode("utf-8", "surrogatepass") for item in items)
-        return [hashlib.blake2b(prefix + pair, digest_size=16).digest() for pair in pairs]
+        texts = (repr(_searched_by(item)).encode("utf-8", "surrogatepass") for item in items)
+        return [hashlib.blake2b(prefix + text, digest_size=16).digest() for text in texts]

@@ -93,4 +93,4 @@ class AskedMetric:
 
 def references_of(metric: Metric, set_item: Item) -> References | Problem:
     """Return what a metric looks at in an item."""
-    return references_for(metric, set_item.pair.references, set_item.pair.turns)
+    return references_for(metric, set_item.references, set_item.turns)

@@ -72,12 +72,12 @@ class SetContent:
         for number, line in enumerate(frozen_set.lines(), start=1):
             set_item = frozen_set.item_of(line, number)
             digest.add(set_item)
-            sources.update(reference.source for reference in set_item.pair.references)
-            blank += sum(not reference.text.strip() for reference in set_item.pair.references)
+            sources.update(reference.source for reference in set_item.references)
+            blank += sum(not reference.text.strip() for reference in set_item.references)
             other_gold_count += other_golds(set_item)
             thin.append(is_thin(set_item))
             utterances.add(set_item)
-            texts.append([reference.text for reference in set_item.pair.references])
+            texts.append([reference.text for reference in set_item.references])
             ids.append(set_item.id)
             lines.append(line)
             if len(lines) == _PIECE or number == frozen_set.manifest.items:

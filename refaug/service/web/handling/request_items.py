@@ -133,9 +133,11 @@ def _parse_one(posted_item: Any, place: int, seen: Mapping[str, int], serve: Ser
 
 def _oversized_fields(parsed_item: Item, serve: ServeSettings) -> Iterator[tuple[str, str]]:
     """Yield the fields that exceed a limit, each with a message."""
-    pair = parsed_item.pair
-    if len(pair.references) > serve.references:
-        yield "references", f"{len(pair.references):,} are more than the {serve.references:,} that one item may have"
+    if len(parsed_item.references) > serve.references:
+        yield (
+            "references",
+            f"{len(parsed_item.references):,} are more than the {serve.references:,} that one item may have",
+        )
     for place, text in _texts(parsed_item):
         if len(text) > serve.text_chars:
             yield place, f"{len(text):,} characters are more than the {serve.text_chars:,} that one text may have"
@@ -143,7 +145,7 @@ def _oversized_fields(parsed_item: Item, serve: ServeSettings) -> Iterator[tuple
 
 def _unwritable_fields(parsed_item: Item) -> Iterator[tuple[str, str]]:
     """Yield further fields that answers would repeat and JSON cannot hold, each with a message."""
-    contents = {f"references[{number}]": one.more for number, one in enumerate(parsed_item.pair.references)}
+    contents = {f"references[{number}]": one.more for number, one in enumerate(parsed_item.references)}
     for at, content in (*contents.items(), *parsed_item.search_notes.items()):
         try:
             if content:
@@ -153,11 +155,10 @@ def _unwritable_fields(parsed_item: Item) -> Iterator[tuple[str, str]]:
 
 
 def _texts(parsed_item: Item) -> Iterator[tuple[str, str]]:
-    pair = parsed_item.pair
-    yield "id", pair.id
-    several = len(pair.turns) > 1
-    yield from ((f"turns[{at}]" if several else "utterance", one) for at, one in enumerate(pair.turns))
-    yield from ((f"references[{number}].text", one.text) for number, one in enumerate(pair.references))
+    yield "id", parsed_item.id
+    several = len(parsed_item.turns) > 1
+    yield from ((f"turns[{at}]" if several else "utterance", one) for at, one in enumerate(parsed_item.turns))
+    yield from ((f"references[{number}].text", one.text) for number, one in enumerate(parsed_item.references))
     yield from ((f"replies.{system}", text) for system, text in parsed_item.replies.items())
-    yield "dialogue", pair.dialogue or ""
-    yield from ((f"exclude[{number}]", one) for number, one in enumerate(pair.exclude))
+    yield "dialogue", parsed_item.dialogue or ""
+    yield from ((f"exclude[{number}]", one) for number, one in enumerate(parsed_item.exclude))

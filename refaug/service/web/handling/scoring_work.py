@@ -107,7 +107,7 @@ class ScoringWork:
         """The units of work of each metric, by the lengths of the texts."""
         specifications = self.plan.specifications or (_DEFAULT_METRIC,)
         counts = counts_words(specifications)
-        references = [[reference.text for reference in scored_item.pair.references] for scored_item in self.items]
+        references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
         lengths = Lengths.of(references, counts_words=counts)
         if self.plan.finds:
             lengths = lengths.with_further(self.plan.augmenting.search.k, characters=_FOUND_CHARACTERS)

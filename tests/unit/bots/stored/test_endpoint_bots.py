@@ -19,14 +19,14 @@ from refaug.bots.stored.endpoint_access import EndpointAccess, RestingEndpoints
 from refaug.bots.stored.opening import StoredBotSources, open_stored
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, NotAllowed
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 
 QUICK = ClientSettings(first_wait_s=0.001, breaker=lambda: Breaker(pause_s=0.001))
 HTML = Sent(body=b"<html>Sign in</html>", headers={"Content-Type": "text/html"})
 
 
 def request(*turns: str, seed: int = 1, id: str = "") -> ReplyRequest:  # noqa: A002
-    return ReplyRequest(pair=TestPair(id="t", turns=turns), seed=seed, id=id)
+    return ReplyRequest(item=Item(id="t", turns=turns), seed=seed, id=id)
 
 
 def bot_of(fake: FakeEndpoint, kind: str = "openai", access: EndpointAccess | None = None, **fields: Any) -> Any:

@@ -18,7 +18,7 @@ from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.bots.stored.opening import StoredBotSources, open_stored
 from refaug.bots.stored.seeded_draws import draw_by_similarity
 from refaug.bots.stored.specification import StoredBot
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.indexer.search.search_settings import SearchSettings
 
 RESPONSES = ("at the market", "by the old mill", "from my aunt", "in the north", "near the station", "over the bridge")
@@ -33,7 +33,7 @@ def index(tmp_path_factory):
 
 
 def request(*turns: str, seed: int = 1) -> ReplyRequest:
-    return ReplyRequest(pair=TestPair(id="t", turns=turns), seed=seed)
+    return ReplyRequest(item=Item(id="t", turns=turns), seed=seed)
 
 
 def opened(fields: dict[str, Any], index: Any = None):
@@ -51,7 +51,7 @@ def test_retrieval_gives_none_of_its_last_three_replies_again(index) -> None:
         (reply,) = texts_of(bot, request(*turns))
         own = turns[1::2][-3:]
         ranked = [
-            reference.text for reference in index.search([request(*turns).pair], SearchSettings(k=6))[0].references
+            reference.text for reference in index.search([request(*turns).item], SearchSettings(k=6))[0].references
         ]
         assert reply == next(text for text in ranked if text not in own)
         turns += [str(reply), "where tea"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from refaug.core.memory.object_sizes import MemoryCounter
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 
 
 def size(*things: object) -> int:
@@ -70,7 +70,7 @@ def test_arrays_of_objects_count_with_those() -> None:
 
 def test_objects_of_ours_count_with_their_attributes() -> None:
     """References have slots, a counter of bytes has a dictionary; both may refer to the same text."""
-    pair = TestPair(id="d1", references=(Reference(text=LONG, more=MappingProxyType({"utterance": LONGER})),))
+    pair = Item(id="d1", references=(Reference(text=LONG, more=MappingProxyType({"utterance": LONGER})),))
     assert OWN(LONG) + OWN(LONGER) < size(pair) < OWN(LONG) + OWN(LONGER) + 1_500
 
 
@@ -81,5 +81,5 @@ def test_a_thing_that_refers_to_itself_counts_once() -> None:
 
 
 def test_classes_and_functions_count_nothing_of_what_they_can_reach() -> None:
-    assert size(TestPair) == 0
+    assert size(Item) == 0
     assert size(size) < 1_000

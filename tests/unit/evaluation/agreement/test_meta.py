@@ -111,7 +111,7 @@ def test_scores_are_those_of_the_metric_and_lengths_count_words() -> None:
     found = only(meta(items, metrics=("rouge-1:measure=precision,refs=gold",)))
     shares, lengths = [], []
     for one in items:
-        gold = Counter(one.pair.references[0].text.split())
+        gold = Counter(one.references[0].text.split())
         for reply in one.replies.values():
             words = Counter(reply.split())
             shares.append((words & gold).total() / words.total())
@@ -313,8 +313,8 @@ def with_copies() -> list[Item]:
     for number, one in enumerate(items):
         replies = dict(one.replies)
         if number < 2:
-            replies["s3"] = one.pair.references[number].text.upper() + " !"
-        changed.append(item(one.id, [r.text for r in one.pair.references], replies, dict(one.ratings)))
+            replies["s3"] = one.references[number].text.upper() + " !"
+        changed.append(item(one.id, [r.text for r in one.references], replies, dict(one.ratings)))
     return changed
 
 
@@ -336,7 +336,7 @@ def test_using_all_rows_comes_with_a_warning() -> None:
 def test_references_equal_to_a_reply_are_removed_for_that_reply_alone() -> None:
     items = rated_items(contexts=10)
     supplied = {"text": items[0].replies["s1"].upper(), "weight": 0.5}
-    golds = [one.text for one in items[0].pair.references]
+    golds = [one.text for one in items[0].references]
     items[0] = item("c0", [*golds, supplied], dict(items[0].replies), dict(items[0].ratings))
     plain = only(meta(rated_items(contexts=10), metrics=("rouge-1",)))
     fair = only(meta(items, metrics=("rouge-1",)))
@@ -368,7 +368,7 @@ def test_replies_without_a_rating_are_not_used_and_counted_by_system() -> None:
     items = rated_items(contexts=10)
     for number, taken in ((0, []), (1, [None, None, None]), (2, [None, 4])):
         ratings = {**items[number].ratings, "s2": taken}
-        golds = [one.text for one in items[number].pair.references]
+        golds = [one.text for one in items[number].references]
         items[number] = item(f"c{number}", golds, dict(items[number].replies), ratings)
     result = meta(items)
     found = only(result)
@@ -433,7 +433,7 @@ def test_data_hash_covers_the_used_rows_and_their_references() -> None:
     for number, one in enumerate(items):
         for system, reply in one.replies.items():
             if (number, system) not in {(0, "s3"), (1, "s3")}:
-                references = [[reference.text, None] for reference in one.pair.references]
+                references = [[reference.text, None] for reference in one.references]
                 line = [one.id, system, list(map(float, one.ratings[system])), references, reply]
                 expected.update(json.dumps(line, separators=(",", ":")).encode() + b"\n")
     assert fair.data == expected.hexdigest()[:12] != everything.data
@@ -444,12 +444,12 @@ def test_data_hash_covers_the_used_rows_and_their_references() -> None:
 def test_ratings_of_several_lengths_warn_about_annotator_figures() -> None:
     items = rated_items(contexts=10)
     ratings = {**items[0].ratings, "s2": [4]}
-    items[0] = item("c0", [one.text for one in items[0].pair.references], dict(items[0].replies), ratings)
+    items[0] = item("c0", [one.text for one in items[0].references], dict(items[0].replies), ratings)
     (warning,) = meta(items).warnings
     assert warning.startswith("set1: replies have from 1 to 3 ratings: κ, ICC(2), ICC(3), --min-kappa and")
     assert only(meta(items)).annotators.as_json()["ratings_a_reply"] == [1, 3]
     ratings["s2"] = [4, None, None]
-    items[0] = item("c0", [one.text for one in items[0].pair.references], dict(items[0].replies), ratings)
+    items[0] = item("c0", [one.text for one in items[0].references], dict(items[0].replies), ratings)
     assert meta(items).warnings == ()
 
 
@@ -465,10 +465,10 @@ def test_bad_items_are_kept_with_the_set_they_were_in() -> None:
 def test_metric_is_bound_to_all_references_of_a_set_whatever_rows_count() -> None:
     items = with_copies()
     supplied = {"text": items[2].replies["s1"], "weight": 0.5}
-    golds = [one.text for one in items[2].pair.references]
+    golds = [one.text for one in items[2].references]
     items[2] = item("c2", [*golds, supplied], dict(items[2].replies), dict(items[2].ratings))
     found = only(meta(items, metrics=("cider", "bleu")))
-    whole = [References.unweighted([one.text for one in each.pair.references if one.is_own]) for each in items]
+    whole = [References.unweighted([one.text for one in each.references if one.is_own]) for each in items]
     bound = build("cider").for_set(whole)
     assert found.signatures == {"cider": Signature.of(bound), "bleu": Signature.of(build("bleu"))}
     assert "idf" in found.signatures["cider"].details
@@ -537,7 +537,7 @@ def careless(contexts: int = 20) -> list[Item]:
     return [
         item(
             one.id,
-            [r.text for r in one.pair.references],
+            [r.text for r in one.references],
             dict(one.replies),
             {s: [rated[0], int(random.integers(1, 6)), *rated[1:]] for s, rated in one.ratings.items()},
         )
@@ -614,7 +614,7 @@ def numbers_in(value: Any) -> list[float]:
 
 def rated_alike() -> list[Item]:
     return [
-        item(one.id, [r.text for r in one.pair.references], dict(one.replies), {s: [3, 3] for s in one.replies})
+        item(one.id, [r.text for r in one.references], dict(one.replies), {s: [3, 3] for s in one.replies})
         for one in rated_items()
     ]
 
@@ -649,7 +649,7 @@ def without_golds(seed: int = 0) -> list[Item]:
     return [
         item(
             one.id,
-            [{"text": r.text, "weight": 1.0} for r in one.pair.references],
+            [{"text": r.text, "weight": 1.0} for r in one.references],
             dict(one.replies),
             dict(one.ratings),
         )
@@ -848,7 +848,7 @@ def test_order_of_items_and_unit_of_ratings_do_not_change_correlations(
     moved = [
         item(
             items[place].id,
-            [r.text for r in items[place].pair.references],
+            [r.text for r in items[place].references],
             dict(items[place].replies),
             {s: [factor * one + shift for one in rated] for s, rated in items[place].ratings.items()},
         )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.probe import (
@@ -40,7 +40,7 @@ MODEST = settings(max_examples=50, deadline=None)
 def item(name: str, utterance: str | None, *golds: str | Reference, **replies: str) -> Item:
     references = tuple(one if isinstance(one, Reference) else Reference(text=one) for one in golds)
     turns = () if utterance is None else (utterance,)
-    return Item(pair=TestPair(id=name, turns=turns, references=references), replies=replies)
+    return Item(id=name, turns=turns, references=references, replies=replies)
 
 
 ITEMS = [
@@ -74,7 +74,7 @@ def test_each_probe_says_what_it_is_said_to_say() -> None:
         Probe.EMPTY: "",
     }
     assert made[Probe.PARROT][1] is NO_UTTERANCE
-    assert made[Probe.RANDOM][0] in [one.pair.gold.text for one in ITEMS[1:] if one.pair.gold]
+    assert made[Probe.RANDOM][0] in [one.gold.text for one in ITEMS[1:] if one.gold]
 
 
 def test_base_system_gives_the_replies_to_alter_and_its_gaps_stay_gaps() -> None:
@@ -187,9 +187,9 @@ def test_differences_are_over_the_items_where_both_have_a_score() -> None:
     parrot = found["probe", "parrot"]
     assert dict(parrot.unscored) == {"no_utterance": 1}
     with_utterance = [
-        replace(one, replies={"a": one.replies["a"], "parrot": one.pair.utterance})
+        replace(one, replies={"a": one.replies["a"], "parrot": one.utterance})
         for one in ITEMS
-        if one.pair.utterance is not None
+        if one.utterance is not None
     ]
     systems = evaluate(with_utterance, [metric], ScoreSettings(draws=0)).scores[0].systems
     assert parrot.corpus_difference == pytest.approx(systems["parrot"].corpus - systems["a"].corpus, abs=1e-15)
@@ -232,7 +232,7 @@ def test_replies_equal_to_a_reference_are_counted_as_each_metric_sees_them() -> 
 def test_metric_is_bound_to_the_items_own_references_for_every_probe() -> None:
     chosen = [ProbeSettings(), ProbeSettings(base="a", seed=5, padding=9, generic="The shop is on the roof.")]
     reports = [probe(items, [build("cider")], one) for one in chosen for items in (ITEMS, ITEMS[::-1])]
-    own = [References.unweighted([one.text for one in each.pair.references]) for each in ITEMS]
+    own = [References.unweighted([one.text for one in each.references]) for each in ITEMS]
     expected = Signature.of(build("cider").for_set(own))
     assert "idf" in expected.details
     assert {report.metrics[0].signature.full for report in reports} == {expected.full}
@@ -244,11 +244,11 @@ def test_metric_is_bound_to_the_items_own_references_for_every_probe() -> None:
 
 def test_without_the_gold_all_is_scored_against_the_other_references() -> None:
     found = rows(probe(ITEMS, [build("multi-bleu")], ProbeSettings(without_gold=True)))
-    others = [replace(one, pair=replace(one.pair, references=one.pair.references[1:])) for one in ITEMS]
+    others = [replace(one, references=one.references[1:]) for one in ITEMS]
     as_systems = [
-        replace(one, replies={"gold": whole.pair.gold.text, "a": one.replies["a"]})
+        replace(one, replies={"gold": whole.gold.text, "a": one.replies["a"]})
         for one, whole in zip(others, ITEMS, strict=True)
-        if whole.pair.gold
+        if whole.gold
     ]
     expected = evaluate(as_systems, [build("multi-bleu")], ScoreSettings(draws=0)).scores[0].systems
     assert found["probe", "gold"].corpus == expected["gold"].corpus < 1.0
@@ -276,7 +276,7 @@ def test_scores_without_the_gold_have_a_signature_of_their_own() -> None:
 
 def test_without_the_gold_bleu_takes_the_next_one() -> None:
     found = rows(probe(ITEMS, [build("bleu")], ProbeSettings(without_gold=True)))
-    next_gold = [replace(one, pair=replace(one.pair, references=one.pair.references[1:2])) for one in ITEMS]
+    next_gold = [replace(one, references=one.references[1:2]) for one in ITEMS]
     expected = evaluate(next_gold, [build("bleu")], ScoreSettings(draws=0)).scores[0].systems["a"]
     assert found["system", "a"].corpus == expected.corpus
 

@@ -85,12 +85,12 @@ def item(number: int, **more: Any) -> Item:
 
 
 def golds_of(one: Item) -> list[str]:
-    return [each.text for each in one.pair.references if each.source is Origin.GOLD]
+    return [each.text for each in one.references if each.source is Origin.GOLD]
 
 
 def expected(one: Item, system: str, *, first_alone: bool = False) -> float:
     golds = golds_of(one)[:1] if first_alone else golds_of(one)
-    return by_length(one.pair.utterance or "", golds, one.replies[system])
+    return by_length(one.utterance or "", golds, one.replies[system])
 
 
 ITEMS = [item(number) for number in range(8)]
@@ -174,7 +174,7 @@ def test_what_cannot_be_rated_is_counted_and_the_rest_is_scored() -> None:
 
 
 def test_utterance_is_in_the_references_name_of_metrics_that_use_it_only() -> None:
-    others = [replace(one, pair=replace(one.pair, turns=("another one",))) for one in ITEMS]
+    others = [replace(one, turns=("another one",)) for one in ITEMS]
     metrics = [judged(), build("bleu"), build("multi-bleu"), build("delta-bleu"), build("upsilon-chrf")]
     names, other_names = (
         [one.references for one in evaluate(items, metrics, QUICK).scores] for items in (ITEMS, others)
@@ -191,7 +191,7 @@ def test_an_explanation_tells_what_each_gold_is_worth() -> None:
     assert found.explanation is not None
     told = found.explanation["without_reference"]
     assert [each["text"] for each in told] == golds
-    utterance, reply = one.pair.utterance or "", one.replies["a"]
+    utterance, reply = one.utterance or "", one.replies["a"]
     assert [each["score"] for each in told] == [by_length(utterance, [gold], reply) for gold in reversed(golds)]
     alone = evaluate([item(0)], [judged()], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
     assert alone.explanation is not None
@@ -239,7 +239,7 @@ def test_agreement_uses_the_ratings_and_the_signature_names_the_rater() -> None:
 
 def test_rows_are_named_by_their_utterances_where_a_metric_looks_at_them() -> None:
     items = rated(ITEMS)
-    others = [replace(one, pair=replace(one.pair, turns=("another one",))) for one in items]
+    others = [replace(one, turns=("another one",)) for one in items]
     plain = [meta(some, build("bleu")).sets[0].data for some in (items, others)]
     looked = [meta(some, build("bleu"), judged()).sets[0].data for some in (items, others)]
     assert plain[0] == plain[1]
@@ -248,7 +248,7 @@ def test_rows_are_named_by_their_utterances_where_a_metric_looks_at_them() -> No
 
 def test_items_that_share_their_references_keep_their_own_utterances() -> None:
     shared = (Reference(text="a gold"),)
-    items = [replace(one, pair=replace(one.pair, references=shared)) for one in rated(ITEMS)]
+    items = [replace(one, references=shared) for one in rated(ITEMS)]
     (found,) = meta(items, judged()).sets
     assert found.points.values["rater"].tolist() == [expected(one, name) for one in items for name in one.replies]
 
@@ -324,7 +324,7 @@ def test_equal_replies_to_an_item_tie_to_the_last_bit_in_any_batch(rater: Rater)
     assert trembling.times == 2
     assert a == copy
     assert found.comparisons["copy"].bootstrap.difference.p == 1.0
-    first = ReplyToRate(utterance=items[0].pair.utterance or "", golds=tuple(golds_of(items[0])), reply=TEXTS[0])
+    first = ReplyToRate(utterance=items[0].utterance or "", golds=tuple(golds_of(items[0])), reply=TEXTS[0])
     assert a[0] == pytest.approx(alone(rater, first, "first", "raw"), abs=CLOSE)
 
 

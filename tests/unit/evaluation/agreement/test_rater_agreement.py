@@ -82,14 +82,14 @@ def rating(rater: Rater, one: Item, text: str, answered: str | None, combine: st
         rater.rate(
             [
                 RatingRequest(
-                    utterance=one.pair.utterance or "",
+                    utterance=one.utterance or "",
                     golds=(gold.text,),
                     candidates=(Candidate(text=text, utterance=answered),),
                 )
             ],
             wanted,
         )[0][0]
-        for gold in one.pair.references
+        for gold in one.references
         if gold.source == "gold"
     ]
     return sum(ratings) / len(ratings)
@@ -99,7 +99,7 @@ def rated_references(items: Sequence[Item]) -> list[tuple[Item, str, str | None,
     return [
         (one, each.text, each.more.get("utterance"), each.weight)
         for one in items
-        for each in one.pair.references
+        for each in one.references
         if each.weight is not None
     ]
 

@@ -209,9 +209,9 @@ def test_credits_are_those_that_explain_writes() -> None:
     }
     test_item = next(each for each in items() if each.id == change.id)
     assert (change.utterance, change.first.text, change.second.text) == (
-        test_item.pair.utterance, test_item.replies["old"], test_item.replies["new"],
+        test_item.utterance, test_item.replies["old"], test_item.replies["new"],
     )  # fmt: skip
-    assert change.first.references == len(test_item.pair.references)
+    assert change.first.references == len(test_item.references)
 
 
 def test_a_file_with_explanations_has_credits_without_details() -> None:

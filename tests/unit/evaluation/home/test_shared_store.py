@@ -18,7 +18,7 @@ from refaug.core.artefacts.transfer import export_artefact, import_artefact, ope
 from refaug.core.errors import NotFound, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.evaluation.home.shared_store import fetch_into, outdated_in, push_from
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
@@ -26,7 +26,7 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 
 WORDS = tuple(f"w{number}" for number in range(30))
-TESTS = [TestPair(id=word, turns=(f"{word} w1",)) for word in WORDS]
+TESTS = [Item(id=word, turns=(f"{word} w1",)) for word in WORDS]
 
 
 @pytest.fixture

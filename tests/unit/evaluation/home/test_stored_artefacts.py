@@ -17,7 +17,7 @@ from refaug.core.errors import Conflict, NotFound
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -70,9 +70,9 @@ def test_vectors_that_an_index_needs_stay(home: Settings) -> None:
 
 def frozen_set(settings: Settings, provenance: dict[str, str]) -> str:
     """A frozen set of one item whose references were made so."""
-    pair = TestPair(id="d1", turns=("hi",), references=(Reference(text="hello", source=Origin.GOLD),))
+    item = Item(id="d1", turns=("hi",), references=(Reference(text="hello", source=Origin.GOLD),))
     description = SetDescription(purpose=Purpose.TEST, provenance=provenance)
-    return ReferenceSets(settings.reference_sets).freeze([Item(pair=pair, replies={})], description).set.id
+    return ReferenceSets(settings.reference_sets).freeze([item], description).set.id
 
 
 @pytest.mark.parametrize("kind", ["index", "rater"])

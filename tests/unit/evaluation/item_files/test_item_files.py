@@ -46,8 +46,8 @@ def plain(items: list[Item | BadItem]) -> list[tuple[str, ...]]:
     rows = list[tuple[str, ...]]()
     for item in items:
         assert isinstance(item, Item), item
-        [gold] = item.pair.references
-        rows.append((item.pair.id, item.pair.turns[-1], gold.text, item.replies["new"], item.replies["old"]))
+        [gold] = item.references
+        rows.append((item.id, item.turns[-1], gold.text, item.replies["new"], item.replies["old"]))
     return rows
 
 
@@ -111,10 +111,10 @@ def test_line_aligned_texts_are_what_split_makes_of_them(texts: list[tuple[str, 
     replies_a, replies_b, golds, utterances = contents
     assert [item.replies["a"] for item in items] == replies_a
     assert [item.replies["b"] for item in items] == replies_b
-    assert [[reference.text for reference in item.pair.references] for item in items] == [
+    assert [[reference.text for reference in item.references] for item in items] == [
         [gold] if gold.strip() else [] for gold in golds
     ]
-    assert [list(item.pair.turns) for item in items] == [[text] if text.strip() else [] for text in utterances]
+    assert [list(item.turns) for item in items] == [[text] if text.strip() else [] for text in utterances]
 
 
 @settings(deadline=None, max_examples=150)

@@ -19,7 +19,7 @@ from ruber_homes import ROWS, TEXTS, VECTORS, WORDS, a_log, home_with_models
 from refaug.core.errors import BadInput, NotFound, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.probe import probe
@@ -126,14 +126,12 @@ def test_ranges_are_two_percentiles_of_what_both_parts_give_to_the_sample(home: 
     pairs = [(item, reply) for item in items for reply in item.replies.values()]
     ruber, rater = open_ruber(home, "some", threads=1), open_rater(home, "some", threads=1)
     metric = bound(home, pooled(home))
-    cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
+    cosines = [pooled_plainly(reply, item.references[0].text) for item, reply in pairs]
     assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
-    said = [float(ruber.score([(item.pair.utterance or "", reply)])[0]) for item, reply in pairs]
+    said = [float(ruber.score([(item.utterance or "", reply)])[0]) for item, reply in pairs]
     assert range_of(metric, "range-unref") == pytest.approx(ends(said), abs=CLOSE)
     rated = bound(home, pooled(home, ",unreferenced=rater"))
-    ratings = [
-        rated_plainly(rater, item.pair.utterance or "", [item.pair.references[0].text], reply) for item, reply in pairs
-    ]
+    ratings = [rated_plainly(rater, item.utterance or "", [item.references[0].text], reply) for item, reply in pairs]
     assert range_of(rated, "range-unref") == pytest.approx(ends(ratings), abs=CLOSE)
     assert rated.settings["range-ref"] == metric.settings["range-ref"]
     assert len(kept(home)) == 3  # the referenced part is shared
@@ -157,16 +155,14 @@ def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) 
     alone = build("upsilon-rouge-1:keep-gold=yes,b=0.1")
     values, without_replies = list[float](), 0
     for item in found:
-        assert {one.more["dialogue"] for one in item.pair.references if one.source is Origin.RETRIEVED}.isdisjoint(
-            (item.pair.dialogue, *item.pair.exclude)
+        assert {one.more["dialogue"] for one in item.references if one.source is Origin.RETRIEVED}.isdisjoint(
+            (item.dialogue, *item.exclude)
         )
         for reply in item.replies.values():
             left = [
-                one
-                for one in item.pair.references
-                if one.source is Origin.GOLD or normalise(one.text) != normalise(reply)
+                one for one in item.references if one.source is Origin.GOLD or normalise(one.text) != normalise(reply)
             ]
-            without_replies += len(left) < len(item.pair.references)
+            without_replies += len(left) < len(item.references)
             weights = [1.0 if one.weight is None else one.weight for one in left]
             prepared = alone.prepare([References(tuple(one.text for one in left), tuple(weights), 0)])
             values.append(float(alone.statistics([reply], prepared, np.array([0]), np.array([0]))[0, 0]))
@@ -239,13 +235,13 @@ def test_nothing_is_drawn_from_what_references_are_not_taken_from(
         rules = rules_of(left_out, [log.name for log in manifest.logs])
         items = sample_items(live_segments(held, manifest, rules), 2_500, 1)
     assert len(items) > 300
-    assert not [item for item in items if (item.pair.dialogue or "").startswith("t")]
-    assert not [item for item in items if any(one.startswith("t") for one in item.pair.exclude)]
+    assert not [item for item in items if (item.dialogue or "").startswith("t")]
+    assert not [item for item in items if any(one.startswith("t") for one in item.exclude)]
     metric = bound(
         home, pooled(home), augmenting=AugmentSettings(exclude_logs=left_out.exclude_logs, before=left_out.before)
     )
     pairs = [(item, reply) for item in items for reply in item.replies.values()]
-    cosines = [pooled_plainly(reply, item.pair.references[0].text) for item, reply in pairs]
+    cosines = [pooled_plainly(reply, item.references[0].text) for item, reply in pairs]
     assert range_of(metric, "range-ref") == pytest.approx(ends(cosines), abs=1e-6)
     told = {key: value for key, value in metric.versions().items() if key.startswith("sample-")}
     assert told.get("sample-exclude-logs", told.get("sample-before")) in ("test", "2026-01-02T00:00:00+00:00")
@@ -396,7 +392,9 @@ def item(number: int) -> Item:
     references = (Reference(text=rng.choice(TEXTS)), Reference(text="a bad one", source=Origin.SUPPLIED, weight=-1.0))
     replies = {"a": rng.choice(TEXTS), "b": f"{rng.choice(TEXTS)} indeed"}
     return Item(
-        pair=TestPair(id=f"i{number}", turns=(rng.choice(TEXTS),), references=references),
+        id=f"i{number}",
+        turns=(rng.choice(TEXTS),),
+        references=references,
         replies=replies,
         ratings={name: (float(rng.randint(1, 5)), float(rng.randint(1, 5))) for name in replies},
     )
@@ -409,9 +407,9 @@ def expected(home: Settings, one: Item, reply: str, metric: Metric) -> float:
     """Gold alone, with the ranges that the metric says."""
     assert isinstance(metric, Ruber)
     rouge = build("rouge-1")
-    prepared = rouge.prepare([References((one.pair.references[0].text,), (1.0,))])
+    prepared = rouge.prepare([References((one.references[0].text,), (1.0,))])
     a = float(rouge.statistics([reply], prepared, np.array([0]), np.array([0]))[0, 0])
-    b = float(open_ruber(home, "some", threads=1).score([(one.pair.utterance or "", reply)])[0])
+    b = float(open_ruber(home, "some", threads=1).score([(one.utterance or "", reply)])[0])
     parts = [
         min(1.0, max(0.0, (x - low) / (high - low)))
         for x, (low, high) in ((a, range_of(metric, "range-ref")), (b, range_of(metric, "range-unref")))
@@ -424,8 +422,8 @@ ROUGE = "ruber:referenced=rouge-1;refs=gold"
 
 def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -> None:
     metric = bound(home, ROUGE)
-    empty = replace(ITEMS[0], pair=replace(ITEMS[0].pair, id="e"), replies={"a": "", "b": " "})
-    silent = replace(ITEMS[1], pair=replace(ITEMS[1].pair, id="s", turns=()))
+    empty = replace(ITEMS[0], id="e", replies={"a": "", "b": " "})
+    silent = replace(ITEMS[1], id="s", turns=())
     found = evaluate([*ITEMS, empty, silent], [metric], replace(QUICK, parts=True))
     (scores,) = found.scores
     for name in ("a", "b"):
@@ -444,7 +442,7 @@ def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -
 
 
 def test_an_utterance_counts_in_the_name_of_the_references_and_of_the_rows(home: Settings) -> None:
-    others = [replace(one, pair=replace(one.pair, turns=("another one",))) for one in ITEMS]
+    others = [replace(one, turns=("another one",)) for one in ITEMS]
     metric = bound(home, f"{ROUGE},norm=none")
     assert len({evaluate(some, [metric], QUICK).scores[0].references for some in (ITEMS, others)}) == 2
     compared = [ComparedMetric(name="ruber", metric=metric)]
@@ -469,7 +467,7 @@ def test_by_test_all_systems_share_the_ranges_and_all_rows_do(home: Settings) ->
     found = evaluate(ITEMS, [metric], QUICK)
     scores = [one.score for system in found.scores[0].systems.values() for one in system.replies]
     a = [expected_part(one, reply) for name in ("a", "b") for one in ITEMS for reply in [one.replies[name]]]
-    pairs = [(one.pair.utterance or "", one.replies[name]) for name in ("a", "b") for one in ITEMS]
+    pairs = [(one.utterance or "", one.replies[name]) for name in ("a", "b") for one in ITEMS]
     b = open_ruber(home, "some", threads=1).score(pairs)
     wanted = ((np.array(a) - min(a)) / (max(a) - min(a)) + (b - b.min()) / (b.max() - b.min())) / 2
     assert scores == pytest.approx(wanted.tolist(), abs=1e-3)
@@ -486,19 +484,19 @@ def test_by_test_all_systems_share_the_ranges_and_all_rows_do(home: Settings) ->
 
 
 def expected_part(one: Item, reply: str) -> float:
-    left, right = set(reply.split()), one.pair.references[0].text.split()
+    left, right = set(reply.split()), one.references[0].text.split()
     common = sum(min(reply.split().count(word), right.count(word)) for word in left)
     return 2 * common / (len(reply.split()) + len(right))
 
 
 def test_an_explanation_leaves_a_gold_out_for_both_parts(home: Settings) -> None:
-    two = replace(ITEMS[0].pair, references=(Reference(text="red boats"), Reference(text="the green apples")))
-    one = replace(ITEMS[0], pair=two, replies={"a": "we like red apples"})
+    golds = (Reference(text="red boats"), Reference(text="the green apples"))
+    one = replace(ITEMS[0], references=golds, replies={"a": "we like red apples"})
     metric = bound(home, "ruber:referenced=rouge-1,unreferenced=rater,norm=none")
     found = evaluate([one], [metric], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
     alone = [
-        evaluate([replace(one, pair=replace(two, references=(gold,)))], [metric], QUICK).scores[0].systems["a"].corpus
-        for gold in reversed(two.references)
+        evaluate([replace(one, references=(gold,))], [metric], QUICK).scores[0].systems["a"].corpus
+        for gold in reversed(golds)
     ]
     assert found.explanation is not None
     told = [each["score"] for each in found.explanation["without_reference"]]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from refaug.core.errors import Corrupt
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder, block_key
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.items import BadItem
@@ -29,20 +30,18 @@ REFERENCES = (
     ),
 )
 WHOLE = Item(
-    pair=TestPair(
-        id="i1",
-        turns=("before", "now"),
-        references=REFERENCES,
-        dialogue="d1",
-        time=datetime(2027, 6, 1, 9, tzinfo=UTC),
-        exclude=("d2", "d3"),
-    ),
+    id="i1",
+    turns=("before", "now"),
+    references=REFERENCES,
+    dialogue="d1",
+    time=datetime(2027, 6, 1, 9, tzinfo=UTC),
+    exclude=("d2", "d3"),
     replies={"a": "yes", "b": ""},
     ratings={"a": (4.0, None)},
     scale=(1.0, 5.0),
     search_notes={"note": "no_gold"},
 )
-BARE = Item(pair=TestPair(id="i2"), scale=(0.0, 1.0))
+BARE = Item(id="i2", scale=(0.0, 1.0))
 BAD = BadItem(file="items.jsonl", line=3, item=None, field="references", message="a list was expected")
 WRITTEN = [
     Augmented(item=WHOLE, excluded={"gold": 2}, excluded_references=(REFERENCES[-1],), missing=("1",)),
@@ -70,8 +69,8 @@ def test_the_key_of_a_block_is_of_all_that_its_items_say():
             [WHOLE, BARE],
             [BARE, WHOLE],
             [BAD],
-            [Item(pair=WHOLE.pair)],
-            [Item(pair=BARE.pair)],
+            [replace(WHOLE, replies={})],
+            [replace(BARE, scale=None)],
         )
     }
     assert len(keys) == 7

@@ -22,7 +22,7 @@ from unit.conftest import HOSTILE, TEXTS, Tools, texts_of_pairs
 from unit.evaluation.rater_report.test_plots import report_of
 
 from refaug.core.errors import BadInput
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.characters import make_printable
 from refaug.evaluation.rater_report.page import page, write_report
 from refaug.evaluation.rater_report.report import (
@@ -64,7 +64,7 @@ PLOTS = [
 
 def item(name: str, utterance: str | None, *golds: str) -> Item:
     turns = () if utterance is None else (utterance,)
-    return Item(pair=TestPair(id=name, turns=turns, references=tuple(Reference(text=gold) for gold in golds)))
+    return Item(id=name, turns=turns, references=tuple(Reference(text=gold) for gold in golds))
 
 
 def items(count: int = 60) -> list[Item]:
@@ -136,7 +136,7 @@ def test_figures_are_those_of_the_references_one_by_one(tools: Tools) -> None:
     lists = []
     for one in augment(pairs, tools.index, tools.rater, ASKED):
         assert isinstance(one, Augmented)
-        retrieved = [each for each in one.item.pair.references if each.source is Origin.RETRIEVED]
+        retrieved = [each for each in one.item.references if each.source is Origin.RETRIEVED]
         lists.append([(each.rating or 0.0, each.similarity or 0.0) for each in retrieved])
     assert all(len(one) == K for one in lists)
     found = figures(tools, list(pairs))
@@ -157,8 +157,8 @@ def test_figures_of_any_ratings_are_those_by_hand(lists: list[list[tuple[float, 
             for rating, similarity in one
         )
         parrot = Reference(text="u", source=Origin.PARROT, rating=1.0, weight=1.0)
-        pair = TestPair(id="i", turns=("u",), references=(Reference(text="gold"), parrot, *references))
-        assert tally.add(Augmented(item=Item(pair=pair), excluded={}))
+        pair = Item(id="i", turns=("u",), references=(Reference(text="gold"), parrot, *references))
+        assert tally.add(Augmented(item=pair, excluded={}))
     require_figures(tally.figures(), lists)
 
 
@@ -220,13 +220,13 @@ def test_examples_are_the_first_with_references_sorted_by_weight(tools: Tools) -
     assert [one.id for one in found.examples] == [f"i{number}" for number in range(50)]
     given_items = {one.id: one for one in items(60)}
     for one in found.examples:
-        pair = given_items[one.id].pair
-        assert (one.utterance, one.golds) == (pair.utterance, tuple(each.text for each in pair.references))
+        own = given_items[one.id]
+        assert (one.utterance, one.golds) == (own.utterance, tuple(each.text for each in own.references))
         weights = [each.weight for each in one.references]
         assert None not in weights
         assert weights == sorted(weights, key=lambda weight: -(weight or 0.0))
         assert len(weights) == K + 1  # the parrot too
-        assert [each.text for each in one.references if each.source is Origin.PARROT] == [pair.utterance]
+        assert [each.text for each in one.references if each.source is Origin.PARROT] == [own.utterance]
 
 
 def test_equal_reports_are_equal_files(tools: Tools, tmp_path: Path) -> None:

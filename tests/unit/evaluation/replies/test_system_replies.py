@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.core.errors import BadInput, Usage
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem, ReplyRemarks, add_replies
 from refaug.evaluation.scoring.items import BadItem, item_json, item_of
 
@@ -26,15 +26,15 @@ class Echo:
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         self.batches.append(len(requests))
         return [
-            BotReply(text=f"{request.pair.utterance} {request.seed}")
-            if request.pair.utterance
+            BotReply(text=f"{request.item.utterance} {request.seed}")
+            if request.item.utterance
             else BotReply(text=None, problem="no_utterance")
             for request in requests
         ]
 
 
 def item(name: str, *turns: str, **more) -> Item:
-    return Item(pair=TestPair(id=name, turns=turns, references=(Reference(text="gold"),)), **more)
+    return Item(id=name, turns=turns, references=(Reference(text="gold"),), **more)
 
 
 def test_every_bot_becomes_a_system_and_the_others_stay() -> None:
@@ -51,7 +51,8 @@ def test_every_bot_becomes_a_system_and_the_others_stay() -> None:
         "e2": "kind:echo|index:a%7Cb@1",
     }
     assert (first.item.ratings, first.item.provenance) == (given.ratings, "k:3")
-    assert (first.item.pair, first.missing, first.dropped_ratings) == (given.pair, {}, ())
+    own = replace(first.item, replies=given.replies, reply_provenance=given.reply_provenance)
+    assert (own, first.missing, first.dropped_ratings) == (given, {}, ())
     assert third.item.replies == {"e1": "oh 1", "e2": "oh 2"}
     again = item_of(item_json(first.item), fallback_id="")
     assert (again.replies, again.reply_provenance) == (first.item.replies, first.item.reply_provenance)
@@ -93,7 +94,7 @@ def test_a_clash_of_names_is_refused_unless_the_system_is_replaced() -> None:
 def test_many_missing_replies_are_counted_by_reason() -> None:
     remarks = ReplyRemarks()
     for number in range(9):
-        item = Item(pair=TestPair(id=f"i{number}", turns=("a",)))
+        item = Item(id=f"i{number}", turns=("a",))
         remarks.add(
             AnsweredItem(
                 item=item,

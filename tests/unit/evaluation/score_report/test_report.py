@@ -31,8 +31,7 @@ SETTINGS = ScoreSettings(draws=50, baseline="<b>old")
 def items() -> tuple[Item, ...]:
     made = [item_of(number) for number in range(1, 13)]
     return tuple(
-        replace(each, replies={"<b>old": "we go home", "=new": f"{HOSTILE} {each.pair.utterance}" * 60})
-        for each in made
+        replace(each, replies={"<b>old": "we go home", "=new": f"{HOSTILE} {each.utterance}" * 60}) for each in made
     )
 
 

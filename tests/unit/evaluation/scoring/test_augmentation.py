@@ -18,7 +18,7 @@ from unit.conftest import TEXTS, Tools
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance, provenance_details
 from refaug.evaluation.scoring.cases import references_of
@@ -48,16 +48,21 @@ def item_of(number: int, golds: int = 1) -> Item:
     references.insert(0, Reference(text="found before", source=Origin.RETRIEVED, weight=0.5))
     references.insert(2, Reference(text="said before", source=Origin.PARROT, weight=0.25))
     turns = tuple(rng.choices(TEXTS, k=1 + number % 3))
-    replies = {"a": rng.choice(TEXTS), "b": rng.choice(TEXTS)}
-    pair = TestPair(id=f"item-{number}", turns=turns, references=tuple(references), dialogue=f"d{number + 1}")
-    return Item(pair=pair, replies=replies, ratings={"a": (1.0, None)})
+    return Item(
+        id=f"item-{number}",
+        turns=turns,
+        references=tuple(references),
+        dialogue=f"d{number + 1}",
+        replies={"a": rng.choice(TEXTS), "b": rng.choice(TEXTS)},
+        ratings={"a": (1.0, None)},
+    )
 
 
 def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
     """One search for one test pair, one rating for one reference and one gold at a time."""
-    utterance = item.pair.utterance
+    utterance = item.utterance
     assert utterance is not None
-    golds = [one.text for one in item.pair.references if one.source is Origin.GOLD]
+    golds = [one.text for one in item.references if one.source is Origin.GOLD]
 
     def rated(text: str, answered: str | None = None) -> float:
         ratings = [
@@ -74,7 +79,7 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
         return sum(ratings) / len(ratings)
 
     rows = list[Row]()
-    for one in item.pair.references:
+    for one in item.references:
         if one.source is Origin.GOLD:
             rating = rated(one.text) if wanted.gold == "rated" else None
             rows.append((one.text, Origin.GOLD, rating, rating, None))
@@ -84,7 +89,7 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
         rows.append((utterance, Origin.PARROT, rated(utterance), rated(utterance), None))
     elif wanted.parrot != "off":
         rows.append((utterance, Origin.PARROT, float(wanted.parrot), None, None))
-    for one in tools.index.search([item.pair], wanted.search)[0].references:
+    for one in tools.index.search([item], wanted.search)[0].references:
         rating = rated(one.text, one.more["utterance"]) if wanted.weights == "rated" else None
         weight = 1.0 if rating is None else rating
         rows.append((one.text, Origin.RETRIEVED, weight, rating, one.similarity))
@@ -92,7 +97,7 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
 
 
 def rows_of(item: Item) -> list[Row]:
-    return [(one.text, one.source, one.weight, one.rating, one.similarity) for one in item.pair.references]
+    return [(one.text, one.source, one.weight, one.rating, one.similarity) for one in item.references]
 
 
 def require_equal(found: list[Row], wanted: list[Row]) -> None:
@@ -126,12 +131,12 @@ def test_references_and_weights_are_those_put_together_one_by_one(
             require_equal(rows_of(one.item), expected(tools, item, wanted))
             assert sum(row[1] is Origin.RETRIEVED for row in rows_of(one.item)) == K
             assert one.note == ""
-            assert one.item == replace(item, pair=replace(item.pair, references=one.item.pair.references))
+            assert one.item == replace(item, references=one.item.references)
 
 
 def without_golds(item: Item) -> Item:
-    further = tuple(one for one in item.pair.references if one.source is not Origin.GOLD)
-    return replace(item, pair=replace(item.pair, references=further))
+    further = tuple(one for one in item.references if one.source is not Origin.GOLD)
+    return replace(item, references=further)
 
 
 @pytest.mark.parametrize(("parrot", "weights"), list(product(("rated", "off"), ("rated", "one"))))
@@ -140,35 +145,33 @@ def test_without_golds_scores_stand_on_what_items_without_them_have(tools: Tools
     items = [item_of(number, golds=1 + number % 3) for number in range(6)]
     bare = [without_golds(item) for item in items]
     for one, other, item in zip(augmented(tools, items, wanted), augmented(tools, bare, wanted), items, strict=True):
-        golds = [each for each in one.item.pair.references if each.source is Origin.GOLD]
-        assert [each.text for each in golds] == [r.text for r in item.pair.references if r.source is Origin.GOLD]
+        golds = [each for each in one.item.references if each.source is Origin.GOLD]
+        assert [each.text for each in golds] == [r.text for r in item.references if r.source is Origin.GOLD]
         assert [(each.is_unused, each.weight, each.rating) for each in golds] == [(True, None, None)] * len(golds)
-        assert references_of(one.item.pair.references, Uses.WEIGHTED) == references_of(
-            other.item.pair.references, Uses.WEIGHTED
-        )
-        assert references_of(one.item.pair.references, Uses.OWN) == references_of(item.pair.references, Uses.OWN)
+        assert references_of(one.item.references, Uses.WEIGHTED) == references_of(other.item.references, Uses.WEIGHTED)
+        assert references_of(one.item.references, Uses.OWN) == references_of(item.references, Uses.OWN)
         assert (one.note, other.note) == ("", "")
         [parsed] = [parse_item(item_json(one.item), where="line", line=1, fallback_id="1")]
         assert isinstance(parsed, Item)
-        assert parsed.pair.references == one.item.pair.references
+        assert parsed.references == one.item.references
         require_equal(rows_of(without_golds(one.item)), by_the_utterance_alone(tools, other.item, wanted))
         again = augmented(tools, [one.item], asked())[0].item
         require_equal(rows_of(again), expected(tools, item, asked()))
-        assert not any(each.is_unused for each in again.pair.references)
+        assert not any(each.is_unused for each in again.references)
 
 
 def by_the_utterance_alone(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
     """One search without golds, and one rating at a time in which the gold's place is empty."""
-    utterance, empty = item.pair.utterance or "", ""
+    utterance, empty = item.utterance or "", ""
 
     def rating(text: str) -> float:
         request = RatingRequest(utterance=utterance, golds=(empty,), candidates=(Candidate(text=text),))
         return tools.rater.rate([request], wanted.rating)[0][0]
 
-    rows = [(one.text, one.source, one.weight, None, None) for one in item.pair.references if one.is_own]
+    rows = [(one.text, one.source, one.weight, None, None) for one in item.references if one.is_own]
     if wanted.parrot == "rated":
         rows.append((utterance, Origin.PARROT, rating(utterance), rating(utterance), None))
-    for one in tools.index.search([without_golds(item).pair], wanted.search)[0].references:
+    for one in tools.index.search([without_golds(item)], wanted.search)[0].references:
         rated = rating(one.text) if wanted.weights == "rated" else None
         rows.append((one.text, Origin.RETRIEVED, 1.0 if rated is None else rated, rated, one.similarity))
     return rows
@@ -193,8 +196,8 @@ def test_second_triplet_of_a_found_reference_starts_with_its_own_utterance(tools
     items = [item_of(number) for number in range(5)]
     differences = []
     for one, item in zip(augmented(tools, items, asked(combine="mean")), items, strict=True):
-        found = [each for each in one.item.pair.references if each.source is Origin.RETRIEVED]
-        gold, utterance = item.pair.gold, item.pair.utterance
+        found = [each for each in one.item.references if each.source is Origin.RETRIEVED]
+        gold, utterance = item.gold, item.utterance
         assert gold is not None
         assert utterance is not None
         own, none = (
@@ -229,7 +232,7 @@ def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], 
 
 def test_what_was_excluded_is_told_as_the_search_tells_it(tools: Tools) -> None:
     items = [item_of(number) for number in range(30)]
-    told = [one.excluded for one in tools.index.search([item.pair for item in items], SearchSettings(k=K))]
+    told = [one.excluded for one in tools.index.search(items, SearchSettings(k=K))]
     assert [one.excluded for one in augmented(tools, items, asked())] == told
     assert any(told)
 
@@ -253,7 +256,7 @@ def test_what_was_found_before_is_found_anew_and_not_kept_twice(tools: Tools) ->
 def test_rated_gold_weighs_one_again_if_golds_weigh_one(tools: Tools) -> None:
     rated = augmented(tools, [item_of(1)], asked(gold="rated"))[0].item
     again = augmented(tools, [rated], asked(gold="one"))[0].item
-    gold = again.pair.gold
+    gold = again.gold
     assert gold is not None
     assert gold.weight in (None, 1.0)
     others = [row for row in rows_of(again) if row[1] is not Origin.GOLD]
@@ -266,12 +269,10 @@ def test_a_supplied_weight_is_kept_whatever_is_rated(tools: Tools) -> None:
         Reference(text="trees are green", source=Origin.SUPPLIED, weight=weight, rating=rating)
         for weight, rating in ((-1.0, None), (0.0, None), (0.75, 0.5))
     ]
-    item = replace(
-        item_of(1), pair=TestPair(id="x", turns=("i like trees",), references=(*supplied, Reference(text="yes")))
-    )
+    item = replace(item_of(1), id="x", turns=("i like trees",), references=(*supplied, Reference(text="yes")))
     for gold, parrot, weights in product(("one", "rated"), ("rated", "off", 0.5), ("one", "rated")):
         found = augmented(tools, [item], asked(gold=gold, parrot=parrot, weights=weights))[0]
-        assert list(found.item.pair.references[:3]) == supplied
+        assert list(found.item.references[:3]) == supplied
 
 
 @pytest.mark.parametrize("gold", ["one", "rated"])
@@ -280,7 +281,7 @@ def test_item_without_utterance_keeps_its_references_with_a_note(
     tools: Tools, turns: tuple[str, ...], gold: Any
 ) -> None:
     own = (Reference(text="yes we do"), Reference(text="no", source=Origin.SUPPLIED, weight=-0.5))
-    item = Item(pair=TestPair(id="x", turns=turns, references=own), replies={"a": "yes"})
+    item = Item(id="x", turns=turns, references=own, replies={"a": "yes"})
     found = augmented(tools, [item_of(1), item, item_of(2)], asked(gold=gold))
     assert found[1].item == item
     assert "utterance" in found[1].note
@@ -289,7 +290,7 @@ def test_item_without_utterance_keeps_its_references_with_a_note(
 
 def test_item_without_a_needed_gold_keeps_its_references_with_a_note(tools: Tools) -> None:
     for own in ((), (Reference(text="we do", source=Origin.SUPPLIED, weight=0.5),), (Reference(text=" "),)):
-        item = Item(pair=TestPair(id="x", turns=("do you like apples",), references=own), replies={"a": "yes"})
+        item = Item(id="x", turns=("do you like apples",), references=own, replies={"a": "yes"})
         for gold in ("one", "rated"):
             found = augmented(tools, [item], asked(gold=gold))[0]
             assert found.item == item
@@ -301,32 +302,30 @@ def test_nothing_that_was_found_is_ever_left_without_a_weight(tools: Tools, parr
     with_gold = (Reference(text="yes we do"),)
     supplied = (Reference(text="we do", source=Origin.SUPPLIED, weight=0.5),)
     for turns, own in product(((), ("do you like apples",)), ((), with_gold, supplied)):
-        item = Item(pair=TestPair(id="x", turns=turns, references=own))
+        item = Item(id="x", turns=turns, references=own)
         found = augmented(tools, [item], asked(parrot=parrot, weights=weights))[0].item
-        bare = [one for one in found.pair.references if not one.is_own and one.weight is None]
+        bare = [one for one in found.references if not one.is_own and one.weight is None]
         assert bare == []
-        assert not own or references_of(found.pair.references, Uses.WEIGHTED).__class__.__name__ == "References"
+        assert not own or references_of(found.references, Uses.WEIGHTED).__class__.__name__ == "References"
 
 
 def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> None:
     """A gold answers the test utterance, whatever else its line says of it."""
     item = item_of(3)
-    gold = next(one for one in item.pair.references if one.source is Origin.GOLD)
+    gold = next(one for one in item.references if one.source is Origin.GOLD)
     for strange in ("do trees fly", 5, None):
         odd = replace(gold, more={"utterance": strange})
-        pair = replace(item.pair, references=tuple(odd if one is gold else one for one in item.pair.references))
+        told = replace(item, references=tuple(odd if one is gold else one for one in item.references))
         wanted = asked(gold="rated", combine="max")
-        require_equal(
-            rows_of(augmented(tools, [replace(item, pair=pair)], wanted)[0].item), expected(tools, item, wanted)
-        )
+        require_equal(rows_of(augmented(tools, [told], wanted)[0].item), expected(tools, item, wanted))
 
 
 def test_without_a_gold_what_needs_no_rating_is_found_all_the_same(tools: Tools) -> None:
-    item = Item(pair=TestPair(id="x", turns=("do you like apples",)))
+    item = Item(id="x", turns=("do you like apples",))
     wanted = asked(parrot=0.5, weights="one")
     found = augmented(tools, [item], wanted)[0]
     require_equal(rows_of(found.item), expected(tools, item, wanted))
-    assert (len(found.item.pair.references), found.note) == (1 + K, "")
+    assert (len(found.item.references), found.note) == (1 + K, "")
 
 
 # Many items
@@ -343,9 +342,7 @@ class Listening(Silent):
 
 
 def test_test_pairs_in_an_unknown_language_are_warned_of_once(tools: Tools) -> None:
-    strange = [
-        replace(one, pair=replace(one.pair, turns=("切符はどこで買えますか。",))) for one in map(item_of, range(500))
-    ]
+    strange = [replace(one, turns=("切符はどこで買えますか。",)) for one in map(item_of, range(500))]
     for items, weights, expects in (
         (strange, asked(), True),
         (strange, asked(parrot="off", weights="one"), False),
@@ -380,7 +377,7 @@ def test_many_items_at_once_get_what_each_gets_alone_in_the_same_order(tools: To
             assert one == other == BAD
             continue
         assert (one.item.id, one.excluded, one.note) == (other.item.id, other.excluded, other.note)
-        assert [each.more for each in one.item.pair.references] == [each.more for each in other.item.pair.references]
+        assert [each.more for each in one.item.references] == [each.more for each in other.item.references]
         require_equal(rows_of(one.item), rows_of(other.item))
 
 
@@ -524,7 +521,7 @@ REFERENCE = st.builds(
 
 @st.composite
 def items_of_any_kind(draw: st.DrawFn) -> Item:
-    pair = TestPair(
+    item = Item(
         id=draw(TEXT.filter(str.strip)),
         turns=tuple(draw(st.lists(TEXT, max_size=3))),
         references=tuple(draw(st.lists(REFERENCE, max_size=4))),
@@ -535,7 +532,7 @@ def items_of_any_kind(draw: st.DrawFn) -> Item:
     replies = draw(st.dictionaries(NAME, TEXT))
     numbers = st.lists(st.none() | st.floats(-1e9, 1e9), max_size=3).map(tuple)
     ratings = {name: draw(numbers) for name in replies if draw(st.booleans())}
-    return Item(pair=pair, replies=replies, ratings=ratings)
+    return replace(item, replies=replies, ratings=ratings)
 
 
 @given(items_of_any_kind())

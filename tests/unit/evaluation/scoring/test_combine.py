@@ -223,7 +223,7 @@ def test_an_item_comes_once() -> None:
 
 def test_a_batch_may_have_no_score_at_all_where_others_have() -> None:
     """The last batch is often a small one; everything at once would say no more of it than that it is unscored."""
-    blank = [replace(item, pair=replace(item.pair, references=())) for item in ITEMS[4:6]]
+    blank = [replace(item, references=()) for item in ITEMS[4:6]]
     whole = evaluate([*ITEMS[:4], *blank], [build("bleu")], PLAIN).as_json()["scores"][0]
     last = orjson.loads(orjson.dumps(statistics_of(evaluate(blank, [build("bleu")], PLAIN, is_part=True))))
     assert [one["scores"] for one in sheet(last)["systems"].values()] == [[None, None], [None, None]]
@@ -246,11 +246,8 @@ def test_nothing_scored_in_any_batch_is_an_error_as_it_is_at_once() -> None:
 
 def weighted_by_nobody(items: Sequence[Item]) -> list[Item]:
     """The items with their golds alone."""
-    golds = [[one for one in item.pair.references if one.source is Origin.GOLD] for item in items]
-    return [
-        replace(item, pair=replace(item.pair, references=tuple(listed)))
-        for item, listed in zip(items, golds, strict=True)
-    ]
+    golds = [[one for one in item.references if one.source is Origin.GOLD] for item in items]
+    return [replace(item, references=tuple(listed)) for item, listed in zip(items, golds, strict=True)]
 
 
 def parts(*batches: Sequence[Item]) -> list[dict[str, Any]]:
@@ -275,7 +272,7 @@ def test_a_metric_that_suits_one_batch_is_scored_over_all() -> None:
 
 def test_metrics_that_suit_no_batch_are_reported_or_refused() -> None:
     golds = weighted_by_nobody(ITEMS[:6])
-    blank = [replace(item, pair=replace(item.pair, references=())) for item in ITEMS[6:8]]
+    blank = [replace(item, references=()) for item in ITEMS[6:8]]
     batches = parts(golds, blank)
     assert [one.get("unsuitable", {}).get("code") for one in batches[1]["stats"]] == ["no_gold", "no_gold", None]
     with pytest.raises(BadInput, match="no item has a reference weighted by people") as caught:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.combine import combine, statistics_of
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
@@ -25,9 +25,7 @@ PLAIN = ScoreSettings(draws=0, parts=False)
 
 def item(utterance: str | None, *golds: str, name: str = "one", **replies: str) -> Item:
     references = tuple(Reference(text=gold) for gold in golds)
-    return Item(
-        pair=TestPair(id=name, turns=() if utterance is None else (utterance,), references=references), replies=replies
-    )
+    return Item(id=name, turns=() if utterance is None else (utterance,), references=references, replies=replies)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def test_where_a_gold_repeats_the_utterance_no_reply_is_a_copy(gold: str) -> Non
 
 def test_only_golds_excuse_a_copy() -> None:
     parrot = Reference(text=UTTERANCE, source=Origin.PARROT, weight=0.9)
-    with_parrot = Item(pair=TestPair(id="a", turns=(UTTERANCE,), references=(Reference(text="No."), parrot)))
+    with_parrot = Item(id="a", turns=(UTTERANCE,), references=(Reference(text="No."), parrot))
     assert UtteranceTable.of([with_parrot]).copies([UTTERANCE], [0]) == [0]
 
 
@@ -152,9 +150,9 @@ def test_batches_scored_with_different_parrots_are_not_combined(parrot: str) -> 
     weighed = Reference(text="Yes.", source=Origin.RETRIEVED, weight=0.5)
     parts = []
     for name, setting in (("a", "off"), ("b", parrot)):
-        pair = TestPair(id=name, turns=("Tea?",), references=(Reference(text="Please."), weighed))
+        golds = (Reference(text="Please."), weighed)
         scored = evaluate(
-            [Item(pair=pair, replies={"model": "Yes."})],
+            [Item(id=name, turns=("Tea?",), references=golds, replies={"model": "Yes."})],
             [build("upsilon-bleu")],
             PLAIN,
             provenance=Provenance(settings={"mode": "embedding-utterance", "parrot": setting}),

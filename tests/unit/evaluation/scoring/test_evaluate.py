@@ -92,7 +92,7 @@ def test_levels_agree_with_sacrebleu() -> None:
     by_corpus = BLEU(max_ngram_order=2, smooth_method="exp", lowercase=True)
     for system in ("a", "b"):
         replies = [one.replies[system] for one in ITEMS]
-        references = [[ref.text for ref in one.pair.references] for one in ITEMS]
+        references = [[ref.text for ref in one.references] for one in ITEMS]
         expected = [by_reply.sentence_score(*pair).score / 100 for pair in zip(replies, references, strict=True)]
         assert [reply.score for reply in found[system].replies] == pytest.approx(expected, abs=1e-12)
         assert found[system].mean == pytest.approx(np.mean(expected), abs=1e-12)
@@ -211,7 +211,7 @@ def test_the_interval_is_that_of_replies_drawn_again_and_scored_anew() -> None:
     scores = []
     for counts in resample_counts(25, 300, 2):
         drawn = [one for one, times in zip(items, counts.astype(int), strict=True) for _ in range(times)]
-        cases = [Case(one.replies["a"], References.unweighted([one.pair.references[0].text])) for one in drawn]
+        cases = [Case(one.replies["a"], References.unweighted([one.references[0].text])) for one in drawn]
         scores.append(float(metric.values(score_cases(metric, cases).statistics.sum(axis=0), Level.CORPUS)))
     assert [found.interval.low, found.interval.high] == pytest.approx(np.percentile(scores, [2.5, 97.5]), abs=1e-12)
 
@@ -305,7 +305,7 @@ def test_evidence_is_given_for_weighted_scores_only() -> None:
 
 def test_the_data_hash_names_the_golds_and_not_the_replies() -> None:
     first = data_hash(ITEMS)
-    others = [item(one.id, [ref.text for ref in one.pair.references], {"z": "other"}) for one in ITEMS]
+    others = [item(one.id, [ref.text for ref in one.references], {"z": "other"}) for one in ITEMS]
     assert data_hash(others) == first
     assert data_hash(ITEMS[::-1]) != first
     assert data_hash([item("d1", ["another"], {}), *ITEMS[1:]]) != first

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, DamagedSource, NoSource
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem, parse_item, read_aligned, read_items, system_name
 from refaug.evaluation.tables.item_fields import ITEM_FIELDS
 
@@ -38,7 +38,7 @@ def parsed(values: Mapping[str, Any]) -> Item | BadItem:
 
 
 def references_of(*references: object) -> tuple[Reference, ...]:
-    return good(parsed({"references": list(references)})).pair.references
+    return good(parsed({"references": list(references)})).references
 
 
 # ── good items ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,30 +60,28 @@ def test_every_field_of_an_item_is_read() -> None:
         )
     )
     assert item == Item(
-        pair=TestPair(
-            id="d1",
-            turns=("hello", "how are you?"),
-            references=(
-                Reference(text="fine"),
-                Reference(text="bad", weight=-0.5, source=Origin.SUPPLIED),
-            ),
-            dialogue="log/d1",
-            time=datetime(2027, 6, 1, 9, tzinfo=UTC),
-            exclude=("log/d2", "log/d3"),
+        id="d1",
+        turns=("hello", "how are you?"),
+        references=(
+            Reference(text="fine"),
+            Reference(text="bad", weight=-0.5, source=Origin.SUPPLIED),
         ),
+        dialogue="log/d1",
+        time=datetime(2027, 6, 1, 9, tzinfo=UTC),
+        exclude=("log/d2", "log/d3"),
         replies={"a": "good", "System B/2": ""},
         ratings={"a": (4.0, None, 2.5)},
     )
     assert item.id == "d1"
-    assert item.pair.utterance == "how are you?"
-    assert item.pair.gold == Reference(text="fine")
+    assert item.utterance == "how are you?"
+    assert item.gold == Reference(text="fine")
 
 
 def test_an_item_needs_nothing_and_is_then_called_after_its_line() -> None:
     item = good(parsed({}))
-    assert item == Item(pair=TestPair(id="3"))
-    assert item.pair.utterance is None
-    assert item.pair.gold is None
+    assert item == Item(id="3")
+    assert item.utterance is None
+    assert item.gold is None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_an_item_needs_nothing_and_is_then_called_after_its_line() -> None:
     ],
 )
 def test_the_utterance_is_the_last_turn(values: dict[str, Any], turns: tuple[str, ...]) -> None:
-    assert good(parsed(values)).pair.turns == turns
+    assert good(parsed(values)).turns == turns
 
 
 @pytest.mark.parametrize(("given_", "name"), [("x y", "x y"), (17, "17"), (0, "0"), ("é", "é")])
@@ -114,7 +112,7 @@ def test_an_id_is_a_text_or_a_whole_number(given_: object, name: str) -> None:
     ],
 )
 def test_times_are_iso_8601(text: str | None, time: datetime | None) -> None:
-    assert good(parsed({"time": text})).pair.time == time
+    assert good(parsed({"time": text})).time == time
 
 
 # ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +194,7 @@ def test_what_else_stands_beside_a_reference_is_kept_as_it_came() -> None:
 
 def test_the_gold_is_the_first_one_wherever_it_stands() -> None:
     item = good(parsed({"references": [{"text": "a", "weight": 1}, "b", "c"]}))
-    assert item.pair.gold == Reference(text="b")
+    assert item.gold == Reference(text="b")
 
 
 # ── what is wrong ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -428,7 +426,7 @@ def test_a_number_of_any_size_is_out_of_range(weight: int) -> None:
 def test_a_scale_of_any_size_gives_a_weight_or_a_bad_item() -> None:
     found = parsed({"references": [{"text": "a", "ratings": [1e308, 1e308], "scale": [-1e308, 1.5e308]}]})
     if isinstance(found, Item):
-        assert found.pair.references[0].weight == pytest.approx(0.6)
+        assert found.references[0].weight == pytest.approx(0.6)
     else:
         assert found.field.startswith("references[0]")
 
@@ -458,7 +456,7 @@ def test_a_long_value_is_shown_by_its_beginning() -> None:
 def test_no_json_whatever_is_more_than_a_bad_item(values: dict[str, Any]) -> None:
     found = parsed(values)
     if isinstance(found, Item):
-        assert all(-1 <= one.weight <= 1 for one in found.pair.references if one.weight is not None)
+        assert all(-1 <= one.weight <= 1 for one in found.references if one.weight is not None)
     else:
         assert found.field.split(".")[0].split("[")[0] in ITEM_FIELDS
         assert found.message
@@ -493,7 +491,7 @@ def test_a_bad_item_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     )
     name = str(path)
     assert list(read_items(path)) == [
-        Item(pair=TestPair(id="a")),
+        Item(id="a"),
         BadItem(
             file=name,
             line=2,
@@ -510,7 +508,7 @@ def test_a_bad_item_does_not_take_the_others_with_it(tmp_path: Path) -> None:
             field="references[0].weight",
             message="3 is out of range: it must be from -1 to 1",
         ),
-        Item(pair=TestPair(id="d")),
+        Item(id="d"),
     ]
 
 
@@ -595,7 +593,7 @@ def test_byte_order_marks_and_carriage_returns_are_no_part_of_an_item(tmp_path: 
         path = tmp_path / encoding
         path.write_bytes(text.encode(encoding))
         first, second = map(good, read_items(path))
-        assert (first.id, first.pair.utterance, second.id) == ("é", "ü", "b")
+        assert (first.id, first.utterance, second.id) == ("é", "ü", "b")
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -652,14 +650,12 @@ def whole_items(draw: st.DrawFn) -> Item:
     rated = draw(st.lists(st.sampled_from(sorted(replies)), unique=True)) if replies else []
     ratings = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=3).map(tuple)
     return Item(
-        pair=TestPair(
-            id=draw(NAMES),
-            turns=tuple(draw(st.lists(TEXTS, max_size=3))),
-            references=tuple(draw(st.lists(REFERENCES, max_size=3))),
-            dialogue=draw(st.none() | TEXTS),
-            time=draw(st.none() | st.datetimes(timezones=st.none() | st.just(UTC))),
-            exclude=tuple(draw(st.lists(TEXTS, max_size=2))),
-        ),
+        id=draw(NAMES),
+        turns=tuple(draw(st.lists(TEXTS, max_size=3))),
+        references=tuple(draw(st.lists(REFERENCES, max_size=3))),
+        dialogue=draw(st.none() | TEXTS),
+        time=draw(st.none() | st.datetimes(timezones=st.none() | st.just(UTC))),
+        exclude=tuple(draw(st.lists(TEXTS, max_size=2))),
         replies=replies,
         ratings={name: draw(ratings) for name in rated},
     )
@@ -667,16 +663,15 @@ def whole_items(draw: st.DrawFn) -> Item:
 
 def as_json(item: Item) -> dict[str, Any]:
     """An item as a test file has it; what there is nothing of is left out."""
-    pair = item.pair
     values = {
-        "id": pair.id,
-        "turns": list(pair.turns),
-        "references": [reference_as_json(one) for one in pair.references],
+        "id": item.id,
+        "turns": list(item.turns),
+        "references": [reference_as_json(one) for one in item.references],
         "replies": dict(item.replies),
         "ratings": {name: list(given_) for name, given_ in item.ratings.items()},
-        "dialogue": pair.dialogue,
-        "time": pair.time and pair.time.isoformat(),
-        "exclude": list(pair.exclude),
+        "dialogue": item.dialogue,
+        "time": item.time and item.time.isoformat(),
+        "exclude": list(item.exclude),
     }
     return {name: value for name, value in values.items() if value is not None}
 
@@ -710,10 +705,11 @@ def aligned(folder: Path, *columns: Sequence[str], weights: Sequence[Sequence[st
 def test_lines_become_items(tmp_path: Path) -> None:
     assert aligned(tmp_path, ["r1", "r2"], ["g1", "g2"], ["h1", ""]) == [
         Item(
-            pair=TestPair(id="1", references=(Reference(text="g1"), Reference(text="h1"))),
+            id="1",
+            references=(Reference(text="g1"), Reference(text="h1")),
             replies={"x": "r1"},
         ),
-        Item(pair=TestPair(id="2", references=(Reference(text="g2"),)), replies={"x": "r2"}),
+        Item(id="2", references=(Reference(text="g2"),), replies={"x": "r2"}),
     ]
 
 
@@ -726,11 +722,11 @@ def test_each_system_has_a_file_and_replies_may_be_empty(tmp_path: Path) -> None
 
 def test_lines_with_weights_are_supplied_references(tmp_path: Path) -> None:
     (first, second) = aligned(tmp_path, ["r", "s"], ["g", "h"], ["i", ""], weights=[["1", "-0.25"], [" 5e-1 ", ""]])
-    assert good(first).pair.references == (
+    assert good(first).references == (
         Reference(text="g", weight=1.0, source=Origin.SUPPLIED),
         Reference(text="i", weight=0.5, source=Origin.SUPPLIED),
     )
-    assert good(second).pair.references == (Reference(text="h", weight=-0.25, source=Origin.SUPPLIED),)
+    assert good(second).references == (Reference(text="h", weight=-0.25, source=Origin.SUPPLIED),)
 
 
 @pytest.mark.parametrize(
@@ -749,7 +745,7 @@ def test_a_bad_weight_costs_its_item_and_no_other(tmp_path: Path, weight: str, m
         tmp_path, ["r", "s", "t"], ["g", "h", "i"], ["j", "k", "l"], weights=[["1", "1", "1"], ["0", weight, "0"]]
     )
     assert bad == BadItem(file=str(tmp_path / "weights1"), line=2, item="2", field="weight", message=message)
-    assert [one.weight for one in good(first).pair.references] == [1, 0]
+    assert [one.weight for one in good(first).references] == [1, 0]
     assert good(third).id == "3"
 
 
@@ -765,7 +761,7 @@ def test_files_of_different_length_are_each_named_with_their_lines(tmp_path: Pat
 
 def test_a_file_of_nothing_is_shorter_than_one_of_an_empty_line(tmp_path: Path) -> None:
     assert aligned(tmp_path, [], []) == []
-    assert aligned(tmp_path, [""], [""]) == [Item(pair=TestPair(id="1"), replies={"x": ""})]
+    assert aligned(tmp_path, [""], [""]) == [Item(id="1", replies={"x": ""})]
     with pytest.raises(BadInput, match=r"has 1, .* has 0"):
         aligned(tmp_path, [""], [])
 
@@ -781,13 +777,13 @@ def test_ends_of_lines_and_of_the_file_are_no_part_of_a_text(tmp_path: Path, end
         (tmp_path / name).write_bytes(f"\ufeff{text}1{end}{text}2 \v{last}".encode())
     first, second = map(good, read_aligned({"x": tmp_path / "r"}, [tmp_path / "g"]))
     assert (first.replies["x"], second.replies["x"]) == ("a1", "a2 \v")
-    assert [one.pair.references[0].text for one in (first, second)] == ["b1", "b2 \v"]
+    assert [one.references[0].text for one in (first, second)] == ["b1", "b2 \v"]
 
 
 def test_signs_that_only_some_programs_take_for_ends_of_lines_are_none(tmp_path: Path) -> None:
     text = "a\x0b\x0c\x1c\x85\u2028b"
     (found,) = aligned(tmp_path, [text], [text])
-    assert good(found).replies["x"] == good(found).pair.references[0].text == text
+    assert good(found).replies["x"] == good(found).references[0].text == text
 
 
 def test_compressed_aligned_files_are_read(tmp_path: Path) -> None:

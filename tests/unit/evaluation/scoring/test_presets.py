@@ -11,7 +11,7 @@ import pytest
 
 from refaug.core.errors import Usage
 from refaug.core.options.decoding import as_values, decode
-from refaug.core.records import Item, TestPair
+from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import require_preset_index
 from refaug.evaluation.scoring.evaluate import signature_of
@@ -147,7 +147,7 @@ def test_an_index_built_otherwise_is_refused_with_the_command_that_helps() -> No
 
 
 def item_with(provenance: str) -> Item:
-    return Item(pair=TestPair(id="d1", turns=("hi",)), provenance=provenance)
+    return Item(id="d1", turns=("hi",), provenance=provenance)
 
 
 def test_items_whose_references_were_found_otherwise_are_refused() -> None:

@@ -45,7 +45,7 @@ class EchoBot:
         if self.silent:
             return [BotReply(text=None, problem="timeout") for _ in requests]
         return [
-            BotReply(text=f"{self.name} {request.seed % 7} you said {request.pair.utterance}") for request in requests
+            BotReply(text=f"{self.name} {request.seed % 7} you said {request.item.utterance}") for request in requests
         ]
 
 
@@ -207,7 +207,7 @@ class ListBot(EchoBot):
     texts: Sequence[str] = ()
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
-        return [BotReply(text=self.texts[len(request.pair.turns) - 1]) for request in requests]
+        return [BotReply(text=self.texts[len(request.item.turns) - 1]) for request in requests]
 
 
 def test_figures_of_a_bot_that_loops(settings: Settings) -> None:

@@ -88,7 +88,7 @@ def test_items_have_one_number_a_participant_in_the_same_places(tmp_path):
     path = tmp_path / "items.jsonl"
     path.write_bytes(exported(tasks, "items"))
     (item,) = read_items(path)
-    assert item.pair.turns == ("So?", "Well?")
+    assert item.turns == ("So?", "Well?")
     assert item.replies == {"a": "a says i1", "b": "b says i1"}
     assert orjson.loads(path.read_bytes())["ratings"] == {"a": [2, 4], "b": [None, 6]}
     assert orjson.loads(path.read_bytes())["scale"] == [1, 7]

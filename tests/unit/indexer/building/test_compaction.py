@@ -12,7 +12,7 @@ from plain_search import RawPair
 
 from refaug.core.files import exclusive
 from refaug.core.progress import Silent
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding import compaction_choice
@@ -72,7 +72,7 @@ def folder_of(places, name):
 
 def chance_tests(random, pairs, count=40):
     return [
-        TestPair(
+        Item(
             id=str(number),
             turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS + UNKNOWN, k=3)),),
             references=(Reference(text=random.choice(pairs).response),),

@@ -12,7 +12,7 @@ from indexes import add_to_log, build, pairs_of
 
 from refaug.core.errors import BadInput, Conflict, MissingPart, NotFound, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
@@ -68,18 +68,16 @@ def test_references_come_in_the_order_of_the_encoders_own_vectors(home):
     )
     with ReferenceIndex.open(places, "chat") as index:
         assert index.manifest.vectors.kind == "encoder"
-        found = index.search([TestPair(id="a", turns=(asked,))], SearchSettings(k=7))[0].references
+        found = index.search([Item(id="a", turns=(asked,))], SearchSettings(k=7))[0].references
         assert [one.text for one in found] == [text for _, _, text in expected]
         assert np.allclose([one.similarity for one in found], [-minus for minus, _, _ in expected], atol=2e-6)
-        alone = index.search(
-            [TestPair(id="a", turns=(asked,)), TestPair(id="b", turns=("a cat",))], SearchSettings(k=7)
-        )
+        alone = index.search([Item(id="a", turns=(asked,)), Item(id="b", turns=("a cat",))], SearchSettings(k=7))
         assert alone[0].references == found
 
 
 def test_bm25_works_beside_an_encoder_and_its_dialog_mode_does_not(home):
     places, *_ = home
-    pair = TestPair(id="a", turns=("i like tea",), references=(Reference(text="so do you"),))
+    pair = Item(id="a", turns=("i like tea",), references=(Reference(text="so do you"),))
     with ReferenceIndex.open(places, "chat") as index:
         assert index.search([pair], SearchSettings(k=2, mode="bm25-utterance"))[0].references[0].more["utterance"] in (
             "i like tea",
@@ -117,7 +115,7 @@ def test_an_index_of_an_encoder_is_cut_into_shards_without_the_encoder(home):
     from refaug.indexer.building.rebuilding.resharding import reshard_index  # noqa: PLC0415  compiles
 
     places, encoder, _ = home
-    tests = [TestPair(id=str(number), turns=(text,)) for number, (text, _) in enumerate(TEXTS)]
+    tests = [Item(id=str(number), turns=(text,)) for number, (text, _) in enumerate(TEXTS)]
 
     def answers():
         with ReferenceIndex.open(places, "whole") as index:
@@ -152,7 +150,7 @@ def test_updating_an_index_with_an_encoder_encodes_what_is_new(home):
     updated = update_index(places, "more", Silent())
     assert (updated.changed, updated.gone) == (2, 0)
     with ReferenceIndex.open(places, "more") as index:
-        found = index.search([TestPair(id="a", turns=("the dog likes tea",))], SearchSettings(k=3))[0].references
+        found = index.search([Item(id="a", turns=("the dog likes tea",))], SearchSettings(k=3))[0].references
         assert {one.text for one in found[:2]} == {"it does", "no"}
         assert found[0].similarity == pytest.approx(1.0, abs=1e-6)
         assert found[2].text == "where ?"

@@ -19,7 +19,7 @@ from plain_search import RawPair
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
-from refaug.core.records import Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.columns import TextWriter
@@ -36,7 +36,7 @@ PAIRS = [
 
 
 def asked(utterance, *references):
-    return TestPair(id="t", turns=(utterance,), references=tuple(Reference(text=text) for text in references))
+    return Item(id="t", turns=(utterance,), references=tuple(Reference(text=text) for text in references))
 
 
 def texts_of(references):

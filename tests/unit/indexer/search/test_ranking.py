@@ -14,7 +14,7 @@ import pytest
 from indexes import built, home_of, pairs_of
 from plain_search import RawPair
 
-from refaug.core.records import Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 
@@ -36,7 +36,7 @@ def index_of(tmp_path_factory):
 
 def asked(utterance, *references, **more):
     own = tuple(one if isinstance(one, Reference) else Reference(text=one) for one in references)
-    return TestPair(id="t", turns=(utterance,), references=own, **more)
+    return Item(id="t", turns=(utterance,), references=own, **more)
 
 
 def found_by(index, test, **how):
@@ -340,10 +340,10 @@ def test_only_the_first_gold_is_compared_but_all_are_excluded(answers):
 @pytest.mark.parametrize(
     ("mode", "test", "note"),
     [
-        ("embedding-utterance", TestPair(id="t", references=(Reference(text="yes"),)), "no_utterance"),
+        ("embedding-utterance", Item(id="t", references=(Reference(text="yes"),)), "no_utterance"),
         ("embedding-utterance", asked("  "), "no_utterance"),
         ("embedding-utterance", asked("never seen", "yes"), "no_known_word"),
-        ("embedding-dialog", TestPair(id="t"), "no_utterance"),
+        ("embedding-dialog", Item(id="t"), "no_utterance"),
         ("embedding-dialog", asked("never seen"), "no_gold"),
         ("embedding-dialog", asked("tea", Reference(text="yes", source=Origin.SUPPLIED, weight=1.0)), "no_gold"),
         ("embedding-dialog", asked("tea", "of course"), "no_known_word"),

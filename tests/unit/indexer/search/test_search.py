@@ -25,7 +25,7 @@ from safeguards import mostly_slow
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.indexer.building.plan import Limits
@@ -92,7 +92,7 @@ class Talk:
         if random.random() < 0.1:
             references.insert(0, Reference(text=self.text(), source=Origin.SUPPLIED, weight=0.5))
         utterance = own.utterance if own else self.text()
-        return TestPair(
+        return Item(
             id="",
             turns=random.choice(((utterance,), (utterance,), ("so?", utterance), ("so?", utterance), (), (" ",))),
             references=tuple(references),
@@ -135,7 +135,7 @@ def assert_as_defined(index, plain, tests, how):
 
 
 def asked(utterance, *references, **more):
-    return TestPair(id="t", turns=(utterance,), references=tuple(Reference(text=text) for text in references), **more)
+    return Item(id="t", turns=(utterance,), references=tuple(Reference(text=text) for text in references), **more)
 
 
 def texts_of(retrieved):
@@ -320,7 +320,7 @@ def test_dialog_modes_search_responses_of_the_most_similar_utterances_only(world
     words = [f"w{number}" for number in range(40)]
     pairs = pairs_of(*[(f"{one} w0 w1", f"{one} {other}") for one in words for other in ("w2", "w3")])
     world = world_of(pairs, vectors_of(words))
-    tests = [TestPair(id="", turns=(f"{one} w0",), references=(Reference(text=f"{one} w5"),)) for one in words]
+    tests = [Item(id="", turns=(f"{one} w0",), references=(Reference(text=f"{one} w5"),)) for one in words]
     for depth in (1, 2, 7, 39, 40):
         assert_as_defined(
             world.index, world.plain, tests, SearchSettings(mode="embedding-dialog", depth=depth, k=min(depth, 15))

@@ -16,7 +16,7 @@ from safeguards import mostly_slow
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction import compact_index
@@ -50,7 +50,7 @@ def pairs_of_chance(random, count, first=0):
 
 def chance_tests(random, pairs, count):
     return [
-        TestPair(
+        Item(
             id=str(number),
             turns=(random.choice(pairs).utterance if number % 2 else " ".join(random.choices(WORDS, k=3)),),
             references=(Reference(text=random.choice(pairs).response),),

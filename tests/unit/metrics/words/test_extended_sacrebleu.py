@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
@@ -40,11 +40,9 @@ FIGURES = [
 def corpus_score(corpus: Corpus, variant: str, smooth: str) -> float | None:
     items = [
         Item(
-            pair=TestPair(
-                id=f"d{place}",
-                references=tuple(
-                    Reference(text=text, source=Origin.SUPPLIED, weight=weight) for text, weight in references
-                ),
+            id=f"d{place}",
+            references=tuple(
+                Reference(text=text, source=Origin.SUPPLIED, weight=weight) for text, weight in references
             ),
             replies={"new": reply},
         )

@@ -12,7 +12,7 @@ from vhreds import SIZES, VOCABULARY, PlainVhred, plain_divergence, tiny_vhred_n
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.logs.text_keys import text_key
 from refaug.rater.adem.pretraining.dialogues import CodedDialogues, require_dialogues
@@ -300,9 +300,14 @@ def keys(*texts: str) -> np.ndarray:
 
 
 def test_excluded_are_evaluated_pairs_and_long_last_turns() -> None:
-    pair = TestPair(id="1", turns=("hello", "why not?"), references=(Reference(text="because I said so."),))
-    long = TestPair(id="2", turns=("where did you put the map?",))
-    excluded = ExcludedTexts.of([Item(pair=pair, replies={"bot": "never mind"}), Item(pair=long)])
+    replied = Item(
+        id="1",
+        turns=("hello", "why not?"),
+        references=(Reference(text="because I said so."),),
+        replies={"bot": "never mind"},
+    )
+    long = Item(id="2", turns=("where did you put the map?",))
+    excluded = ExcludedTexts.of([replied, long])
     before = keys("Why not", "why not", "why not", "hello")
     after = keys("because i said so", "never mind", "of course", "because i said so")
     assert excluded.holds_pairs(before, after).tolist() == [True, True, False, False]

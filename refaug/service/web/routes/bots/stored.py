@@ -14,7 +14,7 @@ from refaug.bots.latency import timed_replies
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import NotAllowed, TooLarge
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
 from refaug.service.scopes import Scope
@@ -135,7 +135,7 @@ async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: floa
     count_items(request, len(body.dialogues))
     requests = [
         ReplyRequest(
-            pair=TestPair(id=f"dialogue-{place + 1}", turns=tuple(dialogue.turns)), seed=dialogue.seed, id=dialogue.id
+            item=Item(id=f"dialogue-{place + 1}", turns=tuple(dialogue.turns)), seed=dialogue.seed, id=dialogue.id
         )
         for place, dialogue in enumerate(body.dialogues)
     ]

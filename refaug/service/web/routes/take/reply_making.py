@@ -16,7 +16,7 @@ from refaug.bots.kinds import parse_bot
 from refaug.bots.latency import timed_replies, with_times
 from refaug.bots.replier import BotReply, ReplyRequest, openings_of
 from refaug.core.errors import RefaugError, Unavailable
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.service.database.row_holders import RowHolders
 from refaug.service.studies.tasks.chat_turns import AskedTurn, claim_turns, store_reply
@@ -94,8 +94,8 @@ class ReplyMaker:
 
 async def _reply_of(state: ServiceState, turn: AskedTurn) -> BotReply:
     """Ask the bot of a turn; Conflict where its specification is not the one that the study has."""
-    pair = TestPair(id=turn.request_id, turns=turn.turns or ("",))
-    request = ReplyRequest(pair=pair, seed=turn.seed, id=turn.request_id)
+    pair = Item(id=turn.request_id, turns=turn.turns or ("",))
+    request = ReplyRequest(item=pair, seed=turn.seed, id=turn.request_id)
 
     def ask(system: BotSystem) -> list[BotReply]:
         if turn.turns:

@@ -680,7 +680,7 @@ def rated_golds() -> list[Item]:
     return [
         replace(
             one,
-            replies={**one.replies, "gold": one.pair.references[0].text},
+            replies={**one.replies, "gold": one.references[0].text},
             ratings={**one.ratings, "gold": (5, 4)},
         )
         for one in rated_items(6, ["a", "b", "c"], 2, seed=7)
@@ -734,7 +734,7 @@ def test_metric_without_a_score_has_a_row_with_its_reason_and_no_plots(tmp_path:
     items = [
         replace(
             one,
-            pair=replace(one.pair, references=(replace(one.pair.references[0], weight=1.0, source=Origin.SUPPLIED),)),
+            references=(replace(one.references[0], weight=1.0, source=Origin.SUPPLIED),),
         )
         for one in rated_items(8, ["a", "b", "c"], 2, seed=8)
     ]

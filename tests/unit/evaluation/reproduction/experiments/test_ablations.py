@@ -62,9 +62,11 @@ def found(chain: TinyChain, sets: list[ProofSet], ablations: dict[str, Ablation]
 
 
 def rating_of(chain: TinyChain, one: ProofSet, item: int, text: str, combine: str = "first", own: str = "") -> float:
-    pair = one.items[item].pair
+    test_item = one.items[item]
     candidate = Candidate(text=text, utterance=own or None)
-    asked = RatingRequest(utterance=pair.utterance or "", golds=(pair.references[0].text,), candidates=(candidate,))
+    asked = RatingRequest(
+        utterance=test_item.utterance or "", golds=(test_item.references[0].text,), candidates=(candidate,)
+    )
     return chain.rater().rate([asked], RatingSettings(combine=combine))[0][0]  # type: ignore[arg-type]
 
 
@@ -127,9 +129,9 @@ def test_settings_are_what_their_names_say(ablations: dict[str, Ablation]) -> No
 def test_a_rated_gold_is_worth_what_the_rater_says_of_it(chain: TinyChain, sets: list[ProofSet]) -> None:
     one = with_rated_gold(sets[0], chain.rater())
     for item, (before, after) in enumerate(zip(sets[0].items, one.items, strict=True)):
-        gold = after.pair.references[0]
+        gold = after.references[0]
         assert gold.weight == gold.rating == pytest.approx(rating_of(chain, sets[0], item, gold.text), abs=1e-5)
-        assert replace(gold, weight=None, rating=None) == before.pair.references[0]
+        assert replace(gold, weight=None, rating=None) == before.references[0]
     assert one.replies == sets[0].replies
 
 
@@ -140,8 +142,8 @@ def test_a_gold_without_an_utterance_keeps_its_worth(chain: TinyChain) -> None:
 
 def test_without_the_gold_nothing_of_the_items_own_is_left(sets: list[ProofSet]) -> None:
     one = without_gold(sets[0])
-    assert [item.pair.references for item in one.items] == [()] * len(sets[0].items)
-    assert [item.pair.utterance for item in one.items] == [item.pair.utterance for item in sets[0].items]
+    assert [item.references for item in one.items] == [()] * len(sets[0].items)
+    assert [item.utterance for item in one.items] == [item.utterance for item in sets[0].items]
     assert one.fair.tolist() == sets[0].fair.tolist()
 
 
@@ -149,7 +151,7 @@ def test_without_the_gold_nothing_of_the_items_own_is_left(sets: list[ProofSet])
 
 
 def gold_of(one: ProofSet, item: int, weight: float = 1.0) -> Reference:
-    return replace(one.items[item].pair.references[0], weight=weight)
+    return replace(one.items[item].references[0], weight=weight)
 
 
 @pytest.mark.parametrize("combine", mostly_slow(COMBINES, quick=[0, 1]))

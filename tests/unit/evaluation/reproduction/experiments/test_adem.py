@@ -108,7 +108,7 @@ def test_the_rater_without_a_gold_reads_the_utterance_alone(
 ) -> None:
     [tested], rater = [rated_set for rated_set in sets if rated_set.name == "third"], chain.rater()
     requests = [
-        RatingRequest(utterance=tested.items[number].pair.turns[-1], golds=("",), candidates=(Candidate(text=reply),))
+        RatingRequest(utterance=tested.items[number].turns[-1], golds=("",), candidates=(Candidate(text=reply),))
         for number, reply in zip(tested.item.tolist(), tested.replies, strict=True)
     ]
     scores = np.array([ratings[0] for ratings in rater.rate(requests)])

@@ -52,10 +52,10 @@ def scored_by_hand(
     metric, scores = build("upsilon-bleu"), list[float]()
     with open_index(chain.home, index) as opened:
         for row, reply in enumerate(one.replies):
-            pair = one.items[one.item[row]].pair
-            pair = replace(pair, references=pair.references[:1])
-            gold, utterance = pair.references[0].text, pair.utterance or ""
-            found = opened.search([pair], SearchSettings(k=k, **given))[0].references
+            item = one.items[one.item[row]]
+            item = replace(item, references=item.references[:1])
+            gold, utterance = item.references[0].text, item.utterance or ""
+            found = opened.search([item], SearchSettings(k=k, **given))[0].references
             further = [each.text for each in found]  # the utterance is no reference by default
             asked = [
                 RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))

@@ -95,13 +95,13 @@ def assert_features(features: JudgeFeatures, rated_set: ProofSet, rater) -> None
     recall, novelty = (features.lines[name].scores["first"][0] for name in (RECALL, REPETITION))
     for row in rows:
         item, words = rated_set.items[rated_set.item[row]], set(rated_set.replies[row].split())
-        gold = set(item.pair.references[0].text.split())
+        gold = set(item.references[0].text.split())
         assert (recall[row] == 0) == (not gold & words)
         assert (recall[row] == pytest.approx(1)) == (gold <= words)
-        said = {word for turn in item.pair.turns[-3:] for word in turn.split()}
+        said = {word for turn in item.turns[-3:] for word in turn.split()}
         assert (novelty[row] == pytest.approx(0)) == (words <= said)
     request = RatingRequest(
-        utterance="\n".join(rated_set.items[rated_set.item[0]].pair.turns[-3:]),
+        utterance="\n".join(rated_set.items[rated_set.item[0]].turns[-3:]),
         golds=(),
         candidates=(Candidate(text=rated_set.replies[0]),),
     )

@@ -95,12 +95,9 @@ def pool_of(one: ProofSet, found: int = 15) -> Pool:
     items = [
         replace(
             item,
-            pair=replace(
-                item.pair,
-                references=tuple(
-                    Reference(text=f"{text_of(random)} r{place}", source=Origin.RETRIEVED, weight=weight, rating=weight)
-                    for place, weight in enumerate(random.uniform(-1, 1, found).tolist())
-                ),
+            references=tuple(
+                Reference(text=f"{text_of(random)} r{place}", source=Origin.RETRIEVED, weight=weight, rating=weight)
+                for place, weight in enumerate(random.uniform(-1, 1, found).tolist())
             ),
         )
         for item in one.items
@@ -143,7 +140,7 @@ def test_retrieved_ones_stand_beside_one_or_all_by_people(ladder: Ladder, own: s
     items = list[Item]()
     for item, found in zip(one.items, pool.retrieved, strict=True):
         texts = [Reference(text=each.text, source=Origin.GOLD) for each in found]
-        items.append(replace(item, pair=replace(item.pair, references=(*item.pair.references, *texts))))
+        items.append(replace(item, references=(*item.references, *texts)))
     by_hand = scores_of(replace(one, items=tuple(items)), build("multi-bleu"))
     assert ladder.scores(rung_name(own, ONE), build("upsilon-bleu"), 2)[0] == pytest.approx(by_hand)
 
@@ -173,7 +170,7 @@ def test_rungs_are_correlated_on_fair_rows_and_controls_are_seed_means(ladder: L
 
 def test_all_rows_take_in_those_that_rate_a_reference(tmp_path: Path) -> None:
     one = invented()
-    replies = (one.items[0].pair.references[1].text, *one.replies[1:])
+    replies = (one.items[0].references[1].text, *one.replies[1:])
     with_gold = replace(one, replies=replies, is_gold=np.array([True] + [False] * (len(replies) - 1)))
     ladder = ladder_of(with_gold)
     everything = np.ones(len(replies), dtype=np.bool_)
@@ -210,10 +207,7 @@ def test_a_number_of_references_is_the_mean_over_all_subsets(tmp_path: Path) -> 
     for number in (1, 2, 3):
         values = []
         for places in combinations(range(REFERENCES), number):
-            items = tuple(
-                replace(item, pair=replace(item.pair, references=tuple(item.pair.references[at] for at in places)))
-                for item in one.items
-            )
+            items = tuple(replace(item, references=tuple(item.references[at] for at in places)) for item in one.items)
             values.append(spearman_of(one, scores_of(replace(one, items=items), build("multi-bleu"))))
         assert curve.own(str(number)).value == pytest.approx(np.mean(values))
     assert curve.drawn("1") == curve.own("1")
@@ -228,8 +222,8 @@ def test_controls_of_a_curve_are_as_many_and_as_long(first: int, count: int) -> 
     control = with_drawn_references(one, count, 4, drawn_texts(), first=first)
     lengths_met = 0
     for mine, theirs in zip(one.items, control.items, strict=True):
-        texts = [each.text for each in theirs.pair.references]
-        own = [each.text for each in mine.pair.references]
+        texts = [each.text for each in theirs.references]
+        own = [each.text for each in mine.references]
         assert len(texts) == count
         assert texts[0] == own[first]
         assert not set(own) & set(texts[1:])
@@ -274,7 +268,7 @@ def test_single_reference_items_are_dropped_and_others_cut_to_equal_number() -> 
     one = invented("mixed", [4, 1, 3] * 15, 45)
     [kept], gaps = sets_with_several_references([one])
     assert gaps == []
-    assert [len(item.pair.references) for item in kept.items] == [3] * 30
+    assert [len(item.references) for item in kept.items] == [3] * 30
     assert len(kept.replies) == 30 * len(SYSTEMS)
     for row, reply in enumerate(kept.replies):
         assert reply == kept.items[kept.item[row]].replies[kept.systems[row]]

@@ -141,7 +141,7 @@ def test_nothing_of_logs_and_sets_is_written(report: Report, sets: list[ProofSet
     written = orjson.dumps(report.data).decode() + repr(report.summary) + repr(report.sections) + repr(report.notes)
     long = [text for text in TEXTS if len(text.split()) > 3]
     assert not [text for text in long if text in written]
-    assert sets[0].items[0].pair.utterance not in written
+    assert sets[0].items[0].utterance not in written
 
 
 def test_nobodys_folders_are_written(report: Report, chain: TinyChain) -> None:
@@ -319,11 +319,10 @@ def test_random_replies_are_rated_as_many_and_as_long_as_what_was_found(chain: T
     drawn = pool.extras(MATCHED, k=K, parrot=False)
     for item, ratings, some, lengths in zip(one.items, found, drawn, pool.lengths, strict=True):
         assert [len(reference.text.split()) for reference in some] == list(lengths[:K])
-        pair = item.pair
         for rating, reference in zip(ratings, some, strict=True):
             candidate = (Candidate(text=reference.text),)
-            golds = (pair.references[0].text,)
-            [[alone]] = rater.rate([RatingRequest(utterance=pair.utterance or "", golds=golds, candidates=candidate)])
+            golds = (item.references[0].text,)
+            [[alone]] = rater.rate([RatingRequest(utterance=item.utterance or "", golds=golds, candidates=candidate)])
             assert rating == pytest.approx(alone, abs=1e-5)
 
 

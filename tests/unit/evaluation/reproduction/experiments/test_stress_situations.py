@@ -114,8 +114,8 @@ def test_replies_are_rated_by_the_rater_of_the_situation(
         for rated in sets:
             requests = [
                 RatingRequest(
-                    utterance=rated.items[rated.item[row]].pair.utterance or "",
-                    golds=(rated.items[rated.item[row]].pair.references[0].text,),
+                    utterance=rated.items[rated.item[row]].utterance or "",
+                    golds=(rated.items[rated.item[row]].references[0].text,),
                     candidates=(Candidate(text=reply),),
                 )
                 for row, reply in enumerate(rated.replies)

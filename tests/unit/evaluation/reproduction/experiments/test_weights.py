@@ -105,7 +105,7 @@ def test_reply_is_scored_against_other_texts_of_its_item_except_the_gold(
     one = judged.rated_set
     for row, reply in enumerate(one.replies):
         item = int(one.item[row])
-        gold = normalise(one.items[item].pair.references[0].text)
+        gold = normalise(one.items[item].references[0].text)
         mine = [normalise(text) for text in one.items[item].replies.values()]
         expected = {text for text in mine if text not in (normalise(reply), gold)}
         others = [normalise(judged.texts[item][place]) for place in judged.reference_places(row)]
@@ -130,8 +130,8 @@ def test_the_rater_weighs_every_text_against_the_gold(judged: WeightedSet, rater
     one = judged.rated_set
     for number, item in enumerate(one.items):
         asked = RatingRequest(
-            utterance=str(item.pair.utterance),
-            golds=(item.pair.references[0].text,),
+            utterance=str(item.utterance),
+            golds=(item.references[0].text,),
             candidates=tuple(Candidate(text=text) for text in judged.texts[number]),
         )
         assert judged.rated[number] == pytest.approx(rater.rate([asked])[0], abs=1e-5)
@@ -151,7 +151,7 @@ def test_weights_are_dealt_out_anew_among_the_references_of_each_row(judged: Wei
 
 def test_an_item_without_an_utterance_has_no_rated_weights_and_no_score(rater: Rater) -> None:
     one = invented().with_first_gold()
-    silent = replace(one.items[3], pair=replace(one.items[3].pair, turns=()))
+    silent = replace(one.items[3], turns=())
     judged = WeightedSet.of(replace(one, items=(*one.items[:3], silent, *one.items[4:])), rater)
     assert np.isnan(judged.rated[3]).all()
     scores = weighted_scores(judged, build("delta-bleu"), RATED)
@@ -173,7 +173,7 @@ def test_scores_are_those_of_delta_bleu_written_down_once_more(
     found = weighted_scores(judged, build(f"delta-bleu:smooth={smooth},bp={penalty}"), condition, seed=2)
     for row, reply in enumerate(one.replies):
         item = int(one.item[row])
-        texts = [(one.items[item].pair.references[0].text, 1.0)]
+        texts = [(one.items[item].references[0].text, 1.0)]
         if condition != GOLD:
             weights = judged.weights(condition, row, seed=2)
             texts += [
@@ -195,7 +195,7 @@ def test_with_every_weight_one_the_score_is_that_of_sacrebleu(judged: WeightedSe
     for row, reply in enumerate(one.replies):
         item = int(one.item[row])
         texts = [
-            one.items[item].pair.references[0].text,
+            one.items[item].references[0].text,
             *(judged.texts[item][at] for at in judged.reference_places(row)),
         ]
         tokens = [" ".join(tokenizer.tokenize(text)) for text in (reply, *texts)]
@@ -297,13 +297,11 @@ def rated_otherwise(ratings: Sequence[float]) -> ProofSet:
 
 def test_sets_that_cannot_be_used_are_named_with_the_reason() -> None:
     good = invented()
-    silent = replace(
-        good, name="silent", items=tuple(replace(item, pair=replace(item.pair, turns=())) for item in good.items)
-    )
+    silent = replace(good, name="silent", items=tuple(replace(item, turns=()) for item in good.items))
     alone = replace(good, name="alone").restricted_to(good.rows_where(lambda row: good.systems[row] == "a"))
     usable, gaps = sets_with_rated_replies([good, rated_otherwise([0, 7]), silent, alone])
     assert [one.name for one in usable] == ["set"]
-    assert all(len(item.pair.references) == 1 for item in usable[0].items)
+    assert all(len(item.references) == 1 for item in usable[0].items)
     assert gaps == [
         "other is left out: its ratings are from 0 to 7, weights are made of ratings from 1 to 5",
         "silent is left out: no item has an utterance, so the rater cannot be asked",

@@ -12,7 +12,7 @@ import pytest
 from proofs import TinyChain, tiny_chain, tiny_set
 from scipy import stats
 
-from refaug.core.records import TestPair
+from refaug.core.records import Item
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.experiments.without_gold import GOLDLESS, K, without_gold
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
@@ -35,7 +35,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> TinyChain:
         for place, number in enumerate(with_golds.item.tolist()):
             row: Mapping[str, Any] = {
                 "context_id": str(number),
-                "context": list(with_golds.items[number].pair.turns),
+                "context": list(with_golds.items[number].turns),
                 "references": [],
                 "system": with_golds.systems[place],
                 "response": with_golds.replies[place],
@@ -70,7 +70,7 @@ def test_the_rater_reads_nothing_where_the_gold_would_be(
             chain.rater().rate(
                 [
                     RatingRequest(
-                        utterance=rated_set.items[number].pair.utterance or "",
+                        utterance=rated_set.items[number].utterance or "",
                         golds=("",),
                         candidates=(Candidate(text=reply),),
                     )
@@ -88,8 +88,8 @@ def test_references_are_those_of_the_utterance_alone(chain: TinyChain, sets: lis
         for rated_set in sets:
             scores = list[float]()
             for reply, number in zip(rated_set.replies, rated_set.item.tolist(), strict=True):
-                pair = rated_set.items[number].pair
-                bare = TestPair(id=pair.id, turns=pair.turns, dialogue=pair.dialogue)
+                item = rated_set.items[number]
+                bare = Item(id=item.id, turns=item.turns, dialogue=item.dialogue)
                 found = index.search([bare], SearchSettings(k=K, mode="bm25-utterance"))[0].references
                 texts = tuple(reference.text for reference in found if reference.text != reply)
                 references = References(texts, (1.0,) * len(texts), -1)

@@ -38,14 +38,14 @@ def test_features_are_those_of_the_network(chain: TinyChain) -> None:
     lines = {name: compute().scores["first"][0] for name, compute in computed.items()}
     vhred = open_vhred(chain.home, "tiny", threads=1)
     for row, (number, reply) in enumerate(zip(rated_set.item.tolist(), rated_set.replies, strict=True)):
-        pair = rated_set.items[number].pair
-        after, alone = vhred.log_likelihoods([pair.turns, ()], [reply, reply])
+        item = rated_set.items[number]
+        after, alone = vhred.log_likelihoods([item.turns, ()], [reply, reply])
         after, alone = np.maximum(after, -20), np.maximum(alone, -20)
         assert lines[LIKELY][row] == pytest.approx(after.mean(), rel=1e-5, abs=1e-5)
         assert lines[MUTUAL][row] == pytest.approx(after.mean() - alone.mean(), abs=5e-5)
         turns, gold, own = (
             vhred.encode([dialogue], state="context")[0]
-            for dialogue in (pair.turns, (pair.references[0].text,), (reply,))
+            for dialogue in (item.turns, (item.references[0].text,), (reply,))
         )
         for name, other in ((TURNS_COSINE, turns), (GOLD_COSINE, gold)):
             expected = own @ other / (np.linalg.norm(own) * np.linalg.norm(other))

@@ -11,7 +11,7 @@ from proofs import tiny_chain, tiny_set
 def test_references_of_another_dialogue_are_looked_for_anew(tmp_path: Path) -> None:
     """Where replies, references and ratings are the same, and only the context is another one."""
     chain, one = tiny_chain(tmp_path), tiny_set("first", 15)
-    items = [replace(item, pair=replace(item.pair, turns=("why do the old stones sing",))) for item in one.items]
+    items = [replace(item, turns=("why do the old stones sing",)) for item in one.items]
     other = replace(one, items=tuple(items))
     index, rater = chain.main_index(), chain.rater()
 

@@ -47,7 +47,7 @@ def test_a_score_is_that_of_the_released_arithmetic(chain: TinyChain, rated_set:
     for reply, number in zip(rated_set.replies, rated_set.item.tolist(), strict=True):
         references = [
             PlainReference(tokens=tokenizer.tokenize(reference.text), weight=reference.weight or 0.0)
-            for reference in items[number].pair.references
+            for reference in items[number].references
             if reference.is_own or normalise(reference.text) != normalise(reply)
         ]
         refused = bleu.problem(references) is not None
@@ -65,11 +65,11 @@ def test_gold_and_utterance_are_rated_beside_thirteen_that_are_retrieved(chain: 
     rater = chain.rater()
     for test_item in chain.augmented_items(rated_set, chain.index(recipe), rater, PUBLISHED_SETTINGS):
         by_origin = {
-            origin: [reference for reference in test_item.pair.references if reference.source is origin]
+            origin: [reference for reference in test_item.references if reference.source is origin]
             for origin in (Origin.GOLD, Origin.PARROT, Origin.RETRIEVED)
         }
         assert [len(references) for references in by_origin.values()] == [1, 1, 13]
-        utterance, [gold] = test_item.pair.utterance, by_origin[Origin.GOLD]
+        utterance, [gold] = test_item.utterance, by_origin[Origin.GOLD]
         assert utterance is not None
         candidates = (Candidate(text=gold.text), Candidate(text=utterance))
         [ratings] = rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)])

@@ -51,7 +51,7 @@ def test_released_rows_become_items_and_rows_with_mean_ratings(tmp_path: Path) -
     [found] = read_sets(tmp_path, ["some"])
 
     assert [item.id for item in found.items] == ["a", "b"]
-    assert found.items[0].pair.turns == ("hello", "how are you ?")
+    assert found.items[0].turns == ("hello", "how are you ?")
     assert found.item.tolist() == [0, 0, 1]
     assert found.systems == ("one", "two", "one")
     assert found.replies == ("very well thanks", "I am fine .", "who knows")
@@ -60,7 +60,7 @@ def test_released_rows_become_items_and_rows_with_mean_ratings(tmp_path: Path) -
     assert found.lengths.tolist() == [3, 4, 2]
     assert found.fair.tolist() == [True, False, True]  # the second is a gold, normalised
     assert found.without_systems(["one"]).tolist() == [False, False, False]
-    assert [one.text for one in found.with_first_gold().items[0].pair.references] == ["i am fine"]
+    assert [one.text for one in found.with_first_gold().items[0].references] == ["i am fine"]
     assert found.notes == ()
 
 

@@ -18,7 +18,7 @@ from unit.conftest import TEXTS, WORDS
 
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.reference_sets.drift import Drift, MetricDrift, rater_of, settings_of, shadow_score
@@ -62,10 +62,7 @@ def night(tmp_path_factory: pytest.TempPathFactory):
     new = build(places)
     rater = tiny_rater(TEXTS, folder)
     sets = ReferenceSets(folder / "home/reference-sets")
-    items = [
-        Item(pair=TestPair(id=f"i{n}", turns=(drawn(rng),), references=(Reference(text=drawn(rng)),)))
-        for n in range(25)
-    ]
+    items = [Item(id=f"i{n}", turns=(drawn(rng),), references=(Reference(text=drawn(rng)),)) for n in range(25)]
     with (
         ReferenceIndex.open(places, f"chat@{old}") as first,
         ReferenceIndex.open(places, f"chat@{new}") as second,
@@ -81,7 +78,7 @@ def night(tmp_path_factory: pytest.TempPathFactory):
         yield Night(old=first, new=second, rater=rater, stored=frozen.set)
 
 
-def found_anew(night: Night, index: ReferenceIndex, pair: TestPair) -> tuple[list[PlainReference], set[str]]:
+def found_anew(night: Night, index: ReferenceIndex, pair: Item) -> tuple[list[PlainReference], set[str]]:
     """The gold, the utterance and what one search finds, each rated by itself."""
     own = replace(pair, references=tuple(one for one in pair.references if one.source is Origin.GOLD))
     gold, utterance = own.references[0].text, own.turns[-1]
@@ -103,7 +100,7 @@ def expected(night: Night, replies: dict[str, str] | None) -> dict[str, Any]:
     for index in (night.old, night.new):
         rows = []
         for item in night.stored.items():
-            references, found = found_anew(night, index, item.pair)
+            references, found = found_anew(night, index, item)
             texts.setdefault(item.id, []).append(found)
             reply = next(one for one in references if one.is_gold).tokens if replies is None else None
             if replies is None:

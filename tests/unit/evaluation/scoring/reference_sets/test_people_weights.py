@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from refaug.core.errors import BadInput
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
 from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -18,11 +18,7 @@ LINES = [
 
 def items():
     return [
-        Item(
-            pair=TestPair(
-                id=name, turns=("So?",), references=(Reference(text="Yes."), Reference(text="No.", weight=0.25))
-            )
-        )
+        Item(id=name, turns=("So?",), references=(Reference(text="Yes."), Reference(text="No.", weight=0.25)))
         for name in ("i1", "i2", "i3")
     ]
 
@@ -45,9 +41,9 @@ def frozen(sets):
 def test_a_derived_set_has_the_weights_of_people_and_says_so(sets, tmp_path):
     parent, people = frozen(sets), PeopleWeights.read(written(tmp_path, *LINES))
     derived = sets.derive(parent.id, Derivation(people=people)).set
-    weights = [[reference.weight for reference in item.pair.references] for item in derived.items()]
+    weights = [[reference.weight for reference in item.references] for item in derived.items()]
     assert weights == [[0.5, 0.25], [-1.0, 0.25], [None, 0.25]]
-    sources = [[reference.source for reference in item.pair.references] for item in derived.items()]
+    sources = [[reference.source for reference in item.references] for item in derived.items()]
     assert sources == [[Origin.SUPPLIED, Origin.GOLD], [Origin.SUPPLIED, Origin.GOLD], [Origin.GOLD, Origin.GOLD]]
     assert derived.manifest.how == {"derive": {"people": people.fingerprint}}
     assert derived.manifest.provenance["people"] == people.fingerprint

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, Conflict, Corrupt, NotFound, Usage
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.provenance import Provenance
@@ -67,15 +67,16 @@ def item_of(number: int) -> Item:
         more = {"rank": place + 1, "log": "chat", "pair": f"chat/d{number}#{place}", "utterance": words(rng)}
         numbers = {"weight": rated[place], "rating": rated[place], "similarity": rng.random()}
         references.append(Reference(text=words(rng), source=Origin.RETRIEVED, more=more, **numbers))
-    pair = TestPair(
+    return Item(
         id=f"item-{number}",
         turns=(*(words(rng) for _ in range(number % 3)), utterance),
         references=tuple(references),
         dialogue=f"d{number}" if number % 2 else None,
         time=datetime(2027, 6, 1, 9, number % 60, tzinfo=UTC) if number % 3 else None,
         exclude=("d1", "d2") if number % 4 == 0 else (),
+        replies={"a": words(rng), "b": words(rng)},
+        ratings={"a": (1.0, None)},
     )
-    return Item(pair=pair, replies={"a": words(rng), "b": words(rng)}, ratings={"a": (1.0, None)})
 
 
 ITEMS = [item_of(number) for number in range(30)]
@@ -91,7 +92,7 @@ def frozen(sets: ReferenceSets, items: list[Any] | None = None, making: SetDescr
 
 
 def bare(item: Item) -> Item:
-    return Item(pair=item.pair)
+    return replace(item, replies={}, ratings={})
 
 
 def lines_of(stored: ReferenceSet) -> list[bytes]:
@@ -146,8 +147,8 @@ def test_the_same_content_has_the_same_id_and_is_there_already(sets: ReferenceSe
 
 
 def test_whatever_a_set_says_is_in_its_id(sets: ReferenceSets) -> None:
-    gold = ITEMS[3].pair.references[0]
-    other = replace(ITEMS[3], pair=replace(ITEMS[3].pair, references=(replace(gold, weight=0.5),)))
+    gold = ITEMS[3].references[0]
+    other = replace(ITEMS[3], references=(replace(gold, weight=0.5),))
     ids = [
         frozen(sets).id,
         frozen(sets, ITEMS[::-1]).id,
@@ -178,8 +179,8 @@ references = st.one_of(
         more=more,
     ),
 )
-pairs = st.builds(
-    TestPair,
+any_items = st.builds(
+    Item,
     id=text.filter(lambda name: bool(name.strip())),
     turns=st.lists(text, max_size=3).map(tuple),
     references=st.lists(references, max_size=4).map(lambda some: (Reference(text="yes"), *some)),
@@ -190,7 +191,7 @@ pairs = st.builds(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.builds(Item, pair=pairs), min_size=1, max_size=5, unique_by=lambda item: item.id))
+@given(st.lists(any_items, min_size=1, max_size=5, unique_by=lambda item: item.id))
 def test_any_items_come_back_as_they_were(sets: ReferenceSets, items: list[Item]) -> None:
     stored = frozen(sets, items)
     assert list(stored.items()) == items
@@ -202,7 +203,7 @@ def test_any_items_come_back_as_they_were(sets: ReferenceSets, items: list[Item]
 
 def test_an_item_that_cannot_be_frozen_is_told_and_the_others_are_frozen(sets: ReferenceSets) -> None:
     def with_references(name: str, *references: Reference) -> Item:
-        return Item(pair=TestPair(id=name, turns=("hi",), references=references))
+        return Item(id=name, turns=("hi",), references=references)
 
     nested: Any = 1
     for _ in range(300):
@@ -239,7 +240,7 @@ def test_an_item_that_cannot_be_frozen_is_told_and_the_others_are_frozen(sets: R
 def test_nothing_is_frozen_of_nothing_or_where_the_caller_refuses(sets: ReferenceSets) -> None:
     bad = BadItem(file="x.jsonl", line=7, item=None, field="", message="not JSON")
     with pytest.raises(BadInput, match="of 1: items, item x, references: it has no gold"):
-        sets.freeze([Item(pair=TestPair(id="x"))], TEST)
+        sets.freeze([Item(id="x")], TEST)
     with pytest.raises(BadInput, match="there are no items"):
         sets.freeze([], TEST)
     with pytest.raises(BadInput, match=r"of 1: x\.jsonl, line 7: not JSON"):
@@ -262,7 +263,7 @@ _FREEZER = """
 import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
-from refaug.core.records import Item, Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription, Purpose
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 
@@ -271,7 +272,7 @@ def items():
         if number == 3000:
             os.kill(os.getpid(), signal.SIGKILL)
         text = os.urandom(200).hex()
-        yield Item(pair=TestPair(id=str(number), references=(Reference(text=text),)))
+        yield Item(id=str(number), references=(Reference(text=text),))
 
 ReferenceSets(Path(sys.argv[2])).freeze(items(), SetDescription(purpose=Purpose.TEST))
 """
@@ -361,7 +362,7 @@ def rewritten(stored: ReferenceSet, lines: list[bytes], *, seal: bool = True) ->
 
 
 def test_what_is_wrong_is_said_precisely(sets: ReferenceSets) -> None:
-    stored = frozen(sets, [*ITEMS, Item(pair=TestPair(id="last", references=(Reference(text="bye"),)))])
+    stored = frozen(sets, [*ITEMS, Item(id="last", references=(Reference(text="bye"),))])
     whole, lines = stored.path.read_bytes(), lines_of(stored)
 
     def wrong() -> str:
@@ -515,7 +516,7 @@ def test_withdrawn_set_is_refused_with_the_reason_and_a_replacement(sets: Refere
 def plainly(item: Item, change: dict[str, Any]) -> list[tuple[str, str, float | None]]:
     """Text, source and weight of what remains, one by one."""
     rows, found = [], 0
-    for one in item.pair.references:
+    for one in item.references:
         weight = one.weight
         if one.source == "retrieved":
             found += 1
@@ -548,12 +549,12 @@ CHANGES: list[dict[str, Any]] = [
 def test_a_derived_set_is_what_plain_python_makes_of_its_parent(sets: ReferenceSets, change: dict[str, Any]) -> None:
     parent = frozen(sets)
     derived = sets.derive(parent.id[:9], Derivation(**change)).set
-    found = [[(one.text, one.source.value, one.weight) for one in item.pair.references] for item in derived.items()]
+    found = [[(one.text, one.source.value, one.weight) for one in item.references] for item in derived.items()]
     assert found == [plainly(item, change) for item in ITEMS]
     for item, before in zip(derived.items(), ITEMS, strict=True):
-        assert replace(item.pair, references=()) == replace(before.pair, references=())
-        kept = [replace(one, weight=None) for one in before.pair.references]
-        assert all(replace(one, weight=None) in kept for one in item.pair.references)
+        assert replace(item, references=()) == replace(before, references=(), replies={}, ratings={})
+        kept = [replace(one, weight=None) for one in before.references]
+        assert all(replace(one, weight=None) in kept for one in item.references)
     said = {name: f"{value:g}" if isinstance(value, float | int) else value for name, value in change.items()}
     manifest = derived.manifest
     assert (manifest.parent, manifest.how, manifest.purpose) == (parent.id, {"derive": said}, Purpose.TEST)
@@ -581,11 +582,11 @@ def test_a_parrot_of_a_fixed_weight_comes_in_where_there_was_none(sets: Referenc
     parent = frozen(sets)
     without = sets.derive(parent.id, Derivation(parrot="off")).set
     added = list(sets.derive(without.id, Derivation(parrot=0.5)).set.items())
-    assert [[one.text for one in item.pair.references] for item in added] == [
-        [one.text for one in item.pair.references] for item in ITEMS
+    assert [[one.text for one in item.references] for item in added] == [
+        [one.text for one in item.references] for item in ITEMS
     ]
-    assert {one.weight for item in added for one in item.pair.references if one.source is Origin.PARROT} == {0.5}
-    silent = Item(pair=TestPair(id="x", references=(Reference(text="yes"),)))
+    assert {one.weight for item in added for one in item.references if one.source is Origin.PARROT} == {0.5}
+    silent = Item(id="x", references=(Reference(text="yes"),))
     mixed = frozen(sets, [bare(ITEMS[0]), silent])
     assert list(sets.derive(mixed.id, Derivation(parrot=0.5)).set.items())[1] == silent
 
@@ -608,7 +609,7 @@ def test_what_was_never_stored_cannot_be_derived(sets: ReferenceSets, change: di
         Reference(text="hi", source=Origin.PARROT, weight=0.5),
         Reference(text="well", source=Origin.RETRIEVED, weight=1.0),
     )
-    parent = frozen(sets, [Item(pair=TestPair(id="x", turns=("hi",), references=found))])
+    parent = frozen(sets, [Item(id="x", turns=("hi",), references=found)])
     with pytest.raises(Usage, match=told):
         sets.derive(parent.id, Derivation(**change))
     assert files(sets) == [parent.path.name]
@@ -659,17 +660,14 @@ def test_the_order_of_the_replies_and_their_references_mean_nothing(sets: Refere
     first = scored(stored, list(ITEMS))
     for seed in range(3):
         shuffled = random.Random(seed).sample(ITEMS, len(ITEMS))
-        others = [
-            replace(item, ratings={}, pair=TestPair(id=item.id, references=(Reference(text="other"),)))
-            for item in shuffled
-        ]
+        others = [replace(item, ratings={}, id=item.id, references=(Reference(text="other"),)) for item in shuffled]
         assert scored(stored, others) == first
 
 
 def test_items_without_a_reply_are_missing_and_unknown_ids_are_told(sets: ReferenceSets) -> None:
     stored = frozen(sets)
     some: list[Item | BadItem] = [ITEMS[9], replace(ITEMS[2], replies={"b": "tea"}), ITEMS[9]]
-    some.append(Item(pair=TestPair(id="stranger"), replies={"a": "tea"}))
+    some.append(Item(id="stranger", replies={"a": "tea"}))
     found = scored(stored, some, ["upsilon-bleu"])
     systems = found["scores"][0]["systems"]
     assert list(systems) == ["b", "a"]  # in the order of the set
@@ -707,7 +705,7 @@ def test_neither_freezing_nor_scoring_needs_torch_or_faiss(sets: ReferenceSets) 
         "from refaug.metrics.specification import build\n"
         "from refaug.core.records import *\n"
         "sets = ReferenceSets(Path(sys.argv[1])); stored = sets.open(sys.argv[2])\n"
-        "replies = [Item(pair=TestPair(id=item.id), replies={'a': 'we drink tea'}) for item in stored.items()]\n"
+        "replies = [Item(id=item.id, replies={'a': 'we drink tea'}) for item in stored.items()]\n"
         "found = score(stored, join(stored, replies), [build('upsilon-bleu')])\n"
         "sets.derive(stored.id, Derivation(k=1))\n"
         "print(found.scores[0].systems['a'].corpus, *{'torch', 'faiss', 'rater', 'indexer'} & set(sys.modules))\n"
@@ -731,8 +729,8 @@ def test_weights_are_counted_in_ten_bins_each_with_its_lower_edge(sets: Referenc
     stored = frozen(
         sets,
         [
-            Item(pair=TestPair(id="x", references=(Reference(text="gold", weight=0.3), *found))),
-            Item(pair=TestPair(id="y", references=(Reference(text="gold"), *found[-2:]))),
+            Item(id="x", references=(Reference(text="gold", weight=0.3), *found)),
+            Item(id="y", references=(Reference(text="gold"), *found[-2:])),
         ],
     )
     assert BIN_EDGES == (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)

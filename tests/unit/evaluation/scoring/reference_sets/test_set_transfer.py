@@ -18,7 +18,7 @@ from refaug.core.artefacts.transfer import open_export
 from refaug.core.errors import BadInput, Conflict, DamagedSource, NoSource, RefaugError, UnknownFormat, Withdrawn
 from refaug.core.files import with_checksum
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.reference_sets.reference_set import SEAL
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
@@ -27,11 +27,9 @@ from refaug.evaluation.scoring.reference_sets.set_transfer import ImportedSet, e
 ROOT = Path(__file__).resolve().parents[5]
 ITEMS = [
     Item(
-        pair=TestPair(
-            id=f"d{number}",
-            turns=(f"is it {number}",),
-            references=(Reference(text="yes"), Reference(text="no", source=Origin.SUPPLIED, weight=0.5)),
-        )
+        id=f"d{number}",
+        turns=(f"is it {number}",),
+        references=(Reference(text="yes"), Reference(text="no", source=Origin.SUPPLIED, weight=0.5)),
     )
     for number in range(3)
 ]

@@ -21,7 +21,7 @@ from refaug.core.artefacts.version_locks import lock_if_unread
 from refaug.core.errors import Expired, Overloaded, RefaugError, TooLarge, Unavailable, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.indexer.search.search_settings import SearchSettings
@@ -56,7 +56,7 @@ def item_of(number: int, utterance: str | None = None) -> Item:
     rng = random.Random(number)
     turns = () if number % 17 == 5 else (utterance or rng.choice(TEXTS),)
     golds = tuple(Reference(text=rng.choice(TEXTS)) for _ in range(0 if number % 13 == 4 else 1 + number % 2))
-    return Item(pair=TestPair(id=f"item-{number}", turns=turns, references=golds))
+    return Item(id=f"item-{number}", turns=turns, references=golds)
 
 
 def items_of(*numbers: int) -> list[Item]:
@@ -76,7 +76,7 @@ def require_equal(found: Sequence[Augmented], wanted: Sequence[Any]) -> None:
     assert [one.item.id for one in found] == [one.item.id for one in wanted]
     for one, other in zip(found, wanted, strict=True):
         assert (one.excluded, one.note) == (other.excluded, other.note)
-        pairs = list(zip(one.item.pair.references, other.item.pair.references, strict=True))
+        pairs = list(zip(one.item.references, other.item.references, strict=True))
         for a, b in pairs:
             assert replace(a, weight=None, rating=None) == replace(b, weight=None, rating=None)
             assert a.rating == (None if b.rating is None else pytest.approx(b.rating, abs=CLOSE))
@@ -98,7 +98,7 @@ class Listener:
         self.unfamiliar = tools.rater.unfamiliar
         self.spec = "listener"
 
-    def search(self, pairs: Sequence[TestPair], settings: SearchSettings, *, excluded: int = 0) -> Any:
+    def search(self, pairs: Sequence[Item], settings: SearchSettings, *, excluded: int = 0) -> Any:
         self.searched.append([pair.id for pair in pairs])
         if self.poisoned_search and any(pair.utterance == POISON for pair in pairs):
             raise ValueError("poisoned search")
@@ -325,10 +325,7 @@ def test_what_is_expected_follows_what_is_measured(listener: Listener, monkeypat
 
 
 def test_unknown_language_is_warned_of_as_augment_does(tools: Tools) -> None:
-    strange = [
-        replace(one, pair=replace(one.pair, turns=("切符はどこで買えますか。",)))
-        for one in items_of(*range(30), *range(60, 75))
-    ]
+    strange = [replace(one, turns=("切符はどこで買えますか。",)) for one in items_of(*range(30), *range(60, 75))]
     told = list[str]()
 
     class Heard(Silent):
@@ -556,7 +553,7 @@ def test_expired_request_is_dropped_between_pieces_and_others_go_on(listener: Li
 
     require_equal(asyncio.run(asking()).items, alone(tools, other))
     assert listener.searched == [["item-1", "item-2", "item-3", "item-6", "item-7"]]
-    assert listener.rated == [[four[0].pair.utterance], [other[0].pair.utterance]]
+    assert listener.rated == [[four[0].utterance], [other[0].utterance]]
 
 
 def test_what_nobody_waits_for_any_more_is_dropped_before_and_between(listener: Listener, tools: Tools) -> None:
@@ -592,7 +589,7 @@ def test_what_nobody_waits_for_any_more_is_dropped_before_and_between(listener: 
 
     require_equal(asyncio.run(asking()).items, alone(tools, items_of(7)))
     assert listener.searched == [["item-1", "item-2"], ["item-7"]]
-    assert listener.rated == [[item_of(1).pair.utterance], [item_of(7).pair.utterance]]
+    assert listener.rated == [[item_of(1).utterance], [item_of(7).utterance]]
 
 
 def test_what_runs_for_nobody_keeps_its_versions_until_it_has_ended(tmp_path: Path) -> None:
@@ -784,7 +781,9 @@ def test_what_was_found_is_not_looked_for_again_whatever_the_replies_are(listene
             require_equal(before.items, alone(tools, first))
             require_equal(after.items, alone(tools, second))
             assert [one.item.replies for one in after.items] == [{"b": "another"}] * 2
-            assert after.items[0].item.pair == before.items[1].item.pair  # to the last bit
+            assert replace(after.items[0].item, replies={}) == replace(
+                before.items[1].item, replies={}
+            )  # to the last bit
 
     asyncio.run(asking())
     assert looked_up == [(0, 2), (1, 1)]
@@ -795,7 +794,7 @@ def test_what_was_found_is_not_looked_for_again_whatever_the_replies_are(listene
 
 def test_other_version_setting_or_gold_is_searched_anew(listener: Listener) -> None:
     (item,) = items_of(2)
-    other_gold = replace(item, pair=replace(item.pair, references=(Reference(text="something else"),)))
+    other_gold = replace(item, references=(Reference(text="something else"),))
     asked = [(item, PLAIN), (item, UNRATED), (other_gold, PLAIN), (item, PLAIN)]
 
     async def asking() -> None:
@@ -844,8 +843,8 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
                     listener.lease(), items_of(1, 3), PLAIN, Scoring(), deadline=soon()
                 )
                 assert [one.id for one in items] == ["item-1", "item-3"]
-                wanted = [one.item.pair for one in alone(tools, items_of(1, 3))]
-                assert [[r.text for r in one.pair.references] for one in items] == [
+                wanted = [one.item for one in alone(tools, items_of(1, 3))]
+                assert [[r.text for r in one.references] for one in items] == [
                     [r.text for r in pair.references] for pair in wanted
                 ]
             await settled(batcher)
@@ -999,7 +998,7 @@ def test_an_answer_for_a_loop_that_is_gone_is_nobodys_trouble(listener: Listener
 
 def test_references_of_people_are_kept_in_a_batch(tools: Tools) -> None:
     supplied = Reference(text="we do", source=Origin.SUPPLIED, weight=-0.5)
-    item = replace(item_of(1), pair=replace(item_of(1).pair, references=(supplied, Reference(text="yes"))))
+    item = replace(item_of(1), references=(supplied, Reference(text="yes")))
 
     async def asking() -> AugmentedItems:
         async with batching() as batcher:
@@ -1007,5 +1006,5 @@ def test_references_of_people_are_kept_in_a_batch(tools: Tools) -> None:
             return await batcher.augment(lease, [item, item], PLAIN, deadline=soon())
 
     found = asyncio.run(asking()).items
-    assert [one.item.pair.references[0] for one in found] == [supplied, supplied]
+    assert [one.item.references[0] for one in found] == [supplied, supplied]
     require_equal(found, alone(tools, [item, item]))

@@ -21,7 +21,7 @@ from set_items import MAKING, frozen, item_of, replies_of, words
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Withdrawn
 from refaug.core.home import Settings
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of
 from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.scoring.cases import references_for
@@ -92,7 +92,7 @@ def by_command(
     """What `refaug sets score` makes of a file of these replies."""
     stored = frozen(home, ITEMS)
     items = [
-        Item(pair=TestPair(id=name), replies={k: text for k, v in replies.items() if (text := v[place]) is not None})
+        Item(id=name, replies={k: text for k, v in replies.items() if (text := v[place]) is not None})
         for place, name in enumerate(IDS)
     ]
     return score(stored, join(stored, items), metrics_of(metrics, None), settings).as_json()
@@ -177,7 +177,7 @@ def rows_by_hand(metric_name: str, ids: Sequence[str], replies: Sequence[str | N
     rows = []
     for name, reply in zip(ids, replies, strict=True):
         item = ITEMS[IDS.index(name)]
-        references = references_for(metric, item.pair.references, item.pair.turns)
+        references = references_for(metric, item.references, item.turns)
         one = np.zeros(1, dtype=np.int64)
         if reply is None:
             rows.append(np.full(len(metric.columns), np.nan))
@@ -360,7 +360,7 @@ def test_per_cent_is_a_hundred_times_as_much(held: HeldSet) -> None:
 )
 def test_the_metric_by_default_is_that_of_the_command(origins: tuple[Origin, ...]) -> None:
     references = tuple(Reference(text="x", source=one) for one in (Origin.GOLD, *origins))
-    item = Item(pair=TestPair(id="d", references=references))
+    item = Item(id="d", references=references)
     assert default_metric_of({Origin.GOLD, *origins}) == default_metric([item])
 
 
@@ -405,7 +405,7 @@ def test_what_a_set_cannot_be_scored_by_is_refused_every_time(
     items = [
         replace(
             one,
-            pair=replace(one.pair, references=tuple(r for r in one.pair.references if r.source is not Origin.SUPPLIED)),
+            references=tuple(r for r in one.references if r.source is not Origin.SUPPLIED),
         )
         for one in ITEMS
     ]
@@ -529,7 +529,7 @@ def test_statistics_are_the_sums_of_every_reply_with_places(held: HeldSet) -> No
 
 
 def other_items(name: str, count: int = 10) -> list[Item]:
-    return [replace(one, pair=replace(one.pair, id=f"{name}-{one.id}")) for one in ITEMS[:count]]
+    return [replace(one, id=f"{name}-{one.id}") for one in ITEMS[:count]]
 
 
 @pytest.fixture
@@ -672,18 +672,14 @@ def test_the_bytes_that_are_counted_are_about_those_that_are_taken(
 
     items = [
         Item(
-            pair=TestPair(
-                id=f"d{n}",
-                references=tuple(
-                    Reference(text=text(), source=Origin.RETRIEVED, weight=rng.uniform(0, 1)) for _ in range(8)
-                ),
-            )
+            id=f"d{n}",
+            references=tuple(
+                Reference(text=text(), source=Origin.RETRIEVED, weight=rng.uniform(0, 1)) for _ in range(8)
+            ),
         )
         for n in range(100)
     ]
-    golds = [
-        replace(one, pair=replace(one.pair, references=(Reference(text=text()), *one.pair.references))) for one in items
-    ]
+    golds = [replace(one, references=(Reference(text=text()), *one.references)) for one in items]
     name = frozen(tmp_path, golds).id
     request = SetRequest(items=["d1"], replies={"a": ["tea"]})
     score_set(held_sets(tmp_path).get(name), request, [metric], PLAIN)  # what is loaded once and stays

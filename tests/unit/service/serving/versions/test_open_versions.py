@@ -21,7 +21,7 @@ from refaug.core.artefacts.version_locks import lock_if_unread
 from refaug.core.artefacts.versions import CURRENT
 from refaug.core.errors import Conflict, Corrupt, NotFound, Overloaded, RefaugError, Unavailable, Usage
 from refaug.core.home import Settings
-from refaug.core.records import Reference, TestPair
+from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.indexer.manifest import IndexManifest
@@ -36,7 +36,7 @@ from refaug.service.serving.versions.served_versions import ServedVersions
 from refaug.service.serving.versions.version_names import NoDefaultIndex, NoDefaultRater, NoIndex, NoRater
 from refaug.service.serving.versions.version_watcher import VersionWatcher
 
-PAIR = TestPair(id="x", turns=("how do we fly",), references=(Reference(text="we do"),))
+PAIR = Item(id="x", turns=("how do we fly",), references=(Reference(text="we do"),))
 ASKED = RatingRequest(
     utterance="how do we fly", golds=("we do",), candidates=(Candidate(text="no"), Candidate(text="i do"))
 )

@@ -14,7 +14,7 @@ import pytest
 
 from refaug.core.errors import Expired, TooLarge
 from refaug.core.home import Settings
-from refaug.core.records import Item, Origin, Reference, TestPair
+from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache
 from refaug.evaluation.scoring.cases import Case, score_cases
@@ -55,7 +55,7 @@ def test_work_longer_than_a_batch_is_not_small_for_any_number_of_items(
     work = ScoringWork(
         state=state,
         plan=ScoringPlan.of(asked, state.home, state.serve),
-        items=[Item(pair=TestPair(id=str(number)), replies=replies) for number in range(items)],
+        items=[Item(id=str(number), replies=replies) for number in range(items)],
         bad=[],
         lease=Lease(index=None, rater=None),
         provenance=None,
@@ -72,10 +72,7 @@ def work_of(folder: Path, items: int = 1, replies: int = 1, **asked: Any) -> Sco
     return ScoringWork(
         state=state,
         plan=ScoringPlan.of(ScoresIn(items=[{}], **asked), state.home, state.serve),
-        items=[
-            Item(pair=TestPair(id=str(item)), replies={f"s{number}": "yes" for number in range(replies)})
-            for item in range(items)
-        ],
+        items=[Item(id=str(item), replies={f"s{number}": "yes" for number in range(replies)}) for item in range(items)],
         bad=[],
         lease=Lease(index=index, rater=None),
         provenance=None,
@@ -128,7 +125,7 @@ def long_work(folder: Path, characters: int, pairs: int, **asked: Any) -> Scorin
     """Pairs of a reply and a reference of so many characters, two to a word."""
     work, text = work_of(folder, **asked), "a " * (characters // 2)
     references = (Reference(text=text, source=Origin.GOLD),)
-    items = [Item(pair=TestPair(id=str(number), references=references), replies={"s": text}) for number in range(pairs)]
+    items = [Item(id=str(number), references=references, replies={"s": text}) for number in range(pairs)]
     return replace(work, items=items)
 
 
