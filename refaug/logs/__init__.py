@@ -11,7 +11,6 @@ __all__ = [
     "deletion",
     "demo",
     "ingest",
-    "ingest_options",
     "manifest",
     "pairs",
     "reading",

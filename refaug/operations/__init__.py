@@ -14,8 +14,10 @@ __all__ = [
     "build_index",
     "catalogue",
     "compact_index",
+    "logs",
     "operation",
     "remove_versions",
     "train_vectors",
+    "training",
     "update_index",
 ]

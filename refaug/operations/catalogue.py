@@ -11,11 +11,15 @@ from refaug.core.text.name_suggestions import suggestion
 from refaug.operations.operation import Operation
 
 OPERATIONS: Final[Mapping[str, str]] = {
+    "ingest": "logs.ingest_log:IngestLog",
     "index-build": "build_index:BuildIndex",
     "index-update": "update_index:UpdateIndex",
     "index-compact": "compact_index:CompactIndex",
     "vectors": "train_vectors:TrainVectors",
     "self-play": "bots.play_conversations:PlayConversations",
+    "rater-train": "training.train_rater:TrainRater",
+    "erase": "logs.erase:Erase",
+    "nightly": "logs.run_night:RunNight",
     "gc": "remove_versions:RemoveVersions",
 }
 

@@ -300,7 +300,7 @@ class KeyStore:
             return replace(_key(row), revoked=_key(row).revoked or moment)
 
 
-def _row(key: Key, token: Token) -> dict[str, object]:
+def _row(key: Key, token: Token) -> dict[str, Any]:
     return {
         "id": key.id,
         "name": key.name,

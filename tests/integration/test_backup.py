@@ -24,13 +24,13 @@ from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Silent
 from refaug.logs.deletion import delete, delete_log
 from refaug.logs.store import StoredLog
+from refaug.operations.logs.cleaning_options import CleaningOptions
 from refaug.service.backup.backing_up import back_up
 from refaug.service.backup.backup_files import MANIFEST, ROWS
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted
 from refaug.service.jobs.kinds.job_context import JobContext, TimedProgress
-from refaug.service.jobs.orders.log_orders import Cleaning
 from refaug.service.keys import KeyStore
 from refaug.service.process.start_conditions import lock_home
 from refaug.service.scopes import Scope
@@ -374,7 +374,7 @@ def test_a_log_that_is_deleted_meanwhile_is_there_whole_or_not(own_home: Setting
 def ingest_all(home: Settings) -> None:
     context = JobContext.of(home, ServeSettings(), Silent(), "j1")
     assert isinstance(context.progress, TimedProgress)
-    ingest_posted(LOG, Cleaning(), 512 << 20, 0, context)
+    ingest_posted(LOG, CleaningOptions(), 512 << 20, 0, context)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from refaug.core.errors import (
     Withdrawn,
 )
 from refaug.core.home import Settings
+from refaug.core.options.describing import options_of
 from refaug.core.progress import Silent
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
@@ -34,6 +35,7 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
+from refaug.operations.logs.run_night import NightLimits, RunNight
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds import erasing, run
@@ -41,7 +43,6 @@ from refaug.service.jobs.kinds.freezing import _path, put_items
 from refaug.service.jobs.kinds.job_context import NotPublished, TimedProgress, job_folder, remove_old_jobs
 from refaug.service.jobs.kinds.nightly import broken_limits
 from refaug.service.jobs.orders.job_order import parse_order
-from refaug.service.jobs.orders.nightly_order import NightLimits, NightlyJob
 from refaug.service.server_settings import ServeSettings
 
 ONE = {"threads": 1}
@@ -149,7 +150,7 @@ def test_sources_elsewhere_are_refused(empty, tmp_path):
             empty("freeze", source=source, purpose="test")
         with pytest.raises(NotAllowed):
             empty("index-build", logs=["chat"], encoder=source)
-    with pytest.raises(BadInput, match=r"map\.talk: no such field"):
+    with pytest.raises(BadInput, match=r"map\.talk: 'talk' is not one of turns, utterance"):
         empty("ingest", log="chat", sources=["a"], map={"talk": "x"})
 
 
@@ -775,7 +776,7 @@ def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
 
     def told(**limits: float) -> list[str]:
         order = parse_order({"kind": "nightly", "log": "a", "index": "a", "set": "0" * 16, "limits": limits})
-        assert isinstance(order, NightlyJob)
+        assert isinstance(order, RunNight)
         return broken_limits(order, result)
 
     assert told() == []
@@ -785,7 +786,7 @@ def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
     assert told(references_changed=0.4) == ["references changed is 0.5, at most 0.4 is allowed"]
     assert told(spearman=0.9) == ["spearman is 0.8, at least 0.9 is asked for"]
     assert told(mean_absolute=1.0) == ["mean absolute could not be computed"]
-    assert set(NightLimits.model_fields) == {"recall", *worst}
+    assert {option.spelling for option in options_of(NightLimits)} == {"recall", *worst}
 
 
 def test_the_clock_counts_every_stage():

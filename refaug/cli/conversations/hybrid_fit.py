@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,7 +109,7 @@ def score_command(
         print_line(agreement["reason"])
 
 
-def _print_bots(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_bots(rows: list[dict[str, Any]]) -> None:
     print_table(
         "bots",
         ("bot", "conversations", "mean", "standard error", "fit", "people"),

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from refaug.cli.shared.database import record_act
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.output import (
     JsonFlag,
     MemoryOption,
     count_of,
-    names_in,
     parse_size,
     print_facts,
     print_json,
@@ -31,6 +31,7 @@ from refaug.logs.deletion import delete, delete_log
 from refaug.logs.pairs import SharedSettings, shared_utterances
 from refaug.logs.statistics import statistics
 from refaug.logs.store import StoredLog, list_logs
+from refaug.operations.logs.erase import DeletionOptions
 
 app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
 
@@ -186,38 +187,30 @@ def verify_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
 
 
 @app.command("delete")
+@with_options
 def delete_command(
     context: typer.Context,
-    name: NameArgument,
-    dialogue: Annotated[list[str] | None, typer.Option(help="Remove this dialogue; repeatable.", metavar="ID")] = None,
-    speaker: Annotated[
-        list[str] | None,
-        typer.Option(help="Remove all pairs in which this speaker speaks; repeatable.", metavar="NAME"),
-    ] = None,
-    dialogues: Annotated[Path | None, typer.Option(help="A file of dialogue ids, one a line.", metavar="FILE")] = None,
-    speakers: Annotated[Path | None, typer.Option(help="A file of speakers, one a line.", metavar="FILE")] = None,
+    *,
+    options: DeletionOptions,
     whole: Annotated[bool, typer.Option("--whole", help="Remove the log itself; needs --yes.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Yes, the whole log.")] = False,
-    memory: MemoryOption = "2GiB",
     as_json: JsonFlag = False,
 ) -> None:
     """Remove dialogues or speakers, and say what was removed; ingesting them again does not bring them back."""
-    logs = context.obj.logs
-    wanted_dialogues = [*(dialogue or ()), *names_in(dialogues)]
-    wanted_speakers = [*(speaker or ()), *names_in(speakers)]
+    name, dialogues, speakers = options.log, options.dialogues, options.speakers
     if whole:
-        _delete_whole(context.obj, name, bool(wanted_dialogues or wanted_speakers), yes, as_json)
+        _delete_whole(context.obj, name, bool(dialogues or speakers), yes, as_json)
         _discard_stopped_trainings(context, name)
         return
-    if not wanted_dialogues and not wanted_speakers:
+    if not dialogues and not speakers:
         raise Usage("nothing to delete was named", remedy="give --dialogue ID, --speaker NAME, or --whole --yes")
-    removed = delete(logs, name, dialogues=wanted_dialogues, speakers=wanted_speakers, memory=parse_size(memory))
+    removed = delete(context.obj.logs, name, dialogues=dialogues, speakers=speakers, memory=options.memory)
     record_act(
         context.obj,
         "delete",
         f"log {name}",
-        dialogues=len(wanted_dialogues),
-        speakers=len(wanted_speakers),
+        dialogues=len(dialogues),
+        speakers=len(speakers),
         pairs=removed.pairs,
     )
     _discard_stopped_trainings(context, name)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from refaug.cli.raters.rater_evaluate import evaluate_command
 from refaug.cli.raters.rater_negatives import negatives_command
-from refaug.cli.raters.rater_orders import CROSS, RaterOptions, cross_order, nn_order
 from refaug.cli.raters.rater_report import report_command
 from refaug.cli.shared import network_commands
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.network_commands import TrainingOptions, run_training
+from refaug.cli.shared.network_commands import run_training
 from refaug.cli.shared.output import JsonFlag, print_json
-from refaug.core.errors import Usage
+from refaug.operations.training.train_rater import CROSS, TrainRater
 
 app = typer.Typer(help="Train raters on logs, publish them, ask them.", no_args_is_help=True)
 
@@ -40,66 +37,34 @@ _VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument
 
 @app.command("train")
 @with_options
-def train_command(
-    context: typer.Context,
-    logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
-    *,
-    options: RaterOptions,
-    training: TrainingOptions,
-    on: OnOption = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="With --on: processes that share the batches of a step. N of them train what one process trains with "
-            "--accumulate N.",
-            metavar="N",
-            min=1,
-            max=1024,
-        ),
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
+def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonFlag = False) -> None:
     """Train a rater on logs; stopped, the same command goes on where it was."""
+    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.raters import rater_places  # noqa: PLC0415
     from refaug.rater.cross.build import train_cross  # noqa: PLC0415  torch
     from refaug.rater.nn.build import train_rater  # noqa: PLC0415
 
-    training = _shared_out(training, on, workers)
-    places = rater_places(context.obj)
-    if options.network == CROSS:
-        train: Any = partial(train_cross, places, cross_order(logs, options, training, workers or 1))
-    else:
-        train = partial(train_rater, places, nn_order(logs, options, training, workers or 1))
-    with connected(on) as cluster:
+    places, order = rater_places(context.obj), options.order(threads=options.threads or cores())
+    train: Any = train_cross if options.network == CROSS else train_rater
+    with connected(options.on) as cluster:
         run_training(
             context.obj,
             _KIND,
             lambda progress, on_now, on_epoch: train(
+                places,
+                order,
                 progress,
                 on_now,
                 on_epoch,
                 learn_vectors=learn_piece_vectors,
                 illustrate=_illustrate,
-                again=training.again,
+                again=options.again,
                 cluster=cluster,
             ),
             _report_facts,
             as_json=as_json,
         )
-
-
-def _shared_out(training: TrainingOptions, on: str | None, workers: int | None) -> TrainingOptions:
-    """Return the options with a batch a step for each worker and one thread for each, unless they say otherwise."""
-    if (on is None) != (workers is None):
-        raise Usage(
-            "--workers without --on" if on is None else "--on without --workers",
-            remedy="both: --on names the cluster, --workers the number of processes that train",
-        )
-    if workers is None:
-        return training
-    accumulate = workers if training.accumulate == 1 else training.accumulate
-    return replace(training, accumulate=accumulate, threads=training.threads or 1)
 
 
 @app.command("resume")

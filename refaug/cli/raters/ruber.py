@@ -10,13 +10,14 @@ import typer
 
 from refaug.cli.shared import network_commands
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.network_commands import TrainingOptions, run_training
-from refaug.cli.shared.output import JsonFlag, file_or_stdin, parse_size, print_json, print_table
+from refaug.cli.shared.network_commands import run_training
+from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.evaluation.scoring.items import BadItem, read_items
+from refaug.operations.training.train_ruber import TrainRuber
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -37,65 +38,19 @@ _VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument
 
 @app.command("train")
 @with_options
-def train_command(
-    context: typer.Context,
-    logs: Annotated[list[str], typer.Argument(help="Logs that are learned from.", metavar="LOG…")],
-    *,
-    name: Annotated[str | None, typer.Option(help="Name of the ruber; by default that of the first log.")] = None,
-    preset: Annotated[str, typer.Option(help="Sizes that go together: base or small.")] = "base",
-    readers: Annotated[
-        int, typer.Option(help="1: utterances and replies are read alike; 2: by a network each, as published.")
-    ] = 1,
-    pairs: Annotated[
-        int | None, typer.Option(help="Pairs an epoch, drawn anew each time; by default all.", min=1)
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(help="So far above a reply from elsewhere the true one is to be scored.")
-    ] = 0.5,
-    training: TrainingOptions,
-    as_json: JsonFlag = False,
-) -> None:
+def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonFlag = False) -> None:
     """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
+    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
-    from refaug.rater.ruber.build import PRESETS, RuberOrder, train_ruber  # noqa: PLC0415
-    from refaug.rater.ruber.model import RuberConfig  # noqa: PLC0415
-    from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415  torch
+    from refaug.rater.ruber.build import train_ruber  # noqa: PLC0415  torch
 
-    if preset not in PRESETS:
-        raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
-    sizes = PRESETS[preset]
-    order = RuberOrder(
-        name=name or logs[0],
-        logs=tuple(logs),
-        more_texts=tuple(training.more_texts or ()),
-        model=RuberConfig(
-            embedding=sizes.embedding,
-            hidden=sizes.hidden,
-            width=sizes.width,
-            layers=sizes.layers,
-            max_tokens=training.max_tokens,
-            readers=readers,
-        ),
-        pairs=PairSettings(
-            batch=training.batch or sizes.batch,
-            limit=pairs,
-            validation_share=training.validation_share,
-            seed=training.seed,
-        ),
-        margin=margin,
-        training=training.config(sizes),
-        pieces=sizes.pieces,
-        start=training.start(sizes),
-        memory=parse_size(training.memory),
-        publish=training.publish,
-    )
-    places = ruber_places(context.obj)
+    places, order = ruber_places(context.obj), options.order(threads=options.threads or cores())
     run_training(
         context.obj,
         _KIND,
         lambda progress, on_now, on_epoch: train_ruber(
-            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=training.again
+            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=options.again
         ),
         _report_facts,
         as_json=as_json,

@@ -11,17 +11,29 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from refaug.cli.shared.output import names_in
 from refaug.core.errors import Usage
 from refaug.core.options.decoding import BadOptions, Options, from_texts
 from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.kinds import BoolKind, ListKind
+from refaug.core.options.kinds import BoolKind, ListKind, MapKind, SizeKind
+from refaug.core.options.words import size_in_words
 
 # flags that are not spelled as their fields: what is repeated stands in the singular, and --weights is a file
-_FLAGS: Final[Mapping[str, str]] = {"exclude_logs": "--exclude-log", "weights": "--reference-weights"}
+_FLAGS: Final[Mapping[str, str]] = {
+    "block_speakers": "--block-speaker",
+    "dialogues": "--dialogue",
+    "exclude_logs": "--exclude-log",
+    "no_rules": "--no-rule",
+    "speakers": "--speaker",
+    "weights": "--reference-weights",
+}
+
+_FILE_HELP: Final = "A file of further ones, one a line."
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,6 +49,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     def run_command(**typed: Any) -> None:
         for name, group in groups.items():
             flags = {field: typed.pop(parameter) for field, parameter in _parameters(name, group).items()}
+            for field, parameter in _file_parameters(name, group).items():
+                flags[field] = [*(flags[field] or ()), *names_in(typed.pop(parameter))]
             typed[name] = _made_of(group, flags)
         command(**typed)
 
@@ -87,15 +101,26 @@ def _made_of(group: type[Any], flags: dict[str, Any]) -> Any:
 def _parameters(name: str, group: type[Any]) -> dict[str, str]:
     """Return the parameter of each field; several groups of options may have a field of one name."""
     if issubclass(group, Options):
-        return {option.name: f"{name}__{option.name}" for option in options_of(group)}
+        return {option.name: f"{name}__{option.name}" for option in options_of(group) if option.has_flag}
     return {field.name: field.name for field in fields(group)}
+
+
+def _file_parameters(name: str, group: type[Any]) -> dict[str, str]:
+    """Return the parameters of files that have a name of the list in each line, by the list's field."""
+    options = options_of(group) if issubclass(group, Options) else ()
+    return {option.name: f"{name}__{option.name}__file" for option in options if option.has_file}
 
 
 def _options(name: str, group: type[Any]) -> Iterator[inspect.Parameter]:
     parameters = _parameters(name, group)
     if issubclass(group, Options):
+        files = _file_parameters(name, group)
         for option in options_of(group):
-            yield _flag(option, parameters[option.name])
+            if option.has_flag:
+                yield _flag(option, parameters[option.name])
+            if option.has_file:
+                flag = typer.Option(f"--{option.name.replace('_', '-')}", help=_FILE_HELP, metavar="FILE")
+                yield _option(files[option.name], Annotated[Path | None, flag], None)
         return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
@@ -116,7 +141,7 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
         annotation: Any = bool | None
         names, metavar = [f"{flag}/--no-{flag[2:]}"], None
     else:
-        is_list = isinstance(kind, ListKind)
+        is_list = isinstance(kind, ListKind | MapKind)
         annotation = list[str] | None if is_list else str | None
         names, metavar = [flag], option.metavar or kind.metavar
     settings = typer.Option(*names, help=option.doc, metavar=metavar, show_default=shown_default)
@@ -126,8 +151,10 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
 def _shown_default(option: OptionField) -> Any:
     """Return the default as help shows it."""
     default = option.default
-    if default is None or default == () or default is False:
+    if default is None or default is False or default in ((), {}):
         return False
+    if isinstance(option.kind, SizeKind):
+        return size_in_words(default)
     return str(default.value if isinstance(default, Enum) else default)
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import (
-    MemoryOption,
     print_facts,
     print_json,
     print_table,
@@ -27,7 +25,7 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 
 if TYPE_CHECKING:
-    from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, TrainConfig, TrainingStatus
+    from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, TrainingStatus
     from refaug.rater.training.order import TrainedVersion
 
 ThreadsOption = Annotated[
@@ -40,99 +38,6 @@ FactsOfReport = Callable[[Any], dict[str, Any]]
 
 
 # ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class PresetSizes(Protocol):
-    """The values of a preset that apply where no option is given."""
-
-    @property
-    def epochs(self) -> int:
-        """Return the maximum number of epochs."""
-
-    @property
-    def decay(self) -> Any:
-        """Return how the learning rate falls."""
-
-    @property
-    def dropout(self) -> float:
-        """Return the share of an embedding's numbers that is left out."""
-
-    @property
-    def start(self) -> Any:
-        """Return what the embeddings start from."""
-
-    @property
-    def learning_rate(self) -> float:
-        """Return the learning rate of Adam."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How a network is trained, as typed; a group of options."""
-
-    more_texts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--more-texts",
-            help="A further log: its turns teach which pieces there are and which are alike, and no examples are made "
-            "of it; may be repeated.",
-            metavar="LOG",
-        ),
-    ] = None
-    epochs: Annotated[int | None, typer.Option(help="At most so many; by default the preset's.", min=1)] = None
-    patience: Annotated[int, typer.Option(help="Epochs without a lower validation loss that end it.", min=1)] = 3
-    learning_rate: Annotated[float | None, typer.Option(help="Of Adam; by default the preset's.")] = None
-    decay: Annotated[
-        str | None,
-        typer.Option(
-            help="none, or linear: after a fifth of all epochs the learning rate falls to a fiftieth at their end; by "
-            "default the preset's."
-        ),
-    ] = None
-    dropout: Annotated[
-        float | None, typer.Option(help="Share of an embedding's numbers left out in a batch; by default the preset's.")
-    ] = None
-    batch: Annotated[int | None, typer.Option(help="Examples a batch; by default the preset's.", min=1)] = None
-    accumulate: Annotated[int, typer.Option(help="Batches a step.", min=1)] = 1
-    max_tokens: Annotated[int, typer.Option(help="Pieces of a text that are read.", min=1)] = 128
-    validation_share: Annotated[float, typer.Option(help="Of the utterances, never trained on.")] = 0.05
-    embeddings: Annotated[
-        str | None,
-        typer.Option(
-            help="What they start from: vectors of the pieces, learnt from the logs first, or random numbers; by "
-            "default the preset's."
-        ),
-    ] = None
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
-    seed: Annotated[int, typer.Option(help="Another seed, another network.", min=0, max=2**32 - 1)] = 1
-    threads: ThreadsOption = None
-    memory: MemoryOption = "2GiB"
-    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True
-    again: Annotated[
-        bool, typer.Option("--again", help="Train even if the published version was made of exactly this.")
-    ] = False
-
-    def config(self, sizes: PresetSizes, workers: int = 1) -> TrainConfig:
-        """Return the options that were typed, completed by the preset."""
-        from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
-        from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415  torch
-
-        return TrainConfig(
-            epochs=sizes.epochs if self.epochs is None else self.epochs,
-            patience=self.patience,
-            learning_rate=sizes.learning_rate if self.learning_rate is None else self.learning_rate,
-            decay=sizes.decay if self.decay is None else self.decay,  # type: ignore[arg-type]
-            dropout=sizes.dropout if self.dropout is None else self.dropout,
-            accumulate=self.accumulate,
-            seed=self.seed,
-            device=self.device,
-            threads=self.threads or cores(),
-            workers=workers,
-        )
-
-    def start(self, sizes: PresetSizes) -> Any:
-        """Return what the embeddings start from."""
-        return sizes.start if self.embeddings is None else self.embeddings
 
 
 class BatchReporter:

@@ -5,7 +5,6 @@ With `--study`, they take part in its pilot at a running server (`server_rehears
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,7 +116,7 @@ def simulate_command(
         print_json(rehearsal)
         return
     print_caught(rehearsal)
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         f"true order found, {name}": f"{row['found']:.3f} (mean rank correlation {row['spearman']:.3f})"
         for name, row in rehearsal["order"].items()
     }
@@ -144,7 +143,7 @@ def _parsed_qualities(text: str) -> dict[str, float]:
     return {f"bot-{place}": number for place, number in enumerate(numbers, 1)}
 
 
-def _of_protocol(path: Path) -> Mapping[str, Any]:
+def _of_protocol(path: Path) -> dict[str, Any]:
     """Return the questions on one scale and the rules of a protocol."""
     from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
 

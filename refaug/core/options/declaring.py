@@ -80,6 +80,18 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """A command takes names of the list from a file, too, one a line: its flag has the plural."""
+
+
+@dataclass(frozen=True)
+class NoFlag:
+    """A command has no such option, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Metavar:
     """What help shows in place of the text, such as NAME."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from refaug.core.errors import Usage
 from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.kinds import Kind, ListKind, WrongValue
+from refaug.core.options.kinds import Kind, ListKind, MapKind, WrongValue
 from refaug.core.options.words import shown
 from refaug.core.text.name_suggestions import suggestion
 
@@ -123,14 +123,24 @@ def _faults(option: OptionField, wrong: WrongValue) -> list[OptionFault]:
 
 def from_texts(kind: type[T], texts: Mapping[str, Any]) -> T:
     """Return the options that texts of a command line spell: by field, a text, a list of texts, or a flag."""
-    named = [option for option in options_of(kind) if option.name in texts]
-    return decode(kind, {option.spelling: spelled(option.kind, texts[option.name]) for option in named})
+    values, faults = dict[str, Any](), list[OptionFault]()
+    for option in options_of(kind):
+        if option.name in texts:
+            try:
+                values[option.spelling] = spelled(option.kind, texts[option.name])
+            except WrongValue as wrong:
+                faults += _faults(option, wrong)
+    if faults:
+        raise BadOptions(faults)
+    return decode(kind, values)
 
 
 def spelled(kind: Kind[Any], text: Any) -> Any:
     """Return the value that a text, or each of several texts, spells; flags and groups stay."""
     if isinstance(text, str):
         return kind.read_text(text)
+    if isinstance(kind, MapKind):
+        return kind.read_texts(text)
     return [spelled(kind.element, element) for element in text] if isinstance(kind, ListKind) else text
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from inspect import get_annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -18,9 +19,11 @@ from refaug.core.options.declaring import (
     Gt,
     Le,
     Length,
+    Lines,
     Lt,
     Metavar,
     Named,
+    NoFlag,
     Pattern,
     Schema,
     Size,
@@ -69,6 +72,8 @@ class OptionField:
     is_required: bool = False
     metavar: str | None = None
     argument: str | None = None  # what a command calls it that takes it by its place
+    has_file: bool = False  # of a command, with a name a line
+    has_flag: bool = True
     schema: Mapping[str, Any] | None = None
 
     @property
@@ -79,7 +84,7 @@ class OptionField:
 
 
 def options_of(kind: Any) -> tuple[OptionField, ...]:
-    """Return the fields of a dataclass, in their order."""
+    """Return the fields of a dataclass, in their order: those that it inherits come last."""
     described = _DESCRIBED.get(kind)
     if described is None:
         described = _DESCRIBED[kind] = _describe(kind)
@@ -88,7 +93,9 @@ def options_of(kind: Any) -> tuple[OptionField, ...]:
 
 def _describe(kind: Any) -> tuple[OptionField, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_option(field, hints[field.name]) for field in fields(kind) if field.init)
+    order = list(dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base)))
+    in_order = sorted(fields(kind), key=lambda field: order.index(field.name))
+    return tuple(_option(field, hints[field.name]) for field in in_order if field.init)
 
 
 def _option(field: Field[Any], hint: Any) -> OptionField:
@@ -104,6 +111,8 @@ def _option(field: Field[Any], hint: Any) -> OptionField:
         is_required=default is MISSING,
         metavar=metavar.text if metavar is not None else None,
         argument=argument.metavar if (argument := _last(Argument, metadata)) is not None else None,
+        has_file=_last(Lines, metadata) is not None,
+        has_flag=_last(NoFlag, metadata) is None,
         schema=schema.schema if schema is not None else None,
     )
 
@@ -140,7 +149,7 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
         is_distinct = _last(Distinct, metadata) is not None
         return ListKind(element=kind_of(arguments[0]), length=length, is_distinct=is_distinct)
     if origin in (dict, Mapping):
-        return MapKind(element=kind_of(arguments[1]), length=length)
+        return MapKind(key=kind_of(arguments[0]), element=kind_of(arguments[1]), length=length)
     if (value := _value_kind(annotation, metadata, length)) is not None:
         return value
     plain: dict[Any, Kind[Any]] = {bool: BoolKind(), datetime: MomentKind(), Path: PathKind(), Any: AnyKind()}
@@ -159,7 +168,8 @@ def _value_kind(annotation: Any, metadata: Sequence[Any], length: Length) -> Kin
     if annotation is str:
         return TextKind(length=length, pattern=_last(Pattern, metadata))
     if annotation is int and _last(Size, metadata) is not None:
-        return SizeKind()
+        least = _bound(_last(Ge, metadata))
+        return SizeKind() if least is None else SizeKind(least=int(least))
     if annotation in (int, float):
         return NumberKind(
             is_whole=annotation is int,

@@ -86,6 +86,8 @@ def _schema(kind: Kind[Any]) -> dict[str, Any]:
             return {"type": "array", "items": _schema(kind.element), **_length(kind.length, "Items"), **distinct}
         case MapKind():
             elements = {"additionalProperties": _schema(kind.element)}
+            if isinstance(kind.key, ChoiceKind):
+                elements["propertyNames"] = _schema(kind.key)
             return {"type": "object", **elements, **_length(kind.length, "Properties")}
     return dict(_PLAIN.get(type(kind), {}))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from refaug.core.options.declaring import Length, Pattern
-from refaug.core.options.words import in_words, number_in_words, shown
+from refaug.core.options.words import in_words, number_in_words, shown, size_in_words
 from refaug.core.text.name_suggestions import suggestion
 
 T_co = TypeVar("T_co", covariant=True)
@@ -134,13 +134,18 @@ class NumberKind(Kind[float]):
 class SizeKind(Kind[int]):
     """Bytes: a whole number, or a text with a unit; with or without an i, units are powers of 1024."""
 
+    least: int = 0
+
     def read(self, value: Any) -> int:
         """Return the bytes."""
+        size = value
         if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None:
-            return int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+            size = int(float(match[1]) * 1024 ** ("kmgt".find(match[2].lower()) + 1 if match[2] else 0))
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 1 << 63:
             raise WrongValue(f"{shown(value)} is not a size: for example 512MiB or 2GiB")
-        return value
+        if size < self.least:
+            raise WrongValue(f"{shown(value)} is too little: at least {size_in_words(self.least)}")
+        return size
 
     @property
     def metavar(self) -> str:
@@ -261,6 +266,10 @@ class ListKind(Kind[tuple[Any, ...]]):
             raise WrongValue(f"{shown(twice)} comes twice")
         return tuple(elements)
 
+    def read_text(self, text: str) -> Any:
+        """Return the elements that a text with commas spells; `none` spells none."""
+        return [] if text == "none" else [self.element.read_text(part.strip()) for part in text.split(",")]
+
     @property
     def metavar(self) -> str:
         """What help shows in place of one of the elements."""
@@ -272,6 +281,7 @@ class MapKind(Kind[dict[str, Any]]):
     """Values of one kind by names."""
 
     element: Kind[Any]
+    key: Kind[Any] = field(default_factory=TextKind)
     length: Length = field(default_factory=Length)
 
     def read(self, value: Any) -> dict[str, Any]:
@@ -285,12 +295,27 @@ class MapKind(Kind[dict[str, Any]]):
                 places.append(("", f"the name {shown(name)} is not a text"))
                 continue
             try:
-                elements[name] = self.element.read(element)
+                elements[self.key.read(name)] = self.element.read(element)
             except WrongValue as wrong:
                 places += [(f".{name}{place}", message) for place, message in wrong.places[:_MAX_FAULTS]]
         if places:
             raise WrongValue(places=places)
         return elements
+
+    def read_texts(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return the values that texts such as NAME=VALUE spell."""
+        spelled = dict[str, Any]()
+        for text in texts:
+            name, equals, element = text.partition("=")
+            if not equals:
+                raise WrongValue(f"{shown(text)} is not {self.metavar}")
+            spelled[name] = self.element.read_text(element)
+        return spelled
+
+    @property
+    def metavar(self) -> str:
+        """What help shows in place of one of the values."""
+        return f"NAME={self.element.metavar}"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ def number_in_words(number: float) -> str:
     return f"{number:,.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.10g}"
 
 
+def size_in_words(size: int) -> str:
+    """Return bytes as options take them: with the largest unit that leaves a whole number."""
+    power = next((power for power in (3, 2, 1) if size >= 1024**power and size % 1024**power == 0), 0)
+    return f"{size >> 10 * power}{('', 'KiB', 'MiB', 'GiB')[power]}"
+
+
 def in_words(words: Sequence[str], last: str = " and ") -> str:
     """Return words as a list in a sentence."""
     return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

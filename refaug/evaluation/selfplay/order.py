@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from refaug.bots.replier import Replier
 from refaug.bots.selfplay_rules import SelfPlayRules
@@ -18,7 +19,7 @@ class PlayingBot:
     name: str
     replier: Replier
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return the bot as manifests describe it."""
         return {"name": self.name, "provenance": dict(self.replier.provenance)}
 
@@ -41,7 +42,7 @@ class SelfPlayOrder:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise Usage(f"{twice} comes twice", remedy="name each bot once")
 
-    def plan(self) -> dict[str, object]:
+    def plan(self) -> dict[str, Any]:
         """Return everything that the bytes of the conversations depend on."""
         rules = self.rules
         return {

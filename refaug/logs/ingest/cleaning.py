@@ -21,7 +21,6 @@ import regex
 
 from refaug.core.errors import Usage
 from refaug.core.text.normalisation import normalise, stream_safe
-from refaug.logs import ingest_options as options
 
 URL, EMAIL, USER = "<url>", "<email>", "<user>"
 
@@ -241,28 +240,18 @@ class CleaningSettings:
 
     rules: tuple[str, ...] = (*REPAIRS, *FILTERS)
     markup: str = "none"
-    language: str | None = options.LANGUAGE.default
-    min_chars: int = options.MIN_CHARS.default
-    max_chars: int = options.MAX_CHARS.default
-    flood_cap: int = options.FLOOD_CAP.default
+    language: str | None = None
+    min_chars: int = 1
+    max_chars: int = 2_000
+    flood_cap: int = 1_000
 
     def __post_init__(self) -> None:
-        """Refuse rules, mark-ups and languages that do not exist."""
-        for rule in self.rules:
-            if rule not in REPAIRS and rule not in FILTERS:
-                raise Usage(f"no cleaning rule {rule!r}", remedy=f"there are: {', '.join((*REPAIRS, *FILTERS))}")
+        """Refuse mark-ups and languages that do not exist."""
         if self.markup != "none" and self.markup not in MARKUPS:
             raise Usage(f"no mark-up {self.markup!r}", remedy=f"there are: none, {', '.join(MARKUPS)}")
         if self.language is not None and script_of(self.language) is None:
             languages = ", ".join(sorted({*SCRIPTS, *_LATIN_LANGUAGES} - {"latin"}))
             raise Usage(f"the script of language {self.language!r} is not known", remedy=f"known are: {languages}")
-        if not 0 <= self.min_chars <= self.max_chars:
-            raise Usage(f"--min-chars {self.min_chars} and --max-chars {self.max_chars} leave nothing between them")
-        if not 1 <= self.flood_cap <= MOST_FLOOD_CAP:
-            raise Usage(
-                f"--flood-cap {self.flood_cap} is not between 1 and {MOST_FLOOD_CAP:,}",
-                remedy="to keep every repetition, switch the rule off: --no-rule flood",
-            )
 
 
 def script_of(language: str) -> str | None:

@@ -11,7 +11,6 @@ from typing import Any
 from refaug.core.errors import SourceChanged, Usage
 from refaug.core.files import require_name
 from refaug.core.processes.worker_processes import default_count
-from refaug.logs import ingest_options as options
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.manifest import LogSource
 from refaug.logs.reading.containers import Block, aligned_blocks, require_even
@@ -26,29 +25,23 @@ class IngestOrder:
 
     sources: tuple[str, ...]
     log: str
-    format: str = options.FORMAT.default
+    format: str = "auto"
     mapping: Mapping[str, str] = field(default_factory=dict)
-    use_ids: bool = options.USE_IDS.default
+    use_ids: bool = True
     context: tuple[str, ...] = ()  # sources read only for the messages that others reply to
-    encoding: str = options.ENCODING.default
-    markup: str = options.MARKUP.default
+    encoding: str = "auto"
+    markup: str = "auto"
     cleaning: CleaningSettings = field(default_factory=CleaningSettings)
     blocked_speakers: frozenset[str] = frozenset()
     stop_on_error: bool = False
-    max_bad_share: float = options.MAX_BAD_SHARE.default
+    max_bad_share: float = 0.1
     rejects: Path | None = None
-    memory: int = options.MEMORY_MIB.default << 20
-    workers: int | None = options.WORKERS.default
+    memory: int = 2 << 30
+    workers: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work before anything is read."""
+        """Refuse a name that would be another folder."""
         require_name("log", self.log)
-        if not 0 <= self.max_bad_share <= 1:
-            raise Usage(f"--max-bad-share {self.max_bad_share} is not between 0 and 1")
-        if self.workers is not None and self.workers < 0:
-            raise Usage(f"--workers {self.workers} is less than none")
-        if self.memory < 256 << 20:
-            raise Usage(f"--memory {self.memory >> 20}MiB is too little", remedy="give at least 256MiB")
 
     @property
     def block_bytes(self) -> int:

@@ -16,7 +16,6 @@ from operator import methodcaller
 from types import MappingProxyType
 from typing import Any, Final
 
-from refaug.core.errors import Usage
 from refaug.logs.reading.chat_roles import chat_turns
 from refaug.logs.reading.containers import Row
 from refaug.logs.reading.sources import BadRow
@@ -94,17 +93,6 @@ def _get_nested(row: Any, path: Sequence[str]) -> Any:
             return None
         row = row.get(name)
     return row
-
-
-def parse_map(options: Iterable[str]) -> dict[str, str]:
-    """Parse `--map FIELD=column …` into a mapping; raise Usage for anything else."""
-    mapped: dict[str, str] = {}
-    for option in options:
-        name, equals, column = option.partition("=")
-        if name not in KNOWN_NAMES or not equals or not column:
-            raise Usage(f"--map {option!r} is not FIELD=column", remedy=f"fields are: {', '.join(KNOWN_NAMES)}")
-        mapped[name] = column
-    return mapped
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import delete, insert, select
 
@@ -25,7 +25,7 @@ class ReplyNote:
     author: str
     changed: str
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return the note as answers have it."""
         return asdict(self)
 

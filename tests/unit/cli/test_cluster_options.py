@@ -6,17 +6,19 @@ import pytest
 
 from refaug.cli.main import main
 
+BOTH = "both or neither: on names the cluster, workers the number of processes that train"
+
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (("score", "items.jsonl", "--on", "auto"), "--on without --index"),
         (("meta", "items.jsonl", "--on", "auto"), "--on without --index"),
-        (("rater", "train", "chat", "--on", "auto"), "--on without --workers"),
-        (("rater", "train", "chat", "--workers", "2"), "--workers without --on"),
+        (("rater", "train", "chat", "--on", "auto"), f"--on: {BOTH}"),
+        (("rater", "train", "chat", "--workers", "2"), f"--workers: {BOTH}"),
         (
             ("rater", "train", "chat", "--on", "auto", "--workers", "2", "--accumulate", "3"),
-            "2 workers cannot share steps of 3 batches evenly",
+            "--accumulate: 2 workers cannot share steps of 3 batches evenly",
         ),
         (
             ("rater", "train", "chat", "--on", "ray://head:10001", "--workers", "2"),

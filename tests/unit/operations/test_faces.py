@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -14,25 +15,31 @@ from refaug.cli.main import app
 from refaug.cli.shared.field_options import flag_of
 from refaug.core.home import Settings
 from refaug.core.options.decoding import BadOptions, decode, from_texts
-from refaug.core.options.describing import options_of
+from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import NumberKind, UnionKind
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.library.retrieval_settings import augment_settings
 from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.operations.logs.erase import DeletionOptions, Erase
 from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 
 COMMANDS: Final = {
+    "ingest": "ingest",
     "vectors": "vectors train",
     "index-build": "index build",
     "index-compact": "index compact",
+    "rater-train": "rater train",
     "self-play": "selfplay play",
 }
 # What a command has beside its operation: how the result is printed, and where items lie.
 OF_COMMANDS: Final = {"--json", "--help"}
+OF_ONE_COMMAND: Final = {"ingest": {"--rejects"}}  # a file on the machine of who types
 WITHOUT_A_COMMAND_OF_THEIR_OWN: Final = {
     "gc": "the command of each kind of artefact, whose kind is no option",
+    "erase": "`refaug log delete` takes out of the log alone; an index leaves it out when it is updated",
+    "nightly": "a schedule of the server",
     "index-update": "the command says nothing of recall: `refaug index check --least` does",
 }
 
@@ -48,6 +55,11 @@ def flags_of(path: str) -> set[str]:
     return {name for parameter in command_of(path).params for name in parameter.opts if name.startswith("-")}
 
 
+def flags_made_of(options: Sequence[OptionField]) -> set[str]:
+    flags = {flag_of(option.spelling) for option in options if option.argument is None and option.has_flag}
+    return flags | {f"--{option.spelling.replace('_', '-')}" for option in options if option.has_file}
+
+
 def test_every_operation_has_a_command_or_a_reason() -> None:
     assert set(COMMANDS) | set(WITHOUT_A_COMMAND_OF_THEIR_OWN) == set(OPERATIONS)
 
@@ -55,10 +67,14 @@ def test_every_operation_has_a_command_or_a_reason() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_the_options_of_its_operation_and_no_others(name: str) -> None:
     options = options_of(find_operation(name))
-    flags = {flag_of(option.spelling) for option in options if option.argument is None}
-    assert flags_of(COMMANDS[name]) - OF_COMMANDS == flags
+    assert flags_of(COMMANDS[name]) - OF_COMMANDS - OF_ONE_COMMAND.get(name, set()) == flags_made_of(options)
     arguments = [option.argument for option in options if option.argument is not None]
     assert [one.metavar for one in command_of(COMMANDS[name]).params if one.param_type_name == "argument"] == arguments
+
+
+def test_a_deletion_has_the_options_of_an_erasure_that_concern_a_log() -> None:
+    assert issubclass(Erase, DeletionOptions)
+    assert flags_of("log delete") - OF_COMMANDS - {"--whole", "--yes"} == flags_made_of(options_of(DeletionOptions))
 
 
 @pytest.fixture(scope="module")

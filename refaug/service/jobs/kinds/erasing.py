@@ -25,9 +25,9 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import MANIFEST
 from refaug.logs.store import StoredLog
+from refaug.operations.logs.erase import Erase
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.job_context import JobContext, as_json
-from refaug.service.jobs.orders.log_orders import EraseJob
 
 _PAIRS: Final = "pairs.txt"  # ids of all erased pairs, until the sets were searched
 _WAIT_S: Final = 600.0  # for another command on the same log or index
@@ -36,7 +36,7 @@ _RETRY_S: Final = 0.5
 T = TypeVar("T")
 
 
-def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
+def erase_job(order: Erase, context: JobContext) -> Mapping[str, Any]:
     """Erase everywhere, step by step; finished steps are not repeated."""
     stages = context.stages
     posted = Inbox(context.home, context.serve)
@@ -66,7 +66,7 @@ def erase_job(order: EraseJob, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def _report_erasure(order: EraseJob) -> None:
+def _report_erasure(order: Erase) -> None:
     """Report the erasure with its counts; names of speakers are in the order alone, until the job is done."""
     counts = {"dialogues": len(order.dialogues), "speakers": len(order.speakers)}
     report_change("erase", f"log {order.log}", **counts)
@@ -85,11 +85,11 @@ def _retry_while_locked(do: Callable[[], T]) -> T:
 # ── the inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _erase_from_inbox(posted: Inbox, order: EraseJob) -> int:
+def _erase_from_inbox(posted: Inbox, order: Erase) -> int:
     return posted.erase(order.log, dialogues=order.dialogues, speakers=order.speakers)
 
 
-def _write_pairs(order: EraseJob, context: JobContext) -> dict[str, Any]:
+def _write_pairs(order: Erase, context: JobContext) -> dict[str, Any]:
     """Write down the ids of erased pairs while the log still has them: sets refer to pairs by id only."""
     log, count = StoredLog.open(context.home.logs, order.log), 0
     dialogues, speakers = pa.array(order.dialogues, pa.string()), pa.array(order.speakers, pa.string())
@@ -108,7 +108,7 @@ def _pair_line(log: str, dialogue: str, position: str) -> str:
     return f"{log}/{dialogue}#{position}".replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _erase_from_log(order: EraseJob, context: JobContext) -> dict[str, Any]:
+def _erase_from_log(order: Erase, context: JobContext) -> dict[str, Any]:
     """Return the counts by the places of the names in the order: what is kept of a job names none of them."""
     deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers)
     return {
@@ -122,7 +122,7 @@ def _erase_from_log(order: EraseJob, context: JobContext) -> dict[str, Any]:
 # ── indexes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _erase_from_indexes(order: EraseJob, context: JobContext) -> Iterator[Mapping[str, Any]]:
+def _erase_from_indexes(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:
     """Update every index of the log, and remove versions that still hold erased text."""
     places = places_of(context.home)
     for name in places.indexes.names():
@@ -140,7 +140,7 @@ def _logs_of(places: Places, name: str, version: str, context: JobContext) -> li
         return []
 
 
-def _erase_from_index(name: str, order: EraseJob, context: JobContext, places: Places) -> Mapping[str, Any]:
+def _erase_from_index(name: str, order: Erase, context: JobContext, places: Places) -> Mapping[str, Any]:
     current = places.indexes.current(name)
     facts: dict[str, Any] = {"index": name, "version": current, "published": current is not None}
     if current is not None and order.log in _logs_of(places, name, current, context):
@@ -156,7 +156,7 @@ def _erase_from_index(name: str, order: EraseJob, context: JobContext, places: P
     return {**facts, "removed": removed, "held": held}
 
 
-def _update_index(name: str, order: EraseJob, context: JobContext, places: Places) -> dict[str, Any]:
+def _update_index(name: str, order: Erase, context: JobContext, places: Places) -> dict[str, Any]:
     """Update the index to its log: first masked, since that version is published in any case, then compacted."""
     threads, facts = context.threads(order.threads), dict[str, Any]()
     updated = update_index(places, name, context.progress, threads=threads, memory=order.memory)
@@ -183,7 +183,7 @@ def _holds_erased(places: Places, name: str, version: str) -> bool:
 # ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _withdraw_sets(order: EraseJob, context: JobContext) -> Iterator[Mapping[str, Any]]:
+def _withdraw_sets(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:
     """Withdraw every set with an erased reference, and name a set without these instead."""
     sets = ReferenceSets(context.home.reference_sets)
     gone = _ErasedText.read(order, context)
@@ -203,12 +203,12 @@ def _withdraw_sets(order: EraseJob, context: JobContext) -> Iterator[Mapping[str
 class _ErasedText:
     """The erased dialogues and pairs of a log."""
 
-    def __init__(self, order: EraseJob, pairs: frozenset[str]) -> None:
+    def __init__(self, order: Erase, pairs: frozenset[str]) -> None:
         self._log, self._dialogues, self._pairs = order.log, frozenset(order.dialogues), pairs
         self.reason = f"it holds text that was erased from log {order.log}"
 
     @classmethod
-    def read(cls, order: EraseJob, context: JobContext) -> _ErasedText:
+    def read(cls, order: Erase, context: JobContext) -> _ErasedText:
         """Read the pairs that were written down before the log was changed."""
         path = context.stages.folder / _PAIRS
         lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []

@@ -21,16 +21,16 @@ from refaug.evaluation.scoring.reference_sets.drift import rater_of, settings_of
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.building.update import publish_version
+from refaug.operations.logs.run_night import RunNight
 from refaug.service.jobs.kinds.indexing import measure_recall, open_version, update_version
 from refaug.service.jobs.kinds.ingesting import ingest_files, ingest_posted, workers_of
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished, as_json
 from refaug.service.jobs.kinds.sources import require_source, resolve_metric_files
-from refaug.service.jobs.orders.nightly_order import NightlyJob
 
 _LOWER_LIMITS: Final = frozenset({"recall", "spearman"})  # lower limits; the others are upper limits
 
 
-def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
+def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
     """Run all steps; CheckFailed if the new version exceeds a limit, and the old one goes on serving.
 
     A version with deletions is published in any case, with a warning, since deleted text must not go on being served.
@@ -62,7 +62,7 @@ def nightly_job(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
     return {**facts, "published": True, "removed": _gc(order, context, update["before"])}
 
 
-def _require_usable(order: NightlyJob, context: JobContext) -> None:
+def _require_usable(order: RunNight, context: JobContext) -> None:
     """Check before the work what would stop it afterwards."""
     metrics_of(
         resolve_metric_files(order.metrics, context.home, context.serve), order.language, source=_vectors(context)
@@ -76,14 +76,14 @@ def _require_usable(order: NightlyJob, context: JobContext) -> None:
         require_source(order.replies, context.home, context.serve)
 
 
-def _ingest(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
+def _ingest(order: RunNight, context: JobContext) -> Mapping[str, Any]:
     """Ingest what was posted, after the sources if the order names any, and return one report."""
     stages, sources, workers = context.stages, order.sources, workers_of(order, context)
 
     def add_posted() -> Mapping[str, Any]:
         return as_json(ingest_posted(order.log, order, order.memory, workers, context))
 
-    if sources is None:
+    if not sources:
         return stages.run("ingest", add_posted)
     from_files = stages.run(
         "ingest", lambda: as_json(ingest_files(order.log, sources, order, order.memory, workers, context))
@@ -99,7 +99,7 @@ def _ingest(order: NightlyJob, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def _rater(order: NightlyJob, context: JobContext) -> str | None:
+def _rater(order: RunNight, context: JobContext) -> str | None:
     """Return the rater that weighs, as name@version; NotFound if it does not exist."""
     spec = order.rater or rater_of(ReferenceSets(context.home.reference_sets).open(str(order.set)).manifest)
     return None if spec is None else "@".join(artefact_stores(context.home)["rater"].resolve(spec))
@@ -110,7 +110,7 @@ def _vectors(context: JobContext) -> ModelRegistry:
     return ModelRegistry(context.home, allows_paths=False)
 
 
-def _measure_drift(order: NightlyJob, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
+def _measure_drift(order: RunNight, update: Mapping[str, Any], context: JobContext) -> Mapping[str, Any]:
     """Compare the old and the new version on the set, with the old one's b for weighted forms without b."""
     assert order.set is not None
     stored_set, threads = ReferenceSets(context.home.reference_sets).open(order.set), context.threads(order.threads)
@@ -150,13 +150,11 @@ def _replies(name: str, context: JobContext) -> dict[str, Mapping[str, str]]:
     return replies
 
 
-def broken_limits(order: NightlyJob, facts: Mapping[str, Any]) -> list[str]:
+def broken_limits(order: RunNight, facts: Mapping[str, Any]) -> list[str]:
     """Return the exceeded limits in words; a figure that could not be computed exceeds its limit."""
     figures = {"recall": facts["recall"]["recall"], **facts.get("drift", {}).get("worst", {})}
     problems = []
-    for name, limit in order.limits.model_dump().items():
-        if limit is None:
-            continue
+    for name, limit in order.limits.stated_limits.items():
         figure, words = figures[name], name.replace("_", " ")
         if figure is None:
             problems.append(f"{words} could not be computed")
@@ -167,14 +165,14 @@ def broken_limits(order: NightlyJob, facts: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _publish(order: NightlyJob, version: str, context: JobContext) -> dict[str, Any]:
+def _publish(order: RunNight, version: str, context: JobContext) -> dict[str, Any]:
     context.progress.stage("publishing the index")
     if places_of(context.home).indexes.current(order.index) != version:
         publish_version(places_of(context.home), order.index, version, even_refused=True)  # it has passed now
     return {"version": version}
 
 
-def _gc(order: NightlyJob, context: JobContext, previous: str | None) -> list[str]:
+def _gc(order: RunNight, context: JobContext, previous: str | None) -> list[str]:
     """Remove old versions, except the published one, the one before, and what frozen sets or judges name.
 
     Versions that did not pass count among the newest, so without this a bad night would leave none to roll back to.

@@ -16,8 +16,5 @@ __all__ = [
     "evaluation_orders",
     "fields",
     "job_order",
-    "log_orders",
-    "nightly_order",
     "set_orders",
-    "training_orders",
 ]

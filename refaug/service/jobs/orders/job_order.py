@@ -19,26 +19,14 @@ from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.fields import StrictModel
-from refaug.service.jobs.orders.log_orders import EraseJob, IngestJob
-from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
-from refaug.service.jobs.orders.training_orders import RaterTrainJob
 from refaug.service.option_groups import decoded
 
 _MAX_SHOWN: Final = 5
 _LONGEST_SHOWN: Final = 40
 
 _Modelled = Annotated[
-    IngestJob
-    | RaterTrainJob
-    | FreezeJob
-    | ScoreJob
-    | MetaJob
-    | RepliesJob
-    | JudgeConversationsJob
-    | HybridFitJob
-    | EraseJob
-    | NightlyJob,
+    FreezeJob | ScoreJob | MetaJob | RepliesJob | JudgeConversationsJob | HybridFitJob,
     Field(discriminator="kind"),
 ]
 _MODELS: Final = TypeAdapter[Any](_Modelled)
@@ -148,7 +136,7 @@ def metrics_in(order: Any) -> list[str]:
             return order.metrics_named()
         case MetaJob():
             return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
-        case NightlyJob() | ScoreJob() | JudgeConversationsJob() | HybridFitJob():
+        case ScoreJob() | JudgeConversationsJob() | HybridFitJob():
             return list(order.metrics)
     return []
 
@@ -168,12 +156,6 @@ def resources_of(order: Any) -> tuple[str, ...]:
     match order:
         case Operation():
             return order.resources()
-        case IngestJob() | EraseJob():
-            return (f"log/{order.log}",)
-        case NightlyJob():
-            return (f"log/{order.log}", f"index/{order.index}")
-        case RaterTrainJob():
-            return (f"rater/{order.rater or order.logs[0]}",)
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
         case HybridFitJob():

@@ -13,8 +13,6 @@ from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
-from refaug.service.jobs.orders.log_orders import IngestJob
-from refaug.service.jobs.orders.nightly_order import NightlyJob
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.schemas.jobs import describe_job
@@ -72,10 +70,6 @@ def sources_of(order: JobOrder) -> list[str]:
 
 def _inputs_of(order: JobOrder) -> list[str]:
     match order:
-        case IngestJob():
-            return [*(order.sources or ()), *order.context]
-        case NightlyJob():
-            return [*(order.sources or ()), *([order.replies] if order.replies is not None else [])]
         case Operation():
             return order.sources_named()
         case FreezeJob():

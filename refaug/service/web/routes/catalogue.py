@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -30,11 +31,11 @@ def list_metrics() -> Response:
 
 
 @cache
-def _catalogue() -> list[dict[str, object]]:
+def _catalogue() -> list[dict[str, Any]]:
     return [_describe(info) for info in METRICS.values()]
 
 
-def _describe(info: MetricInfo) -> dict[str, object]:
+def _describe(info: MetricInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "summary": info.summary,

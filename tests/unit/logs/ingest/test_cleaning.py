@@ -412,13 +412,8 @@ def test_the_skeleton_is_the_last_sixty_bytes_without_digits_and_symbols() -> No
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"rules": ("spaces", "magic")}, "no cleaning rule 'magic'"),
         ({"markup": "latex"}, "no mark-up 'latex'"),
         ({"language": "tlh"}, "the script of language 'tlh' is not known"),
-        ({"min_chars": 5, "max_chars": 4}, "--min-chars 5 and --max-chars 4 leave nothing between them"),
-        ({"min_chars": -1}, "--min-chars -1 and --max-chars 2000 leave nothing between them"),
-        ({"flood_cap": 0}, "--flood-cap 0 is not between 1 and 60,000"),
-        ({"flood_cap": 60_001}, "--flood-cap 60001 is not between 1 and 60,000"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(how: dict[str, Any], message: str) -> None:

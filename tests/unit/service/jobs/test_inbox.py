@@ -16,11 +16,11 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
+from refaug.operations.logs.cleaning_options import CleaningOptions
 from refaug.service.jobs import inbox as module
 from refaug.service.jobs.inbox import BadDialogues, Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted
 from refaug.service.jobs.kinds.job_context import JobContext, TimedProgress
-from refaug.service.jobs.orders.log_orders import Cleaning
 from refaug.service.jobs.posted_requests import LIST_FILE
 from refaug.service.server_settings import ServeSettings
 
@@ -62,7 +62,7 @@ def ingested(home: Settings, log="chat", job="j1", **cleaning):
         progress=TimedProgress(Silent()),
         stages=Stages(home.home / "jobs" / job),
     )
-    return ingest_posted(log, Cleaning(**cleaning), 512 << 20, 0, work)
+    return ingest_posted(log, CleaningOptions(**cleaning), 512 << 20, 0, work)
 
 
 def pairs(home: Settings, log="chat"):

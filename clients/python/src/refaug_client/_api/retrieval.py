@@ -10,10 +10,16 @@ from typing import Literal, TypedDict, Union
 class Retrieval(TypedDict, total=False):
     """How references are found, rated and weighed: the `settings` of requests."""
 
-    # How the rater's two answers become a rating: docs/raters.md.
-    combine: Literal["first", "first-literal", "max", "confident", "mean"]
-    # Rate with the rater's temperature.
-    calibrated: bool
+    # tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020).
+    preset: Literal["tsuta20"]
+    # What a gold weighs: 1, or what the rater says; none: golds play no part.
+    gold: Literal["one", "rated", "none"]
+    # The utterance itself as a reference: rated, off, or its weight from -1 to 1 (docs/gaming.md).
+    parrot: Union[Literal["rated", "off"], float]
+    # What references that are found weigh; one needs no rater for them.
+    weights: Literal["rated", "one"]
+    # So many of the pairs that were left out come along, each with the reason.
+    show_excluded: int
     # References to find for each item.
     k: int
     # What is compared, and by what: docs/indexes.md.
@@ -37,13 +43,7 @@ class Retrieval(TypedDict, total=False):
     # Of an index on a cluster: `allow` takes the references of the shards that answer, and names the others; `refuse`
     # is an error then.
     partial: Literal["refuse", "allow"]
-    # tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020).
-    preset: Literal["tsuta20"]
-    # What a gold weighs: 1, or what the rater says; none: golds play no part.
-    gold: Literal["one", "rated", "none"]
-    # The utterance itself as a reference: rated, off, or its weight from -1 to 1 (docs/gaming.md).
-    parrot: Union[Literal["rated", "off"], float]
-    # What references that are found weigh; one needs no rater for them.
-    weights: Literal["rated", "one"]
-    # So many of the pairs that were left out come along, each with the reason.
-    show_excluded: int
+    # How the rater's two answers become a rating: docs/raters.md.
+    combine: Literal["first", "first-literal", "max", "confident", "mean"]
+    # Rate with the rater's temperature.
+    calibrated: bool

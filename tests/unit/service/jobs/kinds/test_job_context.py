@@ -10,13 +10,13 @@ import pytest
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.progress import Silent
+from refaug.operations.logs.ingest_log import IngestLog
+from refaug.operations.logs.run_night import RunNight
+from refaug.operations.training.train_rater import TrainRater
 from refaug.service.jobs.kinds import job_context
 from refaug.service.jobs.kinds.ingesting import workers_of
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.training import cross_order, rater_order
-from refaug.service.jobs.orders.log_orders import IngestJob
-from refaug.service.jobs.orders.nightly_order import NightlyJob
-from refaug.service.jobs.orders.training_orders import RaterTrainJob
+from refaug.service.jobs.kinds.training import rater_order
 from refaug.service.server_settings import ServeSettings
 
 
@@ -45,7 +45,7 @@ def test_without_either_the_free_cores_are_counted_once_and_logged(
 def test_sources_are_read_by_as_many_processes_as_the_job_has_threads(
     tmp_path: Path, ordered: int | None, setting: int, expected: int
 ) -> None:
-    order = IngestJob(kind="ingest", log="chat", posted=True, workers=ordered)
+    order = IngestLog(log="chat", posted=True, workers=ordered)
     assert workers_of(order, context_of(tmp_path, job_threads=setting)) == expected
 
 
@@ -56,7 +56,7 @@ def test_sources_are_read_by_as_many_processes_as_the_job_has_threads(
 def test_a_nightly_job_reads_with_the_threads_of_its_order(
     tmp_path: Path, named: dict[str, int], expected: int
 ) -> None:
-    order = NightlyJob(kind="nightly", log="chat", index="chat", **named)
+    order = RunNight(log="chat", index="chat", **named)
     assert workers_of(order, context_of(tmp_path, job_threads=3)) == expected
 
 
@@ -64,7 +64,7 @@ def test_a_nightly_job_reads_with_the_threads_of_its_order(
 
 
 def train_threads(context: JobContext, **named: int) -> int:
-    return rater_order(RaterTrainJob(kind="rater-train", logs=["chat"], **named), context).training.threads
+    return rater_order(TrainRater(logs=("chat",), **named), context).training.threads
 
 
 def test_a_rater_is_trained_by_as_many_threads_however_busy_the_machine_is(
@@ -88,9 +88,8 @@ def test_a_rater_is_trained_by_as_many_threads_however_busy_the_machine_is(
 def test_workers_of_a_cluster_have_a_batch_and_a_thread_each(
     tmp_path: Path, network: str, named: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
-    job = RaterTrainJob(kind="rater-train", logs=["chat"], network=network, **named)
-    order_of = rater_order if network == "nn" else cross_order
-    training = order_of(job, context_of(tmp_path)).training
+    job = TrainRater(logs=("chat",), network=network, **named)
+    training = rater_order(job, context_of(tmp_path)).training
     assert (training.accumulate, training.workers, training.threads) == expected
 
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from datetime import UTC, datetime
-from typing import get_type_hints
+from typing import get_args
 
 import pytest
 
-from refaug.cli.logs import ingest
-from refaug.cli.raters import rater
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of
 from refaug.evaluation.agreement.records import MetaSettings
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.training import VectorsOrder
+from refaug.logs.ingest.cleaning import FILTERS, MARKUPS, REPAIRS
+from refaug.logs.ingest.order import IngestOrder
+from refaug.logs.reading.formats import FORMATS
+from refaug.logs.reading.shapes import KNOWN_NAMES
 from refaug.operations.build_index import BuildIndex
+from refaug.operations.logs.cleaning_options import RULES, CleaningOptions
+from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
 from refaug.operations.operation import Operation
 from refaug.operations.train_vectors import TrainVectors
+from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
-from refaug.service.jobs.kinds.ingesting import cleaning_of
-from refaug.service.jobs.orders import evaluation_orders, log_orders, training_orders
+from refaug.service.jobs.orders import evaluation_orders
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {
@@ -105,7 +108,7 @@ def test_evaluations_share_a_resource_only_with_the_very_same_order():
 def test_names_that_are_given_decide_over_the_resource():
     assert resources_of(order("index-build", name="mine")) == ("index/mine",)
     assert resources_of(order("vectors", name="mine")) == ("vectors/mine",)
-    assert resources_of(order("rater-train", rater="mine")) == ("rater/mine",)
+    assert resources_of(order("rater-train", name="mine")) == ("rater/mine",)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +125,19 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "gc", "name": "a"}, "artefact: it is missing"),
         ({"kind": "ingest", "log": "chat"}, 'either sources, or "posted": true'),
         ({"kind": "ingest", "log": "chat", "sources": ["a"], "posted": True}, 'either sources, or "posted": true'),
-        ({"kind": "ingest", "log": "chat", "sources": []}, "sources: List should have at least 1 item"),
+        ({"kind": "ingest", "log": "chat", "sources": []}, 'sources: either sources, or "posted": true'),
         ({"kind": "ingest", "log": "chat", "posted": True, "format": "csv"}, "format is for files"),
         ({"kind": "ingest", "log": "chat", "posted": True, "context": ["a"]}, "context is for files"),
         (
             {"kind": "ingest", "log": "chat", "posted": True, "no_rules": ["urls"], "only_rules": []},
             "no_rules and only_rules contradict each other",
         ),
+        (
+            {"kind": "ingest", "log": "chat", "posted": True, "min_chars": 5, "max_chars": 4},
+            "min_chars: 5 and max_chars 4",
+        ),
+        ({"kind": "ingest", "log": "chat", "posted": True, "flood_cap": 60_001}, "flood_cap: 60,001 is out of range"),
+        ({"kind": "ingest", "log": "chat", "posted": True, "memory": "255MiB"}, "memory: '255MiB' is too little"),
         ({"kind": "erase", "log": "chat"}, "nothing is named that should go"),
         ({"kind": "vectors", "logs": []}, "logs: it is empty"),
         ({"kind": "vectors", "logs": ["a", "B"]}, "logs[1]: 'B' is not a name"),
@@ -164,7 +173,10 @@ def test_names_that_are_given_decide_over_the_resource():
             "spearman is about scores on a set",
         ),
         ({"kind": "nightly", "log": "a", "index": "i", "replies": "r.jsonl"}, "replies is about scores on a set"),
-        ({"kind": "nightly", "log": "a", "index": "i", "limits": {"recal": 0.9}}, "limits.recal: Extra inputs"),
+        (
+            {"kind": "nightly", "log": "a", "index": "i", "limits": {"recal": 0.9}},
+            "limits.recal: there is no such option; did you mean",
+        ),
         ({"kind": "replies", "items": "a"}, "bots: Field required"),
         ({"kind": "replies", "items": "a", "bots": {}}, "bots: Dictionary should have at least 1 item"),
         ({"kind": "replies", "items": "a", "bots": {"x": "bot:y"}, "without_reply": "drop"}, "without_reply: Input"),
@@ -223,40 +235,14 @@ def defaults(model):
     return {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
 
 
-def of_command(command):
-    """Defaults of a command's options, those in groups too."""
-    found, hints = {}, get_type_hints(inspect.unwrap(command))
-    for name, one in inspect.signature(inspect.unwrap(command)).parameters.items():
-        group = dataclasses.fields(hints[name]) if dataclasses.is_dataclass(hints[name]) else ()
-        found |= {name: one.default, **{option.name: option.default for option in group}}
-    return found
-
-
-@pytest.mark.parametrize(
-    ("model", "command", "called"),
-    [
-        (
-            log_orders.IngestJob,
-            ingest.ingest_command,
-            {"format": "format_", "min_chars": "", "max_chars": "", "flood_cap": "", "encoding": "", "markup": ""}
-            | {"ids": "", "language": "", "max_bad_share": "", "on_error": "", "workers": ""},
-        ),
-        (training_orders.RaterTrainJob, rater.train_command, {"preset": "", "positives": "", "negatives": ""}),
-    ],
-)
-def test_defaults_are_those_of_the_command(model, command, called):
-    ours, theirs = defaults(model), of_command(command)
-    assert {name: ours[name] for name in called} == {name: theirs[other or name] for name, other in called.items()}
-
-
 def test_defaults_are_those_of_the_settings_that_are_made_of_them():
     ours = defaults(evaluation_orders.MetaJob)
     assert {one.name: ours[one.name] for one in dataclasses.fields(MetaSettings)} == dataclasses.asdict(MetaSettings())
-    assert cleaning_of(log_orders.Cleaning()).rules == cleaning_of(log_orders.Cleaning(no_rules=[])).rules
+    assert IngestLog(log="a", sources=("b",)).order() == IngestOrder(log="a", sources=("b",))
     assert TrainVectors(logs=("a",)).order(threads=None, tokenizer=None) == VectorsOrder(name="a", logs=("a",))
     build = IndexOrder(name="a", logs=("a",), vectors="a")
     assert BuildIndex(logs=("a",)).order(threads=1) == build
-    assert defaults(training_orders.RaterTrainJob)["patience"] == TrainConfig().patience
+    assert TrainRater(logs=("a",)).order(threads=1).training.patience == TrainConfig().patience
 
 
 def test_settings_of_references_arrive_as_they_were_asked_for():
@@ -271,7 +257,20 @@ def test_settings_of_references_arrive_as_they_were_asked_for():
 
 
 def test_unknown_cleaning_rules_are_named():
-    with pytest.raises(BadInput, match="'dance' is no cleaning rule"):
-        cleaning_of(log_orders.Cleaning(no_rules=["dance"]))
-    assert cleaning_of(log_orders.Cleaning(only_rules=[])).rules == ()
-    assert "urls" not in cleaning_of(log_orders.Cleaning(no_rules=["urls"])).rules
+    with pytest.raises(BadInput, match=r"no_rules\[0\]: 'url' is not one of .*; did you mean 'urls'\?"):
+        order("ingest", no_rules=["url"])
+    assert rules_of() == RULES == (*REPAIRS, *FILTERS)
+    assert rules_of(only_rules=()) == ()
+    assert rules_of(only_rules=("nfc",)) == ("nfc",)
+    assert rules_of(no_rules=("urls",)) == tuple(rule for rule in RULES if rule != "urls")
+
+
+def rules_of(**rules):
+    return CleaningOptions(**rules).ingest_order("a", ["b"], memory=1, workers=0).cleaning.rules
+
+
+def test_formats_markups_and_fields_are_those_that_are_read():
+    assert get_args(LogFormat) == ("auto", *FORMATS)
+    assert get_args(SourceField) == tuple(KNOWN_NAMES)
+    [markup] = [option for option in options_of(IngestLog) if option.name == "markup"]
+    assert markup.kind.choices == ("auto", "none", *MARKUPS)

@@ -1,0 +1,9 @@
+"""Operations on dialogue logs: adding to one, taking out of one, and the nightly job, which goes on to the index.
+
+The main names:
+
+- `ingest_log.IngestLog`, `erase.Erase`, `run_night.RunNight`
+- `cleaning_options.CleaningOptions`: how texts are cleaned, in an ingest and a night.
+"""
+
+__all__ = ["cleaning_options", "erase", "ingest_log", "run_night"]

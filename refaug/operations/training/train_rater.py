@@ -1,0 +1,165 @@
+"""Training a rater."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+
+from refaug.core.errors import Usage
+from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length
+from refaug.operations.operation import Cluster, Name, Operation
+from refaug.operations.training.training_options import Count, TrainingOptions
+
+if TYPE_CHECKING:
+    from refaug.rater.cross.build import CrossOrder
+    from refaug.rater.nn.build import RaterOrder
+
+NN: Final = "nn"
+CROSS: Final = "cross"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRater(TrainingOptions, Operation):
+    """Train a rater on logs; stopped, the same command goes on where it was."""
+
+    operation: ClassVar[str] = "rater-train"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.training:rater_job"
+
+    logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
+    name: Annotated[Name | None, Doc("Name of the rater; by default that of the first log.")] = None
+    network: Annotated[
+        Literal["nn", "cross"],
+        Doc(
+            "nn: the Bi-GRU of the method, trained on utterances that got several responses; cross: a Transformer that "
+            "reads up to three turns, gold and reply at once, trained on every pair of the logs."
+        ),
+    ] = NN
+    preset: Annotated[
+        Literal["paper", "large", "base", "small"],
+        Doc("Sizes that go together: paper, base or small; for cross large, base or small."),
+    ] = "base"
+    positives: Annotated[Count | None, Doc("Positive examples an epoch, drawn anew each time; by default all.")] = None
+    min_words: Annotated[
+        Count | None, Doc("Words of the shortest utterance of nn; by default four, or ten characters.")
+    ] = None
+    min_chars: Annotated[Count | None, Doc("The same in characters, where words are not set apart by spaces.")] = None
+    negatives: Annotated[
+        Literal["random", "hard", "mixed"] | None,
+        Doc(
+            "For nn random: responses to drawn utterances (default); hard: such as share rare words with the good one; "
+            "mixed: half of either. For cross random, or mixed (default): also other turns of the dialogue and hard "
+            "ones."
+        ),
+    ] = None
+    on: Annotated[Cluster, Doc("Train on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.")] = None
+    workers: Annotated[
+        int | None,
+        Ge(1),
+        Le(1_024),
+        Doc(
+            "With `on`: processes that share the batches of a step, each with one thread unless `threads` says "
+            "otherwise. N of them train what one process trains with `accumulate` N."
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse options of the other network, and workers without a cluster."""
+        if self.preset == ("large" if self.network == NN else "paper"):
+            raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
+        of_nn = {"min_words": self.min_words, "min_chars": self.min_chars, "negatives": self.negatives == "hard"}
+        if self.network == CROSS and (stated := [name for name, setting in of_nn.items() if setting]):
+            message = "network cross takes all utterances, with negatives random or mixed"
+            raise Usage(message, remedy="network nn, or leave it out", field=stated[0])
+        if (self.on is None) != (self.workers is None):
+            message = "both or neither: on names the cluster, workers the number of processes that train"
+            raise Usage(message, field="workers" if self.on is None else "on")
+        if self.batches_a_step % (self.workers or 1):
+            message = f"{self.workers} workers cannot share steps of {self.accumulate} batches evenly"
+            raise Usage(message, remedy="accumulate as a multiple of workers", field="accumulate")
+
+    @property
+    def rater_name(self) -> str:
+        """The rater that is trained."""
+        return self.name or self.logs[0]
+
+    @property
+    def batches_a_step(self) -> int:
+        """The batches of a step: one for each worker, unless the options say otherwise."""
+        return self.workers or 1 if self.accumulate == 1 else self.accumulate
+
+    def order(self, *, threads: int) -> RaterOrder | CrossOrder:
+        """Return it as the network is trained; a worker of a cluster has one thread, unless the options say so."""
+        threads = threads if self.workers is None else self.threads or 1
+        return self._nn_order(threads) if self.network == NN else self._cross_order(threads)
+
+    def _nn_order(self, threads: int) -> RaterOrder:
+        from refaug.logs.pairs import SharedSettings  # noqa: PLC0415  duckdb
+        from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
+        from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
+        from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+
+        sizes = PRESETS[self.preset]
+        is_limited = self.min_words is not None or self.min_chars is not None
+        return RaterOrder(
+            name=self.rater_name,
+            logs=self.logs,
+            more_texts=self.more_texts,
+            model=RaterConfig(
+                embedding=sizes.embedding,
+                hidden=sizes.hidden,
+                width=sizes.width,
+                max_tokens=self.max_tokens,
+                features=sizes.features,
+            ),
+            examples=ExampleSettings(
+                batch=self.batch or sizes.batch,
+                limit=self.positives,
+                validation_share=self.validation_share,
+                seed=self.seed,
+                negatives=self.negatives or "random",
+            ),
+            training=self.config(sizes, threads=threads, accumulate=self.batches_a_step, workers=self.workers or 1),
+            shared=SharedSettings(min_words=self.min_words or 1, min_chars=self.min_chars or 1, seed=self.seed)
+            if is_limited
+            else None,
+            pieces=sizes.pieces,
+            start=self.start(sizes),
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def _cross_order(self, threads: int) -> CrossOrder:
+        from refaug.rater.cross.build import PRESETS, CrossOrder  # noqa: PLC0415  torch
+        from refaug.rater.cross.examples import CrossExampleSettings  # noqa: PLC0415
+        from refaug.rater.cross.model import CrossConfig  # noqa: PLC0415
+
+        sizes = PRESETS[self.preset]
+        return CrossOrder(
+            name=self.rater_name,
+            logs=self.logs,
+            more_texts=self.more_texts,
+            model=CrossConfig(
+                embedding=sizes.embedding,
+                hidden=sizes.hidden,
+                layers=sizes.layers,
+                heads=sizes.heads,
+                max_tokens=self.max_tokens,
+            ),
+            examples=CrossExampleSettings(
+                batch=self.batch or sizes.batch,
+                wrong=sizes.wrong,
+                negatives=self.negatives or "mixed",  # type: ignore[arg-type]  # `check` refuses "hard"
+                validation_share=self.validation_share,
+                limit=self.positives,
+                seed=self.seed,
+            ),
+            training=self.config(sizes, threads=threads, accumulate=self.batches_a_step, workers=self.workers or 1),
+            pieces=sizes.pieces,
+            start=self.start(sizes),
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def resources(self) -> tuple[str, ...]:
+        """Return the rater."""
+        return (f"rater/{self.rater_name}",)
