@@ -49,7 +49,8 @@ def meta(
     compared with the baseline, by default the first, by a paired bootstrap over contexts.
     """
     from refaug.evaluation.agreement.meta import agreement  # noqa: PLC0415  compiles
-    from refaug.evaluation.agreement.records import MetaSettings, RatedItems, RowsChoice  # noqa: PLC0415
+    from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
+    from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice  # noqa: PLC0415
 
     if rows not in ("fair", "all"):
         raise Usage(f"rows={rows!r}", remedy="fair, or all")

@@ -10,13 +10,17 @@ The main names:
 """
 
 __all__ = [
+    "agreement",
     "bots",
     "build_index",
     "catalogue",
     "compact_index",
+    "item_sources",
     "logs",
     "operation",
     "remove_versions",
+    "score",
+    "scoring_options",
     "train_vectors",
     "training",
     "update_index",

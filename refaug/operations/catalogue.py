@@ -20,6 +20,8 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "rater-train": "training.train_rater:TrainRater",
     "erase": "logs.erase:Erase",
     "nightly": "logs.run_night:RunNight",
+    "score": "score:Score",
+    "meta": "agreement:MeasureAgreement",
     "gc": "remove_versions:RemoveVersions",
 }
 

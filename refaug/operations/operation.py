@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Pattern, Size
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, NoFlag, Pattern, Size
 from refaug.core.options.decoding import Options, as_values
 
 _NAME: Final = "[a-z0-9][a-z0-9._-]{0,63}"
@@ -63,3 +66,21 @@ class Operation(Options):
     def as_order(self) -> dict[str, Any]:
         """Return it as the order of a job, in JSON types."""
         return {"kind": self.operation, **as_values(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnedOperation(Operation):
+    """An operation whose outcome a job keeps for the key that asked for it."""
+
+    name: Annotated[str, Length(0, 200), NoFlag("a command prints its result"), Doc("A title for people.")] = ""
+    owner: Annotated[
+        str | None,
+        Length(1, 64),
+        NoFlag("a command prints its result"),
+        Doc("The name of the key that sees the evaluation; the server fills it in."),
+    ] = None
+
+    def resources(self) -> tuple[str, ...]:
+        """Return a name of all options: the same order does not wait twice."""
+        order_hash = hashlib.sha256(json.dumps(self.as_order()).encode()).hexdigest()
+        return (f"{self.operation}/{order_hash[:16]}",)

@@ -428,7 +428,7 @@ def test_references_from_several_sources_are_warned_of(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no test set"),
+        ([], "Missing argument 'ITEMS…'"),
         (["ITEMS", "ITEMS"], "is named twice"),
         (["ITEMS", "--json", "--csv"], "several forms of output at once"),
         (["ITEMS", "--csv", "--latex"], "several forms of output at once"),
@@ -436,9 +436,9 @@ def test_references_from_several_sources_are_warned_of(
         (["ITEMS", "-m", "bleu:x=1"], "bleu has no parameter 'x'"),
         (["ITEMS", "--baseline", "blue"], "no metric is called 'blue'"),
         (["ITEMS", "--rows", "most"], "most"),
-        (["ITEMS", "--draws", "0"], "greater than or equal to 1"),
-        (["ITEMS", "--confidence", "95"], "less than or equal to 0.9999"),
-        (["ITEMS", "--min-kappa", "2"], "less than or equal to 1"),
+        (["ITEMS", "--draws", "0"], "--draws: 0 is out of range"),
+        (["ITEMS", "--confidence", "95"], "--confidence: 95 is out of range"),
+        (["ITEMS", "--min-kappa", "2"], "--min-kappa: 2 is out of range"),
         (["ITEMS", "--unheard-of"], "--unheard-of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

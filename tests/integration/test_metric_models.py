@@ -169,7 +169,12 @@ def test_a_set_is_scored_by_the_version_that_is_published_when_it_is_asked(
 ) -> None:
     frozen = web.post("/v1/reference-sets", json={"items": ITEMS, "purpose": "test", "references": "given"}).json()
     stores = artefact_stores(Settings(home=command.path))
-    body = {"items": ["i1"], "replies": {"a": [ITEMS[1]["replies"]["a"]]}, "metrics": ["greedy:vectors=few"], "return": "scores"}
+    body = {
+        "items": ["i1"],
+        "replies": {"a": [ITEMS[1]["replies"]["a"]]},
+        "metrics": ["greedy:vectors=few"],
+        "return": "scores",
+    }
 
     def named() -> str:
         response = web.post(f"/v1/reference-sets/{frozen['id']}/scores", json=body)

@@ -205,7 +205,7 @@ def test_a_job_compares_with_the_metric_of_the_preset_like_the_command(
     named = [option for metric in metrics for option in ("-m", metric)]
     by_command = published("meta", path, *PRESET, *named, "--draws", "20", "--json")
     assert by_command.code == 0, by_command.err
-    order = {"kind": "meta", "data": ["rated.jsonl"], "draws": 20, "preset": "tsuta20"}
+    order = {"kind": "meta", "data": ["rated.jsonl"], "draws": 20, "settings": {"preset": "tsuta20"}}
     by_job = run_job(published, {**order, "metrics": metrics})
     assert {name: by_job[name] for name in by_command.json} == by_command.json
     assert "variant:tsuta20" in by_command.json["metrics"][0]["signature"]

@@ -348,9 +348,9 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
         (["--json", "--level", "system", "--explain"], 2, "--explain with --level system"),
         (["--json", "--tsv"], 2, "--json and --tsv at once"),
         (["--csv", "--latex"], 2, "--csv and --latex at once"),
-        (["--utterances", "x"], 2, "ITEMS and line-aligned files at once"),
+        (["--utterances", "x"], 2, "ITEMS: a file of items and line-aligned files at once"),
         (["--explain"], 2, "--explain without --json"),
-        (["--references", "x"], 2, "ITEMS and line-aligned files at once"),
+        (["--references", "x"], 2, "ITEMS: a file of items and line-aligned files at once"),
         (["-m", "greedy"], 2, "word vectors"),
     ],
 )

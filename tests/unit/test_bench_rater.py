@@ -21,11 +21,12 @@ from refaug.core.progress import Silent
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.agreement.meta import agreement
-from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.row_scores import score_set
 from refaug.evaluation.agreement.rows import RatedRows
 from refaug.evaluation.scoring.cases import Case, score_cases
 from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import References
 from refaug.metrics.specification import build
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig

@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.item_inputs import TableOptions, shown_name
+from refaug.cli.shared.item_inputs import shown_name
 from refaug.cli.shared.output import count_of, file_or_stdin, print_facts, print_json_line, print_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
@@ -22,6 +22,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, item_json, read_items
 from refaug.evaluation.tables.table_notes import TableNotes
+from refaug.operations.item_sources import TableOptions
 
 app = typer.Typer(help="Write tables of any kind as items.", no_args_is_help=True)
 
@@ -105,7 +106,7 @@ def _convert(
             stack.enter_context(file_or_stdin(file)),
             shown_name=shown_name(file),
             on_unknown_field=progress.warn,
-            table=table.request,
+            table=table.table,
             notes=notes,
         ):
             if isinstance(test_item, BadItem):

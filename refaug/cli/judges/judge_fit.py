@@ -13,11 +13,12 @@ from refaug.cli.scores.meta import named_sets, read_set
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.required_models import require_models
 from refaug.core.errors import Usage
+from refaug.operations.item_sources import TableOptions
 
 if TYPE_CHECKING:
     from refaug.core.progress import Progress
@@ -71,13 +72,14 @@ def train_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Fit a judge to rated items, and say how far judges like it agree with ratings that they never saw."""
-    from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems  # noqa: PLC0415
+    from refaug.evaluation.agreement.records import ComparedMetric, RatedItems  # noqa: PLC0415
     from refaug.evaluation.agreement.rows import RatedRows  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.artefact import save_judge  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.combination import FitSettings  # noqa: PLC0415  scipy
     from refaug.evaluation.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.scoring.score_settings import MetaSettings  # noqa: PLC0415
     from refaug.metrics.signature import Signature  # noqa: PLC0415
 
     settings = FitSettings(method=fit.method, length=fit.length, seed=fit.seed)  # type: ignore[arg-type]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import BadInput
-from refaug.evaluation.tables.table_request import RowShape
+from refaug.core.errors import BadInput, Usage
+from refaug.core.options.decoding import from_texts
+from refaug.operations.item_sources import ItemSources
 
 if TYPE_CHECKING:
     from refaug.evaluation.score_files.score_file import ScoreFile
@@ -22,20 +24,21 @@ if TYPE_CHECKING:
 _File = Annotated[
     Path, typer.Argument(help="Output of refaug score --json, or an answer of POST /v1/scores.", metavar="FILE")
 ]
-_Items = Annotated[
-    Path | None,
-    typer.Argument(help="The items that were scored; without them, those that FILE names.", metavar="[ITEMS]"),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredItems(ItemSources):
+    """The items that were scored; without any, those that the file of scores names."""
+
+    needs_items: ClassVar[bool] = False
 
 
 @with_options
 def verify_command(
     context: typer.Context,
     file: _File,
-    items: _Items = None,
     *,
-    aligned: AlignedOptions,
-    table: TableOptions,
+    sources: ScoredItems,
     files: Annotated[
         Path, typer.Option("--files", help="Where the files lie that metrics name, such as vectors.", metavar="FOLDER")
     ] = Path(),
@@ -55,9 +58,7 @@ def verify_command(
     with file_or_stdin(file) as path:
         scores = ScoreFile.read(path, "stdin" if str(file) == "-" else str(file))
     with display_progress(quiet=context.obj.quiet) as progress:
-        named = ItemInputs(items=items, aligned=aligned, table=table)
-        inputs = _named_inputs(scores, file) if items is None and aligned.is_empty else named
-        test_items = list(inputs.read(progress))
+        test_items = list(ItemInputs.of(sources if sources.files else _named_items(scores, file)).read(progress))
         workplace = Workplace(models=ModelRegistry(context.obj, threads, find_file=files_in(files)))
         verification = verify(scores, test_items, workplace, progress)
     if as_json:
@@ -70,39 +71,29 @@ def verify_command(
         raise typer.Exit(verification.exit_code)
 
 
-def _named_inputs(scores: ScoreFile, file: Path) -> ItemInputs:
-    """Return the inputs that the file names, from here or from the folder of the file."""
+def _named_items(scores: ScoreFile, file: Path) -> ScoredItems:
+    """Return the items that the file names, from here or from the folder of the file."""
     inputs = scores.inputs
     if not inputs:
         raise BadInput(
             f"{file} does not name the items that were scored", remedy=f"name them: refaug verify {file} ITEMS"
         )
     items, utterances = _paths(inputs, "items", file), _paths(inputs, "utterances", file)
-    return ItemInputs(
-        items=items[0] if items else None,
-        aligned=AlignedOptions(
-            replies=[_reply_file(text, file) for text in _texts(inputs, "replies")],
-            references=_paths(inputs, "references", file),
-            weights=_paths(inputs, "weights", file),
-            utterances=utterances[0] if utterances else None,
-        ),
-        table=_table_options(inputs),
-        allow_truncated=inputs.get("allow_truncated") is True,
-    )
-
-
-def _table_options(inputs: Mapping[str, Any]) -> TableOptions:
-    """Return what the file says about the columns of its table."""
-    shape, encoding = inputs.get("shape"), inputs.get("encoding")
-    if shape is not None and shape not in list(RowShape):
-        raise BadInput(
-            f"inputs.shape: {shape!r} is none of {', '.join(RowShape)}", remedy="name the items beside the file"
-        )
-    return TableOptions(
-        mapping=_texts(inputs, "map") or None,
-        shape=None if shape is None else RowShape(shape),
-        encoding=encoding if isinstance(encoding, str) else None,
-    )
+    texts = {
+        "items": items[0] if items else None,
+        "replies": [_reply_file(text, file) for text in _texts(inputs, "replies")],
+        "references": _paths(inputs, "references", file),
+        "weights": _paths(inputs, "weights", file),
+        "utterances": utterances[0] if utterances else None,
+        "map": _texts(inputs, "map"),
+        "shape": inputs.get("shape"),
+        "encoding": inputs.get("encoding"),
+        "allow_truncated": inputs.get("allow_truncated") is True,
+    }
+    try:
+        return from_texts(ScoredItems, {name: text for name, text in texts.items() if text not in (None, [])})
+    except Usage as error:
+        raise BadInput(f"inputs.{error.message}", remedy="name the items beside the file") from None
 
 
 def _texts(inputs: Mapping[str, Any], name: str) -> list[str]:
@@ -112,19 +103,19 @@ def _texts(inputs: Mapping[str, Any], name: str) -> list[str]:
     return listed
 
 
-def _paths(inputs: Mapping[str, Any], name: str, file: Path) -> list[Path]:
+def _paths(inputs: Mapping[str, Any], name: str, file: Path) -> list[str]:
     return [_place(text, file) for text in _texts(inputs, name)]
 
 
 def _reply_file(text: str, file: Path) -> str:
     """Return `NAME=FILE` with the place of the file; a bare file names its system itself."""
     name, equals, path = text.partition("=")
-    return f"{name}={_place(path, file)}" if equals and not Path(text).exists() else str(_place(text, file))
+    return f"{name}={_place(path, file)}" if equals and not Path(text).exists() else _place(text, file)
 
 
-def _place(text: str, file: Path) -> Path:
+def _place(text: str, file: Path) -> str:
     """Return the path as it stands, else beside the score file, where it was moved together with it."""
-    return Path(text) if Path(text).exists() or Path(text).is_absolute() else _beside(text, file)
+    return text if Path(text).exists() or Path(text).is_absolute() else str(_beside(text, file))
 
 
 def _beside(text: str, file: Path) -> Path:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, ItemsArgument, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, number, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
+from refaug.operations.item_sources import ItemSources
 
 if TYPE_CHECKING:
     from refaug.metrics.diagnostics import Diagnosis
@@ -24,10 +25,8 @@ _ENGLISH = "en"
 @with_options
 def diagnose_command(
     context: typer.Context,
-    items: ItemsArgument = None,
     *,
-    aligned: AlignedOptions,
-    table: TableOptions,
+    sources: ItemSources,
     tok: Annotated[
         str | None,
         typer.Option(help="How texts become tokens: word, char, 13a, intl, mecab, …; by default word, mecab for ja."),
@@ -56,7 +55,7 @@ def diagnose_command(
     tokenizer = get_tokenizer(tok or default_tokenizer(language or _ENGLISH))
     settings = DiagnosisSettings(sample=sample, listed=GENERIC_PHRASES if _is_english(language) else None)
     with display_progress(quiet=context.obj.quiet) as progress:
-        good, bad = split(ItemInputs(items=items, aligned=aligned, table=table).read(progress))
+        good, bad = split(ItemInputs.of(sources).read(progress))
         systems = systems_of(good)
         progress.stage("diagnose")
         diagnoses = diagnose_items(good, systems, tokenizer, settings)

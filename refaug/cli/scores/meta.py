@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,32 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from refaug.cli.scores.score import RaterOption as WeigherOption
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import (
-    IndexOption,
-    OnOption,
-    augmented_sets,
-    require_searched,
-    require_used,
-)
-from refaug.cli.shared.required_models import require_models
-from refaug.cli.shared.score_options import LanguageOption, SeedOption, StrictFlag, report_problems, require_all
+from refaug.cli.shared.reference_options import augmented_sets
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import Preset, find_preset
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
+from refaug.evaluation.scoring.presets import find_preset
+from refaug.operations.agreement import MeasureAgreement
 
 if TYPE_CHECKING:
-    from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings
+    from refaug.evaluation.agreement.records import ComparedMetric, MetaResult
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
     from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.scoring.held.item_collection import ItemCollection
@@ -46,13 +37,6 @@ if TYPE_CHECKING:
 
 
 _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
-
-
-class RowSelection(StrEnum):
-    """The names of `evaluation.agreement.records.RowsChoice`, whose import compiles kernels: too slow for --help."""
-
-    FAIR = "fair"
-    ALL = "all"
 
 
 class OutputForm(StrEnum):
@@ -76,8 +60,9 @@ class ItemsOrCommand(TyperGroup):
         """Leave everything after the name of a subcommand to that subcommand."""
         if not args or args[0] not in self.commands:
             return super().parse_args(ctx, args)
+        ctx.resilient_parsing = True  # nothing is missing where a subcommand is named
         super().parse_args(ctx, [])
-        ctx.args = args
+        ctx.resilient_parsing, ctx.args = False, args
         return args
 
     def invoke(self, ctx: Any) -> Any:
@@ -93,45 +78,6 @@ class ItemsOrCommand(TyperGroup):
 
 app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True, subcommand_metavar="")
 
-_Items = Annotated[
-    list[Path] | None,
-    typer.Argument(help="Test sets with ratings: JSONL with one item a line, or tables; - for stdin.", metavar="ITEMS"),
-]
-_Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        "-m",
-        help="What to compare: NAME or NAME:key=value,…; repeat it. Without it: those of bleu, multi-bleu, rouge-l "
-        "and chrf that apply, and upsilon-bleu with --index.",
-        metavar="SPEC",
-    ),
-]
-_Baseline = Annotated[
-    str | None,
-    typer.Option(help="The metric that every other is compared with; without it, the first.", metavar="SPEC"),
-]
-RaterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--rater",
-        help="Rater of metrics that name none, and of references of a sampled log: name or name@version.",
-        metavar="NAME",
-    ),
-]
-_Rows = Annotated[
-    RowSelection,
-    typer.Option(
-        help="fair: no replies that are one of their own golds, and no references identical to the reply; "
-        "all: every rated reply against every reference.",
-    ),
-]
-_Draws = Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=MAX_DRAWS)]
-_Confidence = Annotated[float, typer.Option(help="Of the intervals.", min=MIN_CONFIDENCE, max=MAX_CONFIDENCE)]
-_MinKappa = Annotated[
-    float | None,
-    typer.Option(help="Leave out annotators whose mean κ with the others is lower.", min=-1, max=1, metavar="X"),
-]
 _Report = Annotated[
     Path | None, typer.Option(help="Write a page with plots into this folder as well.", metavar="FOLDER")
 ]
@@ -141,22 +87,8 @@ _Report = Annotated[
 @with_options
 def meta_command(
     context: typer.Context,
-    items: _Items = None,
-    metric: _Metrics = None,
-    baseline: _Baseline = None,
-    index: IndexOption = None,
-    rater: WeigherOption = None,
     *,
-    table: TableOptions,
-    augmenting: AugmentSettings,
-    rows: _Rows = RowSelection.FAIR,
-    draws: _Draws = 10_000,
-    confidence: _Confidence = 0.95,
-    seed: SeedOption = 1,
-    min_kappa: _MinKappa = None,
-    language: LanguageOption = None,
-    threads: ThreadsOption = None,
-    on: OnOption = None,
+    order: MeasureAgreement,
     report: _Report = None,
     strict: StrictFlag = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
@@ -170,45 +102,16 @@ def meta_command(
     contexts. With --index, references are found and weighed first, as by score.
     """
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
-    files = named_sets(items or [])
-    named = [*(metric or []), *([baseline] if baseline is not None else [])]
-    require_searched(on, index)
-    asks_rater = require_used_models(context.obj, named, rater, index=index)
-    require_used(augmenting, index, rater, rates=asks_rater, scores=True)
-    if index is not None:
-        _require_weighted(named, context.obj)
-    finding = _ReferenceModels(
-        index=index,
-        rater=rater,
-        threads=threads,
-        augmenting=augmenting if asks_rater or index else None,
-        on=on,
-    )
-    from refaug.evaluation.agreement.records import MetaSettings, RowsChoice  # noqa: PLC0415  compiles
-    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    files = named_sets([Path(name) for name in order.data])
+    requests = order.require_models(context.obj, order.metrics_named())
+    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415  compiles
 
-    settings = MetaSettings(
-        rows=RowsChoice(rows.value), draws=draws, seed=seed, confidence=confidence, min_kappa=min_kappa
-    )
     if report is not None:
         require_folder(report)
     with display_progress(quiet=context.obj.quiet) as progress:
-        agreement = _compare_metrics(
-            context.obj,
-            {name: ItemInputs(items=path, table=table) for name, path in files.items()},
-            _ComparedMetrics(
-                metric or [],
-                baseline,
-                language,
-                find_preset(augmenting.preset),
-                {"combine": augmenting.combine, "cal": augmenting.calibration},
-                MetricModels.of(context.obj, threads, rater=rater),
-            ),
-            finding,
-            settings,
-            progress,
-        )
+        rates = any(request.rates_by_default for request in requests)
+        inputs = {name: ItemInputs(items=path, table=order) for name, path in files.items()}
+        agreement = _compare_metrics(context.obj, inputs, order, progress, rates=rates)
         report_problems(agreement.bad_items, agreement.warnings, progress)
         page = None if report is None else _write_report(agreement, report, progress)
     _print(agreement, form)
@@ -217,108 +120,78 @@ def meta_command(
     require_all(agreement.bad_items, strict=strict)
 
 
-@dataclass(frozen=True)
-class _ComparedMetrics:
-    """The metrics that the command names."""
-
-    specifications: Sequence[str]
-    baseline: str | None
-    language: str | None
-    preset: Preset | None
-    by_default: Mapping[str, str]
-    models: MetricModels
-    set_baseline: SetBaseline | None = None  # where references are found in an index
-
-    def built(self, text: str) -> Metric:
-        """Return the metric of a specification, with the parameters of the preset."""
-        from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
-
-        specification = self.preset.specification(text) if self.preset is not None else text
-        source = self.models.registry
-        return metrics_of([specification], self.language, self.by_default, self.set_baseline, source=source)[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ReferenceModels:
-    """Where references are found, and what weighs them."""
-
-    index: str | None
-    rater: str | None
-    threads: int | None
-    augmenting: AugmentSettings | None
-    on: str | None = None  # the cluster that references are found on
-
-    def bind(
-        self,
-        metrics: Sequence[ComparedMetric],
-        models: MetricModels,
-        versions: Mapping[str, str],
-        progress: Progress,
-    ) -> list[ComparedMetric]:
-        """Return the metrics, bound to the models that they need; `versions` are those that found the references."""
-        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy
-
-        steps = ScoringSteps(
-            models=replace(models, rater=versions.get("rater", models.rater), sample=versions.get("index")),
-            augmenting=self.augmenting,
-        )
-        bound = steps.bound([compared.metric for compared in metrics], progress=progress)
-        return [replace(compared, metric=metric) for compared, metric in zip(metrics, bound, strict=True)]
-
-
 def _compare_metrics(
-    home: Settings,
-    files: Mapping[str, ItemInputs],
-    compared: _ComparedMetrics,
-    finding: _ReferenceModels,
-    settings: MetaSettings,
-    progress: Progress,
+    home: Settings, files: Mapping[str, ItemInputs], order: MeasureAgreement, progress: Progress, *, rates: bool
 ) -> MetaResult:
-    """Read the files, choose the metrics, and compare them."""
+    """Read the files, choose the metrics, and compare them; `rates`: a metric asks the rater that none names."""
     from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
 
     sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
-    versions: Mapping[str, str] = {}
-    named_specifications = compared.specifications or [
-        *([_WEIGHTED] if finding.index is not None else []),
+    models, preset = MetricModels.of(home, order.threads, rater=order.rater), find_preset(order.settings.preset)
+    set_baseline: SetBaseline | None = None
+    named_specifications = list(order.metrics) or [
+        *([_WEIGHTED] if order.index is not None else []),
         *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
     ]
     with ExitStack() as stack:  # what a cluster has finished stays until all is computed
-        if finding.index is not None and finding.augmenting is not None:
+        if order.index is not None:
             sets, provenance = stack.enter_context(
                 augmented_sets(
-                    home,
-                    sets,
-                    finding.index,
-                    finding.rater,
-                    finding.augmenting,
-                    finding.threads,
-                    progress,
-                    on=finding.on,
+                    home, sets, order.index, order.rater, order.settings, order.threads, progress, on=order.on
                 )
             )
             versions = provenance.settings
-            based = baseline_setter(places_of(home).indexes, versions["index"], progress)
-            compared = replace(compared, set_baseline=based)
-        elif compared.preset is not None:
-            compared.preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
-            compared.preset.require_effect(named_specifications)
+            set_baseline = baseline_setter(places_of(home).indexes, versions["index"], progress)
+            models = replace(models, rater=versions.get("rater", models.rater), sample=versions["index"])
+        elif preset is not None:
+            preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
+            preset.require_effect(named_specifications)
         rated_sets = [RatedItems(name=name, items=test_items) for name, test_items in sets.items()]
-        texts = [*([compared.baseline] if compared.baseline is not None else []), *named_specifications]
+        texts = [*([order.baseline] if order.baseline is not None else []), *named_specifications]
         names = _short_names(list(dict.fromkeys(texts)))
-        chosen, first = choose_metrics(named_specifications, compared.baseline, compared.built, names)
+        built = _builder(order, models, set_baseline)
+        chosen, first = choose_metrics(named_specifications, order.baseline, built, names)
         advice = baseline_advice(
             [rated_items.metric for rated_items in chosen],
             (test_item for test_items in sets.values() for test_item in test_items),
         )
         if advice is not None:
             progress.warn(advice)
-        bound = finding.bind(chosen, compared.models, versions, progress)
-        return agreement(rated_sets, bound, settings, baseline=first, progress=progress)
+        settings = order.settings if rates or order.index is not None else None
+        bound = _bound(chosen, models, settings, progress)
+        return agreement(rated_sets, bound, order.meta_settings, baseline=first, progress=progress)
+
+
+def _builder(
+    order: MeasureAgreement, models: MetricModels, set_baseline: SetBaseline | None
+) -> Callable[[str], Metric]:
+    """Return a function that makes the metric of a specification, with the parameters of the preset."""
+    from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
+
+    preset = find_preset(order.settings.preset)
+    by_default = {"combine": order.settings.combine, "cal": order.settings.calibration}
+
+    def built(text: str) -> Metric:
+        specification = preset.specification(text) if preset is not None else text
+        return metrics_of([specification], order.language, by_default, set_baseline, source=models.registry)[0]
+
+    return built
+
+
+def _bound(
+    chosen: Sequence[ComparedMetric], models: MetricModels, augmenting: AugmentSettings | None, progress: Progress
+) -> list[ComparedMetric]:
+    """Return the metrics, bound to the models that they need."""
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy
+
+    steps = ScoringSteps(models=models, augmenting=augmenting)
+    bound = steps.bound([compared.metric for compared in chosen], progress=progress)
+    return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)]
 
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -344,27 +217,6 @@ def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl 
     short = {path: "stdin" if str(path) == "-" else path.name.split(".")[0] or path.name for path in paths}
     names = list(short.values())
     return {name if names.count(name) == 1 else str(path): path for path, name in short.items()}
-
-
-def require_used_models(
-    home: Settings,
-    specifications: Sequence[str],
-    rater: str | None,
-    *,
-    index: str | None = None,
-) -> bool:
-    """Say whether a metric uses the rater; refuse one whose models are not named, and a rater that nothing uses."""
-    asks_rater = require_models(home, specifications, rater=rater, index=index)
-    if not asks_rater and rater is not None and index is None:
-        raise Usage("--rater without a metric that asks it", remedy="-m rater, or leave --rater out")
-    return asks_rater
-
-
-def _require_weighted(specifications: Sequence[str], home: Settings) -> None:
-    """Refuse an index where no metric looks at the references that would be found in it."""
-    from refaug.evaluation.metric_setup.metric_requests import MetricRequest, require_index_used  # noqa: PLC0415  compiles
-
-    require_index_used([MetricRequest.of(text, home) for text in specifications])
 
 
 def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from refaug.cli.shared.output import count_of, print_facts, print_line, print_table
 from refaug.cli.shared.score_options import number
-from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, SetResult
+from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import (
     GOLDS_IN_WORDS,
     KAPPA_IN_WORDS,
@@ -19,6 +19,7 @@ from refaug.evaluation.agreement.report.wording import (
     kappa_title,
     per_cent,
 )
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
 

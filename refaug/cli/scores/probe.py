@@ -6,20 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.cli.scores.meta import RaterOption, require_used_models
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, ItemsArgument, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs, ItemsArgument
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.score_options import (
-    LanguageOption,
-    MetricOption,
-    StrictFlag,
-    number,
-    report_problems,
-    require_all,
-)
+from refaug.cli.shared.score_options import StrictFlag, number, report_problems, require_all
+from refaug.operations.item_sources import TableOptions
+from refaug.operations.scoring_options import MetricOptions, ReferenceOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.probe import MetricProbes, ProbeReport, ProbeScore
@@ -30,9 +24,11 @@ if TYPE_CHECKING:
 def probe_command(
     context: typer.Context,
     items: ItemsArgument = None,
-    metric: MetricOption = None,
-    rater: RaterOption = None,
     *,
+    scoring: MetricOptions,
+    rater: Annotated[
+        str | None, typer.Option(help="Rater of metrics that name none: name or name@version.", metavar="NAME")
+    ] = None,
     table: TableOptions,
     system: Annotated[
         str | None,
@@ -62,7 +58,6 @@ def probe_command(
         ),
     ] = False,
     steps: Annotated[int, typer.Option(help="Of the search for a constant.", min=1, max=1_000_000)] = 2_000,
-    language: LanguageOption = None,
     threads: ThreadsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
@@ -72,7 +67,7 @@ def probe_command(
     The replies are made from ITEMS, and the systems of ITEMS are scored beside them (docs/gaming.md). Differences are
     to the replies that were tampered with, over the items where both have a score.
     """
-    require_used_models(context.obj, metric or [], rater)
+    ReferenceOptions(rater=rater).require_models(context.obj, scoring.metrics)
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
     from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
@@ -86,13 +81,13 @@ def probe_command(
         generic=generic,
         padding=padding,
         without_gold=without_gold,
-        language=language,
+        language=scoring.language,
         search_steps=steps if search else 0,
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(ItemInputs(items=items, table=table).read(progress))
         models = MetricModels.of(context.obj, threads, rater=rater)
-        chosen = metrics_of(metric or [default_metric(good)], language, source=models.registry)
+        chosen = metrics_of(scoring.metrics or [default_metric(good)], scoring.language, source=models.registry)
         if (advice := baseline_advice(chosen, good)) is not None:
             progress.warn(advice)
         chosen = ScoringSteps(models=models).bound(chosen, progress=progress)

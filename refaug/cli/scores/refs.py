@@ -6,7 +6,7 @@ import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_used
@@ -14,6 +14,7 @@ from refaug.cli.shared.score_options import StrictFlag, report_problems, require
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
+from refaug.operations.item_sources import TableOptions
 
 
 @with_options

@@ -11,7 +11,7 @@ import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
@@ -19,6 +19,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.evaluation.scoring.items import BadItem, item_json, system_name
+from refaug.operations.item_sources import TableOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem

@@ -14,12 +14,12 @@ import typer
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument, TableOptions
+from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_searched, require_used
 from refaug.cli.shared.required_models import require_models
-from refaug.cli.shared.score_options import ScoreOptions, StrictFlag, report_problems, require_all
+from refaug.cli.shared.score_options import ScoreOutput, StrictFlag, report_problems, require_all
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -27,6 +27,8 @@ from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem, item_rows, read_items
 from refaug.evaluation.tables.table_request import TableRequest
+from refaug.operations.item_sources import TableOptions
+from refaug.operations.scoring_options import ScoringOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
@@ -87,13 +89,13 @@ def freeze_command(
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
 
         def check(bad: Sequence[BadItem]) -> None:
-            bad_items = _with_line_numbers(bad, path, called, table.request)
+            bad_items = _with_line_numbers(bad, path, called, table.table)
             report_problems(bad_items, (), progress)
             require_all(bad_items, strict=strict)
 
         frozen = _freeze(
             context.obj,
-            read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.request),
+            read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.table),
             Purpose(purpose.value),
             _RetrievalTools(index, rater, settings, threads, on) if index is not None else None,
             called,
@@ -250,7 +252,8 @@ def score_command(
     ],
     *,
     table: TableOptions,
-    scoring: ScoreOptions,
+    scoring: ScoringOptions,
+    output: ScoreOutput,
     record: Annotated[
         str | None,
         typer.Option(help="Record the scores in the history of the set, under this name of the run.", metavar="NAME"),
@@ -265,7 +268,8 @@ def score_command(
     from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
-    settings = scoring.settings()
+    output.require_shown(scoring)
+    settings = scoring.score_settings(parts=output.has_parts)
     require_models(context.obj, scoring.specifications, rater=None)
     if record is not None:
         require_run_name(record)
@@ -273,9 +277,9 @@ def score_command(
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(replies) as path:
         reference_set = _sets(context.obj).open(name)
         progress.stage("read")
-        joined = join(reference_set, read_items(path, shown_name=called, table=table.request), called)
+        joined = join(reference_set, read_items(path, shown_name=called, table=table.table), called)
         bad = _with_line_numbers(
-            [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.request
+            [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.table
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
         steps = scoring.steps(MetricModels.of(context.obj))
@@ -283,10 +287,10 @@ def score_command(
             reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), settings, progress
         )
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
-    require_all(evaluation.bad_items, strict=scoring.strict and record is not None)
+    require_all(evaluation.bad_items, strict=output.strict and record is not None)
     if record is not None:
         SetHistory(reference_set).record(record, evaluation)
-    scoring.show(evaluation, joined, ItemInputs(items=replies, table=table).names, set=reference_set.id)
+    output.show(scoring, evaluation, joined, ItemInputs(items=replies, table=table).names, set=reference_set.id)
 
 
 # ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,16 +23,21 @@ from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import BoolKind, ListKind, MapKind, SizeKind
 from refaug.core.options.words import size_in_words
 
-# flags that are not spelled as their fields: what is repeated stands in the singular, and --weights is a file
+# flags that are not spelled as their fields: what is repeated stands in the singular, --weights is a file, and what has
+# no flag is called as in the usage line
 _FLAGS: Final[Mapping[str, str]] = {
     "block_speakers": "--block-speaker",
+    "data": "ITEMS",
     "dialogues": "--dialogue",
     "exclude_logs": "--exclude-log",
+    "items": "ITEMS",
+    "metrics": "--metric",
     "no_rules": "--no-rule",
     "speakers": "--speaker",
     "weights": "--reference-weights",
 }
 
+_SHORT: Final[Mapping[str, tuple[str, ...]]] = {"--metric": ("-m",)}
 _FILE_HELP: Final = "A file of further ones, one a line."
 
 
@@ -72,6 +77,11 @@ def typed_names(context: typer.Context) -> frozenset[str]:
     return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
+def flag_for(option: OptionField) -> str:
+    """Return the flag of an option of a command."""
+    return option.flag or flag_of(option.spelling)
+
+
 def flag_of(field: str) -> str:
     """Return the flag of an option that bodies spell so: `settings.near_tokens` is `--near-tokens`."""
     name = field.rpartition(".")[2].partition("[")[0]
@@ -89,38 +99,58 @@ def _made_of(group: type[Any], flags: dict[str, Any]) -> Any:
     """Return the dataclass that the flags spell; those that were not typed keep their defaults."""
     if not issubclass(group, Options):
         return group(**flags)
-    defaults = {option.name: option.default for option in options_of(group)}
-    texts = {
-        name: typed
-        for name, typed in flags.items()
-        if typed not in (None, []) and not (typed is False and defaults[name] is False)
-    }
+    texts = dict[str, Any]()
+    for option in options_of(group):
+        if option.group is not None:
+            inner = _inner_flags(option, flags)
+            if any(_is_typed(typed, default=False) for typed in inner.values()):
+                texts[option.name] = _made_of(option.group, inner)
+        elif option.name in flags and _is_typed(flags[option.name], option.default):
+            texts[option.name] = flags[option.name]
     return from_texts(group, texts)
+
+
+def _inner_flags(option: OptionField, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags of the group in an option, by its own fields."""
+    start = f"{option.name}__"
+    return {name.removeprefix(start): typed for name, typed in flags.items() if name.startswith(start)}
+
+
+def _is_typed(typed: Any, default: Any) -> bool:
+    return typed not in (None, []) and not (typed is False and default is False)
 
 
 def _parameters(name: str, group: type[Any]) -> dict[str, str]:
     """Return the parameter of each field; several groups of options may have a field of one name."""
     if issubclass(group, Options):
-        return {option.name: f"{name}__{option.name}" for option in options_of(group) if option.has_flag}
+        return {path: f"{name}__{path}" for path, _ in _flags_in(group)}
     return {field.name: field.name for field in fields(group)}
+
+
+def _flags_in(group: type[Any], start: str = "") -> Iterator[tuple[str, OptionField]]:
+    """Yield the options that have flags, also those of groups inside: `settings__k`."""
+    for option in options_of(group):
+        if option.group is not None and option.has_flag:
+            yield from _flags_in(option.group, f"{start}{option.name}__")
+        elif option.has_flag:
+            yield f"{start}{option.name}", option
 
 
 def _file_parameters(name: str, group: type[Any]) -> dict[str, str]:
     """Return the parameters of files that have a name of the list in each line, by the list's field."""
-    options = options_of(group) if issubclass(group, Options) else ()
-    return {option.name: f"{name}__{option.name}__file" for option in options if option.has_file}
+    options = _flags_in(group) if issubclass(group, Options) else ()
+    return {path: f"{name}__{path}__file" for path, option in options if option.has_file}
 
 
 def _options(name: str, group: type[Any]) -> Iterator[inspect.Parameter]:
     parameters = _parameters(name, group)
     if issubclass(group, Options):
         files = _file_parameters(name, group)
-        for option in options_of(group):
-            if option.has_flag:
-                yield _flag(option, parameters[option.name])
+        for path, option in _flags_in(group):
+            yield _flag(option, parameters[path])
             if option.has_file:
                 flag = typer.Option(f"--{option.name.replace('_', '-')}", help=_FILE_HELP, metavar="FILE")
-                yield _option(files[option.name], Annotated[Path | None, flag], None)
+                yield _option(files[path], Annotated[Path | None, flag], None)
         return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
@@ -133,8 +163,11 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
     if option.argument is not None:
         is_many = isinstance(kind, ListKind)
         argument = typer.Argument(help=option.doc, metavar=option.argument)
-        return _option(parameter, Annotated[list[str] if is_many else str, argument], MISSING)
-    flag, shown_default = flag_of(option.spelling), _shown_default(option)
+        kinds = (list[str], list[str] | None) if is_many else (str, str | None)
+        return _option(
+            parameter, Annotated[kinds[not option.is_required], argument], MISSING if option.is_required else None
+        )
+    flag, shown_default = flag_for(option), _shown_default(option)
     if isinstance(kind, BoolKind):
         if not option.default:
             return _option(parameter, Annotated[bool, typer.Option(flag, help=option.doc)], False)
@@ -143,7 +176,7 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
     else:
         is_list = isinstance(kind, ListKind | MapKind)
         annotation = list[str] | None if is_list else str | None
-        names, metavar = [flag], option.metavar or kind.metavar
+        names, metavar = [flag, *_SHORT.get(flag, ())], option.metavar or kind.metavar
     settings = typer.Option(*names, help=option.doc, metavar=metavar, show_default=shown_default)
     return _option(parameter, Annotated[annotation, settings], None)
 

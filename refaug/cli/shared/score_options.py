@@ -1,4 +1,4 @@
-"""Options of metrics, intervals and output, shared by `score` and `sets score`, and the printed form of scores."""
+"""How scores are printed by `score` and `sets score`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
-from refaug.rater.rating_settings import RatingSettings
+from refaug.evaluation.scoring.score_settings import MAX_SEED
+from refaug.operations.scoring_options import ScoringOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
-    from refaug.evaluation.scoring.augment_settings import AugmentSettings
-    from refaug.evaluation.scoring.presets import Preset
     from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
 
 _SHOWN_PROBLEMS = 5
@@ -36,29 +32,14 @@ class LevelChoice(StrEnum):
     CORPUS = "corpus"
 
 
-MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        "-m",
-        help="What to score with: NAME, NAME:key=value,… or a signature; repeat it for several. Without it: "
-        "upsilon-bleu for items with retrieved references, delta-bleu for weighted ones, else multi-bleu.",
-        metavar="SPEC",
-    ),
-]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option(help="Language of the texts (en, ja, …): decides the tokenizer where a SPEC has none.", metavar="TAG"),
-]
 SeedOption = Annotated[int, typer.Option(help="Seed of the resampling.", min=0, max=MAX_SEED)]
 StrictFlag = Annotated[bool, typer.Option("--strict", help="End with exit code 3 when any item cannot be used.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions:
-    """The options of metrics, intervals and output; a group of options that checks itself."""
+class ScoreOutput:
+    """How scores are printed; a group of options that checks itself."""
 
-    metric: MetricOption = None
     level: Annotated[
         LevelChoice | None,
         typer.Option(
@@ -66,21 +47,6 @@ class ScoreOptions:
             "With --json: the figures of that level alone, else of all."
         ),
     ] = None
-    baseline: Annotated[
-        str | None, typer.Option(help="Compare every other system with this one.", metavar="SYSTEM")
-    ] = None
-    draws: Annotated[int, typer.Option(help="Draws of the bootstrap; 0: no intervals.", min=0, max=MAX_DRAWS)] = (
-        ScoreSettings.draws
-    )
-    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=MIN_CONFIDENCE, max=MAX_CONFIDENCE)] = (
-        ScoreSettings.confidence
-    )
-    seed: SeedOption = ScoreSettings.seed
-    language: LanguageOption = None
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="With --json: n-grams credited to which reference; scores without each one."),
-    ] = False
     details: Annotated[
         bool,
         typer.Option(
@@ -92,7 +58,6 @@ class ScoreOptions:
         Path | None,
         typer.Option(help="Write a page to share into this folder, with the scores as JSON and CSV.", metavar="FOLDER"),
     ] = None
-    percent: Annotated[bool, typer.Option("--percent", help="Scores in [0, 1] times 100.")] = False
     strict: StrictFlag = False
     as_tsv: Annotated[bool, typer.Option("--tsv", help="Print rows separated by tabs.")] = False
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the same rows as CSV.")] = False
@@ -103,23 +68,15 @@ class ScoreOptions:
         forms = {"--json": self.as_json, "--tsv": self.as_tsv, "--csv": self.as_csv, "--latex": self.as_latex}
         if len(chosen := [form for form, is_chosen in forms.items() if is_chosen]) > 1:
             raise Usage(f"{' and '.join(chosen)} at once", remedy="one of the two")
-        if self.explain and self.level not in (None, LevelChoice.REPLY):
-            raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
-        if self.explain and not self.as_json:
-            raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
         if self.details and not self.as_json and self.report is None:
             raise Usage("--details without --json", remedy="add --json: items do not fit into a table")
 
-    def settings(self) -> ScoreSettings:
-        """Return how scores are computed."""
-        return ScoreSettings(
-            draws=self.draws,
-            confidence=self.confidence,
-            seed=self.seed,
-            baseline=self.baseline,
-            explain=self.explain,
-            parts=self.as_json or self.report is not None,
-        )
+    def require_shown(self, scoring: ScoringOptions) -> None:
+        """Raise Usage where explanations would not be printed."""
+        if scoring.explain and self.level not in (None, LevelChoice.REPLY):
+            raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
+        if scoring.explain and not self.as_json:
+            raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
 
     @property
     def shows_items(self) -> bool:
@@ -127,41 +84,13 @@ class ScoreOptions:
         return self.details or self.report is not None
 
     @property
-    def specifications(self) -> list[str]:
-        """The metrics that were named; a signature names its metric."""
-        if not any("|" in text for text in self.metric or []):
-            return self.metric or []
-        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
-
-        return specification_texts(self.metric or [])
-
-    def steps(
-        self,
-        models: MetricModels,
-        augmenting: AugmentSettings | None = None,
-        *,
-        rating: RatingSettings | None = None,
-        preset: Preset | None = None,
-    ) -> ScoringSteps:
-        """Return the steps from items to these scores, by the metrics that were named, or the default for the items.
-
-        With a preset, weighted BLEU has its parameters, and is the default.
-        """
-        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
-
-        return ScoringSteps(
-            models=models,
-            specifications=self.specifications,
-            settings=self.settings(),
-            rating=rating or RatingSettings(),
-            augmenting=augmenting,
-            preset=preset,
-            language=self.language,
-            percent=self.percent,
-        )
+    def has_parts(self) -> bool:
+        """Whether the parts of every reply's score are shown."""
+        return self.as_json or self.report is not None
 
     def show(
         self,
+        scoring: ScoringOptions,
         evaluation: Evaluation,
         test_items: Iterable[Item | BadItem] = (),
         inputs: Mapping[str, object] | None = None,
@@ -177,7 +106,7 @@ class ScoreOptions:
         from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
-        evaluation = percent(evaluation) if self.percent else evaluation
+        evaluation = percent(evaluation) if scoring.percent else evaluation
         named = {"inputs": dict(inputs)} if inputs else {}
         if self.report is not None:
             from refaug.evaluation.score_report.report import write_report  # noqa: PLC0415  jinja2
@@ -341,7 +270,7 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
     return ("system", "difference", "interval", "p bootstrap", "p randomisation", "replies"), rows
 
 
-def _print_for_programs(evaluation: Evaluation, options: ScoreOptions) -> None:
+def _print_for_programs(evaluation: Evaluation, options: ScoreOutput) -> None:
     """Print rows separated by tabs or commas, or a table for LaTeX."""
     from refaug.evaluation.reports.csv_text import csv_text  # noqa: PLC0415
     from refaug.evaluation.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles

@@ -85,6 +85,18 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """How a command spells the option, where this is not the name of the field with dashes."""
+
+    spelling: str
+
+
+@dataclass(frozen=True)
+class FileNames:
+    """Annotated to files by names: a command takes a file without a name, which then is that of the file."""
+
+
+@dataclass(frozen=True)
 class NoFlag:
     """A command has no such option, for this reason."""
 

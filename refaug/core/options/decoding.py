@@ -78,6 +78,9 @@ class Options:
             return decode(cls, value)
         except BadOptions as error:
             raise WrongValue(places=[(f".{fault.field}", fault.message) for fault in error.faults]) from None
+        except Usage as error:
+            message = f"{error.without_field} ({error.remedy})" if error.remedy else error.without_field
+            raise WrongValue(places=[(f".{error.field}" if error.field else "", message)]) from None
 
     def check(self) -> None:
         """Raise Usage, with the field, where options do not go together."""
@@ -150,8 +153,9 @@ def as_values(options: Any) -> dict[str, Any]:
 
 
 def _as_value(value: Any) -> Any:
-    if isinstance(value, Options):
-        return as_values(value)
+    if isinstance(value, Options):  # a group: what was not stated stays so, since some may be stated only with others
+        stated = [option for option in options_of(type(value)) if option.name in value.stated]
+        return {option.spelling: _as_value(getattr(value, option.name)) for option in stated}
     if isinstance(value, tuple):
         return [_as_value(element) for element in value]
     if isinstance(value, datetime):

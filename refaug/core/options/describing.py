@@ -15,6 +15,8 @@ from refaug.core.options.declaring import (
     Argument,
     Distinct,
     Doc,
+    FileNames,
+    Flag,
     Ge,
     Gt,
     Le,
@@ -74,6 +76,7 @@ class OptionField:
     argument: str | None = None  # what a command calls it that takes it by its place
     has_file: bool = False  # of a command, with a name a line
     has_flag: bool = True
+    flag: str | None = None  # where it is not the name with dashes
     schema: Mapping[str, Any] | None = None
 
     @property
@@ -113,6 +116,7 @@ def _option(field: Field[Any], hint: Any) -> OptionField:
         argument=argument.metavar if (argument := _last(Argument, metadata)) is not None else None,
         has_file=_last(Lines, metadata) is not None,
         has_flag=_last(NoFlag, metadata) is None,
+        flag=flag.spelling if (flag := _last(Flag, metadata)) is not None else None,
         schema=schema.schema if schema is not None else None,
     )
 
@@ -149,7 +153,9 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
         is_distinct = _last(Distinct, metadata) is not None
         return ListKind(element=kind_of(arguments[0]), length=length, is_distinct=is_distinct)
     if origin in (dict, Mapping):
-        return MapKind(key=kind_of(arguments[0]), element=kind_of(arguments[1]), length=length)
+        names_files = _last(FileNames, metadata) is not None
+        key, element = kind_of(arguments[0]), kind_of(arguments[1])
+        return MapKind(key=key, element=element, length=length, names_files=names_files)
     if (value := _value_kind(annotation, metadata, length)) is not None:
         return value
     plain: dict[Any, Kind[Any]] = {bool: BoolKind(), datetime: MomentKind(), Path: PathKind(), Any: AnyKind()}

@@ -283,6 +283,7 @@ class MapKind(Kind[dict[str, Any]]):
     element: Kind[Any]
     key: Kind[Any] = field(default_factory=TextKind)
     length: Length = field(default_factory=Length)
+    names_files: bool = False  # a text without a name is a file that names itself
 
     def read(self, value: Any) -> dict[str, Any]:
         """Return the values by name."""
@@ -307,8 +308,14 @@ class MapKind(Kind[dict[str, Any]]):
         spelled = dict[str, Any]()
         for text in texts:
             name, equals, element = text.partition("=")
-            if not equals:
-                raise WrongValue(f"{shown(text)} is not {self.metavar}")
+            if not (equals and element):
+                if not self.names_files:
+                    raise WrongValue(f"{shown(text)} is not {self.metavar}")
+                name, element = "stdin" if text == "-" else Path(text).name.split(".")[0] or text, text
+            if name in spelled:
+                raise WrongValue(
+                    f"{shown(name)} comes twice: give the second one another name, such as {name}-2={element}"
+                )
             spelled[name] = self.element.read_text(element)
         return spelled
 

@@ -15,9 +15,10 @@ import numpy as np
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.agreement.records import MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import RatedItems
 from refaug.evaluation.agreement.rows import RatedRows, Row
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Floats
 from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, RatedTriples, Triple, to_five
 

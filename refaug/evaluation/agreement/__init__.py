@@ -7,4 +7,15 @@ The main names:
 - `records.MetaResult`: everything that a report on agreement shows.
 """
 
-__all__ = ["meta", "metric_choice", "probe", "rater_agreement", "records", "report", "row_scores", "rows", "stress"]
+__all__ = [
+    "meta",
+    "meta_settings",
+    "metric_choice",
+    "probe",
+    "rater_agreement",
+    "records",
+    "report",
+    "row_scores",
+    "rows",
+    "stress",
+]

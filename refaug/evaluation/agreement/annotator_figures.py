@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from refaug.evaluation.agreement.annotator_records import AnnotatorFigures, KappaLevel
-from refaug.evaluation.agreement.records import LENGTH, MetaSettings
+from refaug.evaluation.agreement.records import LENGTH
 from refaug.evaluation.agreement.row_scores import ScoredSet
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.statistics.alpha import krippendorff_alpha
 from refaug.metrics.statistics.correlation import (
     BOOTSTRAPPED_KINDS,

@@ -17,13 +17,13 @@ from refaug.evaluation.agreement.records import (
     LENGTH,
     AgreementRow,
     ComparedMetric,
-    MetaSettings,
     RowCounts,
     RowKind,
     SetResult,
     WithoutSystem,
 )
 from refaug.evaluation.agreement.row_scores import ScoredSet
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.statistics.agreement import (
     Agreement,
     group_agreement,

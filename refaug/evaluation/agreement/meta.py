@@ -20,16 +20,15 @@ from refaug.evaluation.agreement.records import (
     MeanResult,
     MeanRow,
     MetaResult,
-    MetaSettings,
     RatedItems,
     RowKind,
-    RowsChoice,
     SetResult,
 )
 from refaug.evaluation.agreement.row_scores import ScoredSet, score_set
 from refaug.evaluation.agreement.rows import RatedRows
 from refaug.evaluation.scoring.cases import require_references, require_texts_and_sources, split
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate

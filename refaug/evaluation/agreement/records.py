@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from refaug.core.errors import Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.annotator_records import AnnotatorFigures
 from refaug.evaluation.agreement.figure_json import (
@@ -33,6 +32,7 @@ from refaug.evaluation.agreement.figure_json import (
     without_none,
 )
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import GroupAgreement, SystemLevel
@@ -41,35 +41,6 @@ from refaug.metrics.statistics.resampling import Estimate, Floats
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people
-
-
-# ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class RowsChoice(StrEnum):
-    """Which rated replies count."""
-
-    FAIR = "fair"  # without replies that are one of their golds; references identical to the reply do not count
-    ALL = "all"  # every rated reply, against every reference
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetaSettings:
-    """How agreement is measured."""
-
-    rows: RowsChoice = RowsChoice.FAIR
-    draws: int = 10_000
-    seed: int = 1
-    confidence: float = 0.95
-    min_kappa: float | None = None  # annotators with a lower mean κ with the others are left out
-
-    def __post_init__(self) -> None:
-        if self.draws < 1 or self.draws > 1_000_000:
-            raise Usage(f"{self.draws} draws", remedy="from 1 to 1,000,000, usually 10,000")
-        if not 0 < self.confidence < 1:
-            raise Usage(f"a confidence of {self.confidence:g}", remedy="a share between 0 and 1, such as 0.95")
-        if self.min_kappa is not None and not -1 <= self.min_kappa <= 1:
-            raise Usage(f"no κ is as low or high as {self.min_kappa:g}", remedy="--min-kappa from -1 to 1, such as 0.2")
 
 
 @dataclass(frozen=True, kw_only=True)

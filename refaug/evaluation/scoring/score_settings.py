@@ -1,35 +1,50 @@
-"""The settings of an evaluation and their limits: the defaults of commands, jobs and routes."""
+"""The settings of an evaluation with their limits: every face has these."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 from refaug.core.errors import Usage
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
+from refaug.core.options.decoding import Options
 
 MAX_DRAWS: Final = 1_000_000
-MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.9999  # that commands, jobs and requests take
+MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.9999
 MAX_SEED: Final = 2**32 - 1
+Draws = Annotated[int, Ge(0), Le(MAX_DRAWS), Doc("Draws of the bootstrap; 0: no intervals.")]
+Confidence = Annotated[float, Ge(MIN_CONFIDENCE), Le(MAX_CONFIDENCE), Doc("Of the intervals.")]
+ResamplingSeed = Annotated[int, Ge(0), Le(MAX_SEED), Doc("Of the resampling.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreSettings:
+class Resampling(Options):
+    """Intervals and comparisons."""
+
+    draws: Draws = 1_000
+    confidence: Confidence = 0.95
+    seed: ResamplingSeed = 1
+    baseline: Annotated[
+        str | None, Length(1, 200), Metavar("SYSTEM"), Doc("The system that every other one is compared with.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse what is of intervals where there are none."""
+        super().check()
+        changed = [
+            name for name in ("baseline", "confidence", "seed") if getattr(self, name) != getattr(type(self), name)
+        ]
+        if changed and not self.draws:
+            raise Usage("it has no effect without draws", remedy="1000 draws, or leave it out", field=changed[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSettings(Resampling):
     """The settings of an evaluation beside the metrics."""
 
-    draws: int = 1_000  # of the bootstrap; 0: no intervals
-    confidence: float = 0.95
-    seed: int = 1
-    baseline: str | None = None  # the system that all others are compared with
     explain: bool = False  # add credited n-grams, and the worth of each reference to each reply
     parts: bool = True  # add the parts of every reply's score
-
-    def __post_init__(self) -> None:
-        if self.draws < 0 or self.draws > MAX_DRAWS:
-            raise Usage(f"{self.draws} draws", remedy="0 for no intervals, else up to 1,000,000")
-        if not 0 < self.confidence < 1:
-            raise Usage(f"a confidence of {self.confidence:g}", remedy="a share between 0 and 1, such as 0.95")
-        if self.baseline is not None and not self.draws:
-            raise Usage("a comparison without draws", remedy="1000 draws, or no baseline")
 
     def resampling(self) -> dict[str, Any]:
         """Return how intervals are computed, as JSON."""
@@ -40,3 +55,33 @@ class ScoreSettings:
             "seed": self.seed,
             **({"baseline": self.baseline} if self.baseline is not None else {}),
         }
+
+
+class RowsChoice(StrEnum):
+    """Which rated replies count."""
+
+    FAIR = "fair"  # without replies that are one of their golds; references identical to the reply do not count
+    ALL = "all"  # every rated reply, against every reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaSettings(Options):
+    """How agreement is measured."""
+
+    rows: Annotated[
+        RowsChoice,
+        Doc(
+            "fair: no replies that are one of their own golds, and no references identical to the reply; all: every "
+            "rated reply against every reference."
+        ),
+    ] = RowsChoice.FAIR
+    draws: Annotated[int, Ge(1), Le(MAX_DRAWS), Doc("Draws of the bootstrap over contexts.")] = 10_000
+    seed: ResamplingSeed = 1
+    confidence: Confidence = 0.95
+    min_kappa: Annotated[
+        float | None,
+        Ge(-1),
+        Le(1),
+        Metavar("X"),
+        Doc("Leave out annotators whose mean κ with the others is lower."),
+    ] = None

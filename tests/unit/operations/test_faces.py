@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -12,7 +12,7 @@ from refaug_client import _api
 from typer.main import get_command
 
 from refaug.cli.main import app
-from refaug.cli.shared.field_options import flag_of
+from refaug.cli.shared.field_options import flag_for, flag_of
 from refaug.core.home import Settings
 from refaug.core.options.decoding import BadOptions, decode, from_texts
 from refaug.core.options.describing import OptionField, options_of
@@ -26,15 +26,20 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 
 COMMANDS: Final = {
-    "ingest": "ingest",
-    "vectors": "vectors train",
     "index-build": "index build",
     "index-compact": "index compact",
+    "ingest": "ingest",
+    "meta": "meta",
     "rater-train": "rater train",
+    "score": "score",
+    "vectors": "vectors train",
     "self-play": "selfplay play",
 }
 # What a command has beside its operation: how the result is printed, and where items lie.
-OF_COMMANDS: Final = {"--json", "--help"}
+OF_COMMANDS: Final = {
+    "--json", "--help", "-m", "--csv", "--latex", "--tsv", "--level", "--details", "--report", "--strict",
+    "--signature",  # options that an earlier score was made with, read back
+}  # fmt: skip
 OF_ONE_COMMAND: Final = {"ingest": {"--rejects"}}  # a file on the machine of who types
 WITHOUT_A_COMMAND_OF_THEIR_OWN: Final = {
     "gc": "the command of each kind of artefact, whose kind is no option",
@@ -55,9 +60,19 @@ def flags_of(path: str) -> set[str]:
     return {name for parameter in command_of(path).params for name in parameter.opts if name.startswith("-")}
 
 
-def flags_made_of(options: Sequence[OptionField]) -> set[str]:
-    flags = {flag_of(option.spelling) for option in options if option.argument is None and option.has_flag}
-    return flags | {f"--{option.spelling.replace('_', '-')}" for option in options if option.has_file}
+def flat_options(kind: Any) -> Iterator[OptionField]:
+    """The options of a dataclass that have flags, and those of the groups in it."""
+    for option in options_of(kind):
+        if option.group is not None:
+            yield from flat_options(option.group)
+        elif option.has_flag:
+            yield option
+
+
+def flags_made_of(options: Iterable[OptionField]) -> set[str]:
+    listed = list(options)
+    flags = {flag_for(option) for option in listed if option.argument is None}
+    return flags | {f"--{option.spelling.replace('_', '-')}" for option in listed if option.has_file}
 
 
 def test_every_operation_has_a_command_or_a_reason() -> None:
@@ -66,7 +81,7 @@ def test_every_operation_has_a_command_or_a_reason() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_the_options_of_its_operation_and_no_others(name: str) -> None:
-    options = options_of(find_operation(name))
+    options = list(flat_options(find_operation(name)))
     assert flags_of(COMMANDS[name]) - OF_COMMANDS - OF_ONE_COMMAND.get(name, set()) == flags_made_of(options)
     arguments = [option.argument for option in options if option.argument is not None]
     assert [one.metavar for one in command_of(COMMANDS[name]).params if one.param_type_name == "argument"] == arguments
@@ -102,6 +117,7 @@ def test_bodies_orders_and_the_client_have_all_settings_of_references(schemas: d
     names = {option.spelling for option in options_of(AugmentSettings)}
     assert set(schemas["RetrievalIn"]["properties"]) == names
     assert set(schemas["ReferenceSettings"]["properties"]) == names
+    assert set(schemas["AugmentSettings"]["properties"]) == names
     assert set(typing.get_type_hints(_api.retrieval.Retrieval)) == names
 
 

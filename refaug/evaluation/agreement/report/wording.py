@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from refaug.evaluation.agreement.annotator_records import KappaLevel
-from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, MetaSettings, RowKind, RowsChoice
+from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind
+from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
 from refaug.metrics.signature import Signature
 
 KINDS: Final = ("spearman", "pearson")  # the correlations with intervals and differences

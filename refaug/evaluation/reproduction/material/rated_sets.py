@@ -21,10 +21,11 @@ from refaug.core.errors import BadInput, NotFound
 from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.agreement.records import MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import RatedItems
 from refaug.evaluation.agreement.row_scores import LENGTH_TOKENIZER, length_tokenizer
 from refaug.evaluation.agreement.rows import RatedRows, data_hash
 from refaug.evaluation.scoring.items import BadItem, parse_item, read_items
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Floats, Indexes
 
 Mask = NDArray[np.bool_]

@@ -39,8 +39,13 @@ class NotPublished(CheckFailed):
 class FindsReferences(Protocol):
     """An order of a job that finds references, perhaps on a cluster."""
 
-    threads: int | None
-    on: str | None
+    @property
+    def threads(self) -> int | None:
+        """Threads that it names."""
+
+    @property
+    def on(self) -> str | None:
+        """The cluster that it names."""
 
 
 class TimedProgress:

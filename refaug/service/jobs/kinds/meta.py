@@ -10,7 +10,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.metric_choice import choose_metrics
-from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems, RowsChoice
+from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import (
@@ -18,6 +18,7 @@ from refaug.evaluation.metric_setup.metric_requests import (
     baseline_advice,
     baseline_setter,
     metrics_of,
+    refuse_judge,
 )
 from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
@@ -26,32 +27,24 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.base import Metric
+from refaug.operations.agreement import MeasureAgreement
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import job_models, require_order_models
+from refaug.service.jobs.kinds.named_models import job_models
 from refaug.service.jobs.kinds.result_files import store_agreement
 from refaug.service.jobs.kinds.sources import ReplyLimit, named_file, resolve_metric_files
-from refaug.service.jobs.orders.evaluation_orders import MetaJob
-from refaug.service.jobs.orders.job_order import metrics_in
 
 _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
 
 
-def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
+def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints, and keep it with its tables and plots as an evaluation."""
-    if (preset := find_preset(order.preset)) is not None:
+    if (preset := find_preset(order.settings.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
     allowed_cluster(order.on, context.serve)
-    require_order_models(order, context.home)
+    refuse_judge(order.require_models(context.home, order.metrics_named()))
     _require_allowed(order, context)
     files = _named_files(order.data, context)
-    settings = MetaSettings(
-        rows=RowsChoice(order.rows),
-        draws=order.draws,
-        seed=order.seed,
-        confidence=order.confidence,
-        min_kappa=order.min_kappa,
-    )
     context.progress.stage("read")
     limit = ReplyLimit(context.serve.evaluation_replies)
     sets = {name: _items(file, order, context, limit) for name, file in files.items()}
@@ -59,7 +52,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     provenance, augmenting, based = Provenance(), None, None
     if order.index is not None:
         specifications = order.metrics or [_WEIGHTED, *specifications]
-        augmenting = order.reference_settings
+        augmenting = order.settings
         sets, provenance = _with_references(order, order.index, sets, augmenting, context)
         based = baseline_setter(places_of(context.home).indexes, provenance.settings["index"], context.progress)
     elif preset is not None:
@@ -73,7 +66,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
     bound = steps.bound([one.metric for one in chosen], provenance, progress=context.progress)
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
-    report = agreement(rated_sets, metrics, settings, baseline=baseline, progress=context.progress)
+    report = agreement(rated_sets, metrics, order.meta_settings, baseline=baseline, progress=context.progress)
     for warning in report.warnings:
         context.progress.warn(warning)
     context.progress.stage("store")
@@ -82,7 +75,7 @@ def meta_job(order: MetaJob, context: JobContext) -> Mapping[str, Any]:
 
 
 def _with_references(
-    order: MetaJob,
+    order: MeasureAgreement,
     index: str,
     sets: Mapping[str, Sequence[Item | BadItem]],
     settings: AugmentSettings,
@@ -105,9 +98,9 @@ def _with_references(
     return augmented, provenance
 
 
-def _require_allowed(order: MetaJob, context: JobContext) -> None:
+def _require_allowed(order: MeasureAgreement, context: JobContext) -> None:
     """Raise NotAllowed before any work where a metric names a file that jobs may not read."""
-    resolve_metric_files(metrics_in(order), context.home, context.serve)
+    resolve_metric_files(order.metrics_named(), context.home, context.serve)
 
 
 def _named_files(names: Sequence[str], context: JobContext) -> dict[str, InputFile]:
@@ -122,7 +115,7 @@ def _named_files(names: Sequence[str], context: JobContext) -> dict[str, InputFi
     }
 
 
-def _items(file: InputFile, order: MetaJob, context: JobContext, limit: ReplyLimit) -> list[Item | BadItem]:
+def _items(file: InputFile, order: MeasureAgreement, context: JobContext, limit: ReplyLimit) -> list[Item | BadItem]:
     """Return the items of a set; TooLarge as soon as all sets together have more replies than a job compares."""
     items = list(limit.counted(ItemFiles(items=file, table=order.table), context.progress.warn))
     if not items:
@@ -131,16 +124,16 @@ def _items(file: InputFile, order: MetaJob, context: JobContext, limit: ReplyLim
 
 
 def _choose_metrics(
-    order: MetaJob,
+    order: MeasureAgreement,
     specifications: Sequence[str],
     context: JobContext,
     based: SetBaseline | None,
     models: MetricModels,
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
-    rating = order.reference_settings.rating
+    rating = order.settings.rating
     by_default = {"combine": rating.combine, "cal": rating.calibration}
-    preset = find_preset(order.reference_settings.preset)
+    preset = find_preset(order.settings.preset)
 
     def build(text: str) -> Metric:
         resolved = resolve_metric_files([text], context.home, context.serve)

@@ -12,20 +12,21 @@ from refaug.evaluation.metric_setup.metric_requests import (
 )
 from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
+from refaug.operations.agreement import MeasureAgreement
+from refaug.operations.score import Score
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
-from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import metrics_in
 
 
 def job_models(
-    context: JobContext, order: ScoreJob | MetaJob | JudgeConversationsJob | HybridFitJob, threads: int
+    context: JobContext, order: Score | MeasureAgreement | JudgeConversationsJob | HybridFitJob, threads: int
 ) -> MetricModels:
     """Return the models of the metrics of an order; metrics name no files of the server."""
     return MetricModels(registry=ModelRegistry(context.home, threads, allows_paths=False), rater=order.rater)
 
 
-def require_order_models(order: ScoreJob | MetaJob | JudgeConversationsJob | HybridFitJob, home: Settings) -> None:
+def require_order_models(order: JudgeConversationsJob | HybridFitJob, home: Settings) -> None:
     """Raise Usage before any work where a needed model is not named, or the rater or the index is not used."""
     requests = [MetricRequest.of(text, home) for text in specification_texts(metrics_in(order))]
     refuse_judge(requests)

@@ -15,6 +15,8 @@ from refaug.evaluation.agreement.report.report import as_csv, as_latex, write_re
 from refaug.evaluation.score_views.stored_view import write_view
 from refaug.evaluation.scoring.score_tables import latex_table
 from refaug.evaluation.scoring.scores import Evaluation
+from refaug.operations.agreement import MeasureAgreement
+from refaug.operations.score import Score
 from refaug.service.evaluations.evaluation_store import (
     AGREEMENT,
     AGREEMENT_CSV,
@@ -24,13 +26,12 @@ from refaug.service.evaluations.evaluation_store import (
     StoredEvaluation,
 )
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def store_scores(
-    order: ScoreJob, evaluation: Evaluation, document: Mapping[str, Any], files: Sequence[str], context: JobContext
+    order: Score, evaluation: Evaluation, document: Mapping[str, Any], files: Sequence[str], context: JobContext
 ) -> StoredEvaluation:
     """Keep a sealed score document with its LaTeX table."""
 
@@ -45,7 +46,9 @@ def store_scores(
     )
 
 
-def store_agreement(order: MetaJob, report: MetaResult, files: Sequence[str], context: JobContext) -> StoredEvaluation:
+def store_agreement(
+    order: MeasureAgreement, report: MetaResult, files: Sequence[str], context: JobContext
+) -> StoredEvaluation:
     """Keep what `refaug meta` prints and writes; without the libraries of plots, the page is left out and said so."""
 
     def write(folder: Path) -> None:

@@ -8,30 +8,28 @@ from typing import Any, Final
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import ItemFiles
-from refaug.evaluation.metric_setup.metric_requests import baseline_advice
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references
+from refaug.evaluation.metric_setup.metric_requests import baseline_advice, refuse_judge
+from refaug.evaluation.metric_setup.scoring_steps import find_references
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
 from refaug.evaluation.score_files.score_details import FIELD, details_of
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.operations.score import Score
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import job_models, require_order_models
+from refaug.service.jobs.kinds.named_models import job_models
 from refaug.service.jobs.kinds.result_files import store_scores
 from refaug.service.jobs.kinds.sources import ReplyLimit, item_files, resolve_metric_files
-from refaug.service.jobs.orders.evaluation_orders import ScoreJob
 
 _SHOWN_BAD_ITEMS: Final = 5
 
 
-def score_job(order: ScoreJob, context: JobContext) -> Mapping[str, Any]:
+def score_job(order: Score, context: JobContext) -> Mapping[str, Any]:
     """Store what `refaug score --json --details` prints, and return its main figures."""
     on = allowed_cluster(order.on, context.serve)
-    require_order_models(order, context.home)
+    refuse_judge(order.require_models(context.home, order.metrics))
     specifications = resolve_metric_files(order.metrics, context.home, context.serve)
     files = item_files(order, context.home, context.serve)
     context.progress.stage("read")
@@ -66,15 +64,13 @@ def _read(files: ItemFiles, context: JobContext) -> list[Item | BadItem]:
 
 
 def _score(
-    order: ScoreJob,
+    order: Score,
     specifications: Sequence[str],
     test_items: list[Item | BadItem],
     context: JobContext,
     on: str | None,
 ) -> tuple[Evaluation, Sequence[Item | BadItem]]:
     """Return the scores, and the items with the references that they were scored against."""
-    threads, preset = context.threads(order.threads), find_preset(order.preset)
-    augmenting = order.reference_settings
     provenance: Provenance | None = None
     if order.index is not None:
         test_items, provenance = find_references(
@@ -82,26 +78,16 @@ def _score(
             test_items,
             order.index,
             order.rater,
-            augmenting,
+            order.settings,
             context.reference_threads(order),
             context.progress,
             on=on,
         )
-    steps = ScoringSteps(
-        models=job_models(context, order, threads),
+    steps = order.steps(
+        job_models(context, order, context.threads(order.threads)),
+        order.settings,
+        finds=order.index is not None or order.rater is not None,
         specifications=specification_texts(list(specifications)),
-        settings=ScoreSettings(
-            draws=order.draws,
-            confidence=order.confidence,
-            seed=order.seed,
-            baseline=order.baseline,
-            explain=order.explain,
-        ),
-        rating=augmenting.rating,
-        augmenting=augmenting if order.index is not None or order.rater is not None else None,
-        preset=preset,
-        language=order.language,
-        percent=order.percent,
     )
     metrics = steps.chosen(test_items, provenance, progress=context.progress)
     if (advice := baseline_advice(metrics, test_items)) is not None:

@@ -13,8 +13,8 @@ from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import MODEL, resolve_files
 from refaug.evaluation.scoring.items import BadItem
+from refaug.operations.item_sources import ItemSources
 from refaug.service.evaluations.uploads import UploadStore, upload_in
-from refaug.service.jobs.orders.evaluation_orders import ItemSources
 from refaug.service.server_settings import ServeSettings
 
 

@@ -13,7 +13,6 @@ The main names:
 __all__ = [
     "bot_orders",
     "conversation_orders",
-    "evaluation_orders",
     "fields",
     "job_order",
     "set_orders",

@@ -6,8 +6,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from refaug.service.jobs.orders.evaluation_orders import FILE_OF_JOB, SystemName, TableFields
-from refaug.service.jobs.orders.fields import THREADS, Text
+from refaug.service.jobs.orders.fields import FILE_OF_JOB, THREADS, SystemName, TableFields, Text
 
 _BOT: Final = "the name of a stored bot, or such as retrieval:INDEX,mode=bm25-utterance,k=10"
 

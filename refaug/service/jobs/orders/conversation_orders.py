@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
-from refaug.service.jobs.orders.evaluation_orders import FILE_OF_JOB
-from refaug.service.jobs.orders.fields import THREADS, Mode, Name, Seed, Spec, StrictModel, Text
+from refaug.service.jobs.orders.fields import FILE_OF_JOB, THREADS, Mode, Name, Seed, Spec, StrictModel, Text
 
 BotName = Annotated[str, Field(min_length=1, max_length=200)]
 SELF_PLAY: Final = "selfplay:"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of
@@ -17,16 +17,16 @@ from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.operation import Operation
 from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
-from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.fields import StrictModel
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.option_groups import decoded
 
 _MAX_SHOWN: Final = 5
 _LONGEST_SHOWN: Final = 40
+EVALUATIONS: Final = ("score", "meta")
 
 _Modelled = Annotated[
-    FreezeJob | ScoreJob | MetaJob | RepliesJob | JudgeConversationsJob | HybridFitJob,
+    FreezeJob | RepliesJob | JudgeConversationsJob | HybridFitJob,
     Field(discriminator="kind"),
 ]
 _MODELS: Final = TypeAdapter[Any](_Modelled)
@@ -87,7 +87,27 @@ def _read_order(values: Any) -> Any:
     return decoded(find_operation(kind), fields, kind, kind)
 
 
+class _EvaluationType:
+    """How pydantic reads an order of scores or of agreement."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_read_evaluation)
+
+    @staticmethod
+    def __get_pydantic_json_schema__(_schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"oneOf": [_operation_schema(name) for name in EVALUATIONS]}
+
+
+def _read_evaluation(values: Any) -> Any:
+    if isinstance(values, dict) and values.get("kind") in EVALUATIONS:
+        return _read_order(values)
+    message = f"an object was expected whose kind is one of: {', '.join(EVALUATIONS)}"
+    raise PydanticCustomError("option", "{message}", {"message": message})
+
+
 JobOrder = Annotated[Any, _OrderType]
+EvaluationOrder = Annotated[Any, _EvaluationType]
 _ORDERS: Final = TypeAdapter[Any](JobOrder)
 
 
@@ -134,9 +154,7 @@ def metrics_in(order: Any) -> list[str]:
     match order:
         case Operation():
             return order.metrics_named()
-        case MetaJob():
-            return [*order.metrics, *([order.baseline] if order.baseline is not None else [])]
-        case ScoreJob() | JudgeConversationsJob() | HybridFitJob():
+        case JudgeConversationsJob() | HybridFitJob():
             return list(order.metrics)
     return []
 
@@ -160,7 +178,7 @@ def resources_of(order: Any) -> tuple[str, ...]:
             return (f"items/{order.items or order.source}",)
         case HybridFitJob():
             return (f"hybrid/{order.name}",)
-        case ScoreJob() | MetaJob() | RepliesJob() | JudgeConversationsJob():
+        case RepliesJob() | JudgeConversationsJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)
     raise AssertionError("every order is one of these")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
-from refaug.operations.operation import Operation
+from refaug.operations.operation import Operation, OwnedOperation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
-from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
@@ -29,7 +29,9 @@ def enqueue_job(state: ServiceState, order: JobOrder, requested_by: str) -> Crea
 
 def with_owner(order: Order, key_name: str) -> Order:
     """Return the order, one whose outcome a key sees with the key that asks for it as its owner."""
-    if isinstance(order, ScoreJob | MetaJob | RepliesJob | JudgeConversationsJob):
+    if isinstance(order, OwnedOperation):
+        return replace(order, owner=key_name)
+    if isinstance(order, RepliesJob | JudgeConversationsJob):
         order.owner = key_name
     return order
 
@@ -74,10 +76,8 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return order.sources_named()
         case FreezeJob():
             return [order.source] if order.source is not None else []
-        case ScoreJob() | JudgeConversationsJob():
+        case JudgeConversationsJob():
             return order.files
-        case MetaJob():
-            return list(order.data)
         case RepliesJob():
             return [order.items]
         case HybridFitJob():

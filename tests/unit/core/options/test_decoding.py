@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Distinct, Doc, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
+from refaug.core.options.declaring import Distinct, Doc, FileNames, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
 from refaug.core.options.decoding import BadOptions, Options, as_values, decode, from_texts
 from refaug.core.options.json_schema import schema_of
 
@@ -248,3 +248,42 @@ def test_elements_of_a_distinct_list_come_once() -> None:
         with pytest.raises(BadOptions, match="metrics: 'bleu' comes twice"):
             make()
     assert schema_of(Compared)["properties"]["metrics"]["uniqueItems"] is True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Options):
+    replies: Annotated[dict[str, Annotated[str, Length(1, 9)]], FileNames()] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+
+
+def test_texts_spell_values_by_names() -> None:
+    spelled = from_texts(Files, {"replies": ["new=b.txt", "out/a.txt", "-"], "limits": ["p=0.5", "q=2"]})
+    assert spelled == Files(replies={"new": "b.txt", "a": "out/a.txt", "stdin": "-"}, limits={"p": 0.5, "q": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"replies": ["a=b", "a=c"]}, "replies: 'a' comes twice"),
+        ({"limits": ["p"]}, "limits: 'p' is not NAME=NUMBER"),
+        ({"limits": ["p=much"]}, "limits.p: 'much' is not a number"),
+        ({"replies": ["a=" + "b" * 10]}, "replies.a: 10 characters are too many"),
+    ],
+)
+def test_wrong_texts_of_values_by_names_are_told(texts: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadOptions, match=message):
+        from_texts(Files, texts)
+
+
+def test_what_a_group_does_not_state_stays_so() -> None:
+    options = decode(Find, {"index": "chat", "weights": "one", "settings": {"k": 15}})
+    assert as_values(options)["settings"] == {"k": 15}
+    assert decode(Find, as_values(options)).settings.stated == {"k"}
+
+
+def test_a_rule_of_a_group_names_the_group() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Outer(Options):
+        find: Find
+
+    assert faults_of({"find": {"index": "chat"}}, Outer) == ["find.rater"]

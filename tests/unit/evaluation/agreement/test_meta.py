@@ -23,18 +23,10 @@ from statsmodels.stats.multitest import multipletests
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
-from refaug.evaluation.agreement.records import (
-    AgreementRow,
-    ComparedMetric,
-    MetaResult,
-    MetaSettings,
-    RatedItems,
-    RowKind,
-    RowsChoice,
-    SetResult,
-)
+from refaug.evaluation.agreement.records import AgreementRow, ComparedMetric, MetaResult, RatedItems, RowKind, SetResult
 from refaug.evaluation.agreement.row_scores import length_tokenizer
 from refaug.evaluation.scoring.items import BadItem, item_of
+from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
 from refaug.metrics import base
 from refaug.metrics.base import References
 from refaug.metrics.signature import Signature

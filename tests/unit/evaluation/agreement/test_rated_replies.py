@@ -21,7 +21,7 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.agreement.meta import agreement
-from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, RatedItems
 from refaug.evaluation.home.raters import ReplyJudge, with_rater
 from refaug.evaluation.scoring.cases import references_for, references_of
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -29,7 +29,7 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.reference_sets import set_scores
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.score_settings import MetaSettings, ScoreSettings
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Metric, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate

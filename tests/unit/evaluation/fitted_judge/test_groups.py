@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refaug.core.progress import Silent
-from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.row_scores import values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
 from refaug.evaluation.fitted_judge.fit import fit_judge
@@ -20,6 +20,7 @@ from refaug.evaluation.fitted_judge.training import table_of_sets
 from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.metric_setup.combined.stored_judge import StoredJudge
 from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 from refaug.rater.adem.scorer.seen_texts import SeenTexts

@@ -23,7 +23,7 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.probe import probe
-from refaug.evaluation.agreement.records import ComparedMetric, MetaSettings, RatedItems
+from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.home.rubers import open_ruber
@@ -34,7 +34,7 @@ from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.score_settings import MetaSettings, ScoreSettings
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.queries import rules_of
 from refaug.indexer.search.search_settings import SearchSettings

@@ -144,8 +144,8 @@ function orderOf(files) {
   const asked = [...metrics, ...fields["more-metrics"].split(/[\s;]+/).filter(Boolean)];
   // An index that no metric looks at is an error of the order, not a setting without effect.
   const looksFurther = asked.some((metric) => usesFound(metric)), asksRater = looksFurther || asked.some((metric) => metric.split(":")[0] === "rater");
-  const { preset, ...settings } = looksFurther ? retrievalOf({ retrieval }) : {};
-  const common = { name: text("order-name"), metrics: asked.length ? asked : undefined, index: looksFurther ? text("order-index") : undefined, rater: asksRater ? text("order-rater") : undefined, preset, settings: Object.keys(settings).length ? settings : undefined, draws: number("order-draws"), confidence: number("order-confidence"), seed: number("order-seed"), language: text("order-language") };
+  const settings = looksFurther ? retrievalOf({ retrieval }) : {};
+  const common = { name: text("order-name"), metrics: asked.length ? asked : undefined, index: looksFurther ? text("order-index") : undefined, rater: asksRater ? text("order-rater") : undefined, settings: Object.keys(settings).length ? settings : undefined, draws: number("order-draws"), confidence: number("order-confidence"), seed: number("order-seed"), language: text("order-language") };
   if (!isMeta) return { kind: "score", ...files, ...common, baseline: text("baseline") };
   const { items, ...how } = files;
   return { kind: "meta", data: [items], ...how, ...common };

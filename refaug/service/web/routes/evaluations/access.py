@@ -7,8 +7,11 @@ from typing import Annotated
 from fastapi import Path, Request
 
 from refaug.core.errors import Conflict, NotAllowed, TooLarge
+from refaug.operations.agreement import MeasureAgreement
+from refaug.operations.item_sources import ItemSources
+from refaug.operations.operation import Operation
+from refaug.operations.score import Score
 from refaug.service.evaluations.uploads import upload_in
-from refaug.service.jobs.orders.evaluation_orders import ItemSources, MetaJob, ScoreJob
 from refaug.service.jobs.store import JobState
 from refaug.service.keys import Key
 from refaug.service.scopes import Scope
@@ -22,10 +25,10 @@ EvaluationId = Annotated[
 ]
 
 
-def require_allowed_sources(request: Request, order: ItemSources | ScoreJob | MetaJob) -> None:
+def require_allowed_sources(request: Request, order: ItemSources | MeasureAgreement) -> None:
     """Raise NotFound for an upload of another key, and NotAllowed for other files where the key is no admin's."""
     key = key_of(request)
-    names = sources_of(order) if isinstance(order, ScoreJob | MetaJob) else order.files
+    names = sources_of(order) if isinstance(order, Operation) else order.files
     for text in names:
         upload_id = upload_in(text)
         if upload_id is not None:
@@ -37,7 +40,7 @@ def require_allowed_sources(request: Request, order: ItemSources | ScoreJob | Me
             )
 
 
-def require_allowed_cluster(request: Request, order: ScoreJob | MetaJob) -> None:
+def require_allowed_cluster(request: Request, order: Score | MeasureAgreement) -> None:
     """Raise NotAllowed for a cluster that the settings do not name, and for any where the key is no admin's."""
     key = key_of(request)
     if order.on is not None and not key.allows(Scope.ADMIN):
@@ -48,11 +51,11 @@ def require_allowed_cluster(request: Request, order: ScoreJob | MetaJob) -> None
     require_clusters(state_of(request), order)
 
 
-def require_within_limits(state: ServiceState, key: Key, order: ScoreJob | MetaJob) -> None:
+def require_within_limits(state: ServiceState, key: Key, order: Score | MeasureAgreement) -> None:
     """Raise TooLarge for more draws than requests have, or Conflict for more evaluations at once than a key has."""
     if key.allows(Scope.ADMIN):
         return
-    if isinstance(order, ScoreJob) and order.draws > state.serve.draws:
+    if isinstance(order, Score) and order.draws > state.serve.draws:
         raise TooLarge(
             f"{order.draws:,} draws are more than the {state.serve.draws:,} of one request",
             remedy="ask for fewer draws",

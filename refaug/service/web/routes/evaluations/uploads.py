@@ -189,7 +189,7 @@ async def preview_files(
 def _preview(request: Request, body: PreviewIn, check: Callable[[], None]) -> Response:
     state = state_of(request)
     check()  # it may have waited in line
-    require_allowed_sources(request, body)
-    files, limits = item_files(body, state.home, state.serve), state.serve
+    require_allowed_sources(request, body.options)
+    files, limits = item_files(body.options, state.home, state.serve), state.serve
     shown = preview(files, limits.preview_rows, most_bytes=limits.preview_mib * MIB, check=check)
     return json_response(shown.as_json())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, Field, RootModel
 
-from refaug.service.jobs.orders.evaluation_orders import MetaJob, ScoreJob
+from refaug.service.jobs.orders.job_order import EvaluationOrder
 from refaug.service.jobs.store import JobState
 from refaug.service.web.schemas.common import ResponseModel
 
 
-class EvaluationIn(RootModel[Annotated[ScoreJob | MetaJob, Field(discriminator="kind")]]):
+class EvaluationIn(RootModel[EvaluationOrder]):
     """What to evaluate: an order of kind score or meta."""
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from refaug.operations.item_sources import ItemSources
 from refaug.service.evaluations.uploads import UploadFormat
-from refaug.service.jobs.orders.evaluation_orders import ItemSources
+from refaug.service.option_groups import OptionsBody
 from refaug.service.web.schemas.common import ResponseModel
 
 
@@ -37,7 +38,7 @@ class UploadsOut(ResponseModel):
     largest_bytes: int = Field(description="what one of them may take")
 
 
-class PreviewIn(ItemSources):
+class PreviewIn(OptionsBody[ItemSources]):
     """Files to look at, named as an order of kind score names them."""
 
 

@@ -32,12 +32,10 @@ from refaug.evaluation.agreement.records import (
     AnnotatorFigures,
     ComparedMetric,
     MetaResult,
-    MetaSettings,
     Points,
     RatedItems,
     RowCounts,
     RowKind,
-    RowsChoice,
     SetResult,
     WithoutSystem,
 )
@@ -47,6 +45,7 @@ from refaug.evaluation.agreement.report.plots import Plot
 from refaug.evaluation.agreement.report.report import as_csv, as_latex, require_folder, write_report
 from refaug.evaluation.reports.plotting import with_palette
 from refaug.evaluation.scoring.items import BadItem, item_of
+from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.agreement import SystemLevel

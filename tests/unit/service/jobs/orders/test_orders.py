@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime
 from typing import get_args
 
@@ -10,7 +9,7 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of
-from refaug.evaluation.agreement.records import MetaSettings
+from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.training import VectorsOrder
@@ -18,6 +17,7 @@ from refaug.logs.ingest.cleaning import FILTERS, MARKUPS, REPAIRS
 from refaug.logs.ingest.order import IngestOrder
 from refaug.logs.reading.formats import FORMATS
 from refaug.logs.reading.shapes import KNOWN_NAMES
+from refaug.operations.agreement import MeasureAgreement
 from refaug.operations.build_index import BuildIndex
 from refaug.operations.logs.cleaning_options import RULES, CleaningOptions
 from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
@@ -27,7 +27,6 @@ from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
-from refaug.service.jobs.orders import evaluation_orders
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {
@@ -145,19 +144,19 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "at once"),
         ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: 0 is out of range"),
         ({"kind": "freeze", "purpose": "test"}, "either items, or a source"),
-        ({"kind": "score"}, "either items, or line-aligned replies and references"),
-        ({"kind": "score", "items": "a", "replies": {"x": "b"}, "references": ["c"]}, "either items, or line-aligned"),
-        ({"kind": "score", "replies": {"x": "b"}}, "replies by system and at least one file of references"),
-        ({"kind": "score", "replies": {"x": "b"}, "references": ["c"], "map": ["id=n"]}, "are for items"),
+        ({"kind": "score"}, "items: none were given"),
+        ({"kind": "score", "items": "a", "replies": {"x": "b"}, "references": ["c"]}, "items: a file of items and"),
+        ({"kind": "score", "replies": {"x": "b"}}, "references: none were given"),
+        ({"kind": "score", "replies": {"x": "b"}, "references": ["c"], "map": ["id=n"]}, "map: it is about a file"),
         ({"kind": "score", "items": "a", "map": ["reply"]}, "is not FIELD=COLUMN"),
-        ({"kind": "score", "items": "a", "baseline": "x", "draws": 0}, "a comparison without draws"),
-        ({"kind": "score", "items": "a", "settings": {"k": 3}}, "settings are for references that an index finds"),
+        ({"kind": "score", "items": "a", "baseline": "x", "draws": 0}, "baseline: it has no effect without draws"),
+        ({"kind": "score", "items": "a", "settings": {"k": 3}}, "settings.k: it has no effect without an index"),
         ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: '../../x' does not have the form"),
         ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
         ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
         ({"kind": "freeze", "purpose": "test", "source": "a", "on": "h:1"}, "a cluster finds: name an index"),
-        ({"kind": "score", "items": "a", "on": "h:1"}, "a cluster finds: name an index"),
-        ({"kind": "meta", "data": ["a"], "on": "h:1"}, "a cluster finds: name an index"),
+        ({"kind": "score", "items": "a", "on": "h:1"}, "on: a cluster finds references in an index"),
+        ({"kind": "meta", "data": ["a"], "on": "h:1"}, "on: a cluster finds references in an index"),
         ({"kind": "rater-train", "logs": ["a"], "on": "h:1"}, "both or neither: on names the cluster"),
         ({"kind": "rater-train", "logs": ["a"], "workers": 2}, "both or neither: on names the cluster"),
         (
@@ -236,8 +235,7 @@ def defaults(model):
 
 
 def test_defaults_are_those_of_the_settings_that_are_made_of_them():
-    ours = defaults(evaluation_orders.MetaJob)
-    assert {one.name: ours[one.name] for one in dataclasses.fields(MetaSettings)} == dataclasses.asdict(MetaSettings())
+    assert MeasureAgreement(data=("a",)).meta_settings == MetaSettings()
     assert IngestLog(log="a", sources=("b",)).order() == IngestOrder(log="a", sources=("b",))
     assert TrainVectors(logs=("a",)).order(threads=None, tokenizer=None) == VectorsOrder(name="a", logs=("a",))
     build = IndexOrder(name="a", logs=("a",), vectors="a")

@@ -1,0 +1,61 @@
+"""Agreement of metrics with people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from refaug.core.options.declaring import Argument, Doc, Length, Metavar
+from refaug.evaluation.scoring.score_settings import MetaSettings
+from refaug.operations.item_sources import OF_JOB, TableOptions
+from refaug.operations.operation import OwnedOperation, Text
+from refaug.operations.scoring_options import ClusterOptions, Language, ReferenceOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementOptions(MetaSettings, ReferenceOptions):
+    """Which metrics are compared, and how their agreement with people is measured."""
+
+    metrics: Annotated[
+        tuple[Text, ...],
+        Length(0, 1_000),
+        Metavar("SPEC"),
+        Doc(
+            "What to compare: NAME or NAME:key=value,…. Without it: those of bleu, multi-bleu, rouge-l and chrf that "
+            "apply, and upsilon-bleu with an index."
+        ),
+    ] = ()
+    baseline: Annotated[
+        Text | None, Metavar("SPEC"), Doc("The metric that every other is compared with; without it, the first.")
+    ] = None
+    language: Language = None
+
+    def metrics_named(self) -> list[str]:
+        """Return the metrics, and the baseline behind them."""
+        return [*self.metrics, *([self.baseline] if self.baseline is not None else [])]
+
+    @property
+    def meta_settings(self) -> MetaSettings:
+        """How agreement is measured."""
+        return MetaSettings(
+            rows=self.rows, draws=self.draws, confidence=self.confidence, seed=self.seed, min_kappa=self.min_kappa
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureAgreement(AgreementOptions, ClusterOptions, TableOptions, OwnedOperation):
+    """Say how far metrics agree with people's ratings."""
+
+    operation: ClassVar[str] = "meta"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.meta:meta_job"
+
+    data: Annotated[
+        tuple[Text, ...],
+        Length(1, 100),
+        Argument("ITEMS…"),
+        Doc(f"Test sets with ratings: JSONL with one item a line, or tables; - for stdin; {OF_JOB}."),
+    ]
+
+    def sources_named(self) -> list[str]:
+        """Return the test sets."""
+        return list(self.data)

@@ -1,0 +1,184 @@
+"""What every face of scoring has: metrics, intervals, and where references come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Final
+
+from refaug.core.errors import Usage
+from refaug.core.options.declaring import Doc, Length, Metavar
+from refaug.core.options.decoding import Options
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.presets import find_preset
+from refaug.evaluation.scoring.score_settings import Draws, Resampling, ScoreSettings
+from refaug.operations.operation import Cluster, Spec, Text, Threads
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.evaluation.metric_setup.metric_requests import MetricRequest
+    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
+
+Language = Annotated[
+    str | None,
+    Length(1, 35),
+    Metavar("TAG"),
+    Doc("Language of the texts (en, ja, …): decides the tokenizer where a metric names none."),
+]
+_NO_INDEX: Final = "an index, or leave it out"
+
+
+@contextmanager
+def _within(group: str) -> Iterator[None]:
+    """Name the group of an option that an error is about."""
+    try:
+        yield
+    except Usage as error:
+        raise Usage(error.without_field, remedy=error.remedy, field=f"{group}.{error.field}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions(Options):
+    """The metrics that replies are scored by."""
+
+    metrics: Annotated[
+        tuple[Text, ...],
+        Length(0, 1_000),
+        Metavar("SPEC"),
+        Doc(
+            "What to score with: NAME or NAME:key=value,…, as `refaug metrics list` has them; of files, a signature, "
+            "too. Without it: upsilon-bleu where references were retrieved, delta-bleu where people weighted some, "
+            "else multi-bleu; of requests, first the server's `default_metric` where the references suit it."
+        ),
+    ] = ()
+    language: Language = None
+
+    @property
+    def specifications(self) -> list[str]:
+        """The metrics that are named; a signature names its metric."""
+        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
+
+        return specification_texts(list(self.metrics))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions(MetricOptions, Resampling):
+    """What replies are scored by."""
+
+    explain: Annotated[
+        bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
+    ] = False
+    percent: Annotated[bool, Doc("Scores in [0, 1] times 100.")] = False
+
+    def steps(
+        self,
+        models: MetricModels,
+        references: AugmentSettings | None = None,
+        *,
+        finds: bool = False,
+        specifications: Sequence[str] | None = None,
+        parts: bool = True,
+    ) -> ScoringSteps:
+        """Return the steps from items to scores by the metrics that are named, or the default for the items.
+
+        With a preset in the settings of references, weighted BLEU has its parameters, and is the default. `finds`:
+        references are found, in an index or in the sample of a log.
+        """
+        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
+
+        settings = references or AugmentSettings()
+        return ScoringSteps(
+            models=models,
+            specifications=self.specifications if specifications is None else specifications,
+            settings=self.score_settings(parts=parts),
+            rating=settings.rating,
+            augmenting=settings if finds else None,
+            preset=find_preset(settings.preset),
+            language=self.language,
+            percent=self.percent,
+        )
+
+    def score_settings(self, *, parts: bool = True) -> ScoreSettings:
+        """Return how scores are computed."""
+        return ScoreSettings(
+            draws=self.draws,
+            confidence=self.confidence,
+            seed=self.seed,
+            baseline=self.baseline,
+            explain=self.explain,
+            parts=parts,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceOptions(Options):
+    """Where references are found, and what weighs them."""
+
+    index: Annotated[
+        Spec | None, Doc("Index that references are found in first; without it they are taken as they are.")
+    ] = None
+    rater: Annotated[Spec | None, Doc("Rater of references that are found, and of metrics that name none.")] = None
+    settings: Annotated[AugmentSettings, Doc("How references are found, rated and weighed.")] = field(
+        default_factory=AugmentSettings
+    )
+
+    def require_index(self) -> None:
+        """Raise Usage for a setting that has no effect without an index, whatever the metrics are."""
+        if self.index is None:
+            with _within("settings"):
+                self.settings.require_no_effect("without an index", remedy=_NO_INDEX, rates=True, scores=True)
+
+    def require_models(self, home: Settings, metrics: Sequence[str]) -> list[MetricRequest]:
+        """Return what metrics ask for; Usage where a model is missing, or index, rater or settings have no effect."""
+        from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  compiles
+        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
+
+        requests = [metric_requests.MetricRequest.of(text, home) for text in specification_texts(list(metrics))]
+        metric_requests.require_models(requests, rater=self.rater, index=self.index)
+        rates = any(request.rates_by_default for request in requests)
+        if self.index is None:
+            with _within("settings"):
+                self.settings.require_no_effect("without an index", remedy=_NO_INDEX, rates=rates, scores=True)
+            if self.rater is not None and not rates:
+                remedy = "an index, whose references it weighs, or the metric rater, for which it rates the replies"
+                raise Usage("it has no effect without an index", remedy=remedy, field="rater")
+            return requests
+        metric_requests.require_index_used(requests)
+        with _within("settings"):
+            self.settings.require_effect(rates=rates)
+        if self.settings.needs_rater and self.rater is None:
+            raise Usage(
+                "something is to be rated, and no rater is named",
+                remedy="a rater, or settings with weights one and parrot off",
+                field="rater",
+            )
+        if self.rater is not None and not (rates or self.settings.needs_rater):
+            raise Usage("nothing is to be rated", remedy="leave it out, or use rated weights", field="rater")
+        return requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(ReferenceOptions):
+    """Where references are found, perhaps on a cluster."""
+
+    on: Annotated[
+        Cluster,
+        Doc("Find and rate references on a cluster of Ray: HOST:PORT, auto on one of its machines, or local."),
+    ] = None
+    threads: Threads = None
+
+    def check(self) -> None:
+        """Refuse what is of an index where none is searched."""
+        super().check()
+        if self.on is not None and self.index is None:
+            raise Usage("a cluster finds references in an index", remedy="name one, or leave it out", field="on")
+        self.require_index()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ScoringOptions, ReferenceOptions):
+    """What replies in hand are scored by: intervals are on request, since each takes as long as many scores."""
+
+    draws: Draws = 0
