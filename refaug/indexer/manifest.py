@@ -171,7 +171,7 @@ class IndexManifest:
         write_json(folder / MANIFEST, with_checksum(content))
 
 
-def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the JSON object as the manifest's fields, with the records inside it as objects."""
     fields = {name: field for name, field in content.items() if name != "id"}
     check = content["check"]

@@ -180,7 +180,7 @@ def aligned_rows(
     ]
 
 
-def _context(utterance: Any) -> dict[str, Any]:
+def _context(utterance: Any) -> dict[str, object]:
     """Return an utterance, or the turns of a dialogue, as the fields of an item."""
     plain = _plain(utterance)
     if plain is None:

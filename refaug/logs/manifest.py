@@ -133,14 +133,14 @@ class LogManifest:
         return max([self.next_part, *(int(number) + 1 for number in numbers)])
 
 
-def _require_object(content: Mapping[str, object], name: str) -> dict[str, Any]:
+def _require_object(content: Mapping[str, object], name: str) -> Mapping[str, Any]:
     entries = content[name]
     if not isinstance(entries, dict):
         raise TypeError(f"{name} is not an object")
     return entries
 
 
-def _require_list(content: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+def _require_list(content: Mapping[str, object], name: str) -> list[Mapping[str, Any]]:
     entries = content[name]
     if not isinstance(entries, list):
         raise TypeError(f"{name} is not a list")

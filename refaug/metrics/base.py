@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +146,7 @@ class Metric(ABC):
     def values(self, sums: Floats, level: Level) -> Floats:
         """Return the score of every row of sums: (…, columns) → (…)."""
 
-    def parts(self, sums: Floats, level: Level) -> dict[str, Any]:
+    def parts(self, sums: Floats, level: Level) -> dict[str, object]:
         """Return the parts of the score of one row, so that people can check it."""
         del level
         return dict(zip(self.columns, sums.tolist(), strict=True))
@@ -156,12 +155,12 @@ class Metric(ABC):
         """Return libraries, tokenizers and models that can change the score, for the full signature."""
         return {}
 
-    def credits(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+    def credits(self, reply: str, references: References) -> list[dict[str, object]] | None:
         """Return which n-grams are credited to which reference, with what weight; None for metrics without n-grams."""
         del reply, references
         return None
 
-    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+    def matches(self, reply: str, references: References) -> list[dict[str, object]] | None:
         """Return which word of a reply resembles which word of each reference; None where no words are compared."""
         del reply, references
         return None

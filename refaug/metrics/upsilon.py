@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class Upsilon(MeanMetric):
         copied.base = self.base.for_set(references)
         return copied
 
-    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+    def matches(self, reply: str, references: References) -> list[dict[str, object]] | None:
         """Return those of the base metric, with the weights of the references."""
         return self.base.matches(reply, references)
 

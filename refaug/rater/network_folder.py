@@ -110,7 +110,7 @@ def read_network_manifest(
 ) -> AnyStored:
     """Read a manifest and return what `build` makes of it; raise Corrupt if it is of another kind."""
     path = folder / MANIFEST
-    manifest: dict[str, Any] = read_json(path)
+    manifest: Mapping[str, Any] = read_json(path)
     require_format(path, manifest, kind, FORMAT_VERSION)
     try:
         return build(
@@ -155,7 +155,7 @@ def open_network(
 
     Signatures name a network by its id, so files that decide its answers are checked by hash, the rest by size.
     """
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
     require_files(folder, manifest)
     files = {name: facts for name, facts in manifest["files"].items() if name in (WEIGHTS, TOKENIZER)}
     if len(files) < 2:

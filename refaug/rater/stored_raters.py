@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import Corrupt
@@ -28,7 +28,7 @@ NETWORKS: Final = (NN, cross.NETWORK)
 
 def network_of(folder: Path) -> str:
     """Return the kind of a rater's network: nn, where the manifest names none."""
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    manifest: dict[str, object] = read_json(folder / MANIFEST)
     network = manifest.get("network", NN)
     if network not in NETWORKS:
         raise Corrupt(
@@ -61,7 +61,7 @@ def resume_any_rater(
     cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Continue the interrupted training of a rater of either kind, as it was ordered."""
-    order: dict[str, Any] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
+    order: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
     resume = resume_cross if order.get("network") == cross.NETWORK else resume_rater
     return resume(
         places, name, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, cluster=cluster

@@ -45,7 +45,7 @@ class AuditEntry:
     details: Mapping[str, Any] = field(default_factory=dict)
     request: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the entry as a JSON object."""
         return asdict(self)
 

@@ -300,7 +300,7 @@ class KeyStore:
             return replace(_key(row), revoked=_key(row).revoked or moment)
 
 
-def _row(key: Key, token: Token) -> dict[str, Any]:
+def _row(key: Key, token: Token) -> dict[str, object]:
     return {
         "id": key.id,
         "name": key.name,

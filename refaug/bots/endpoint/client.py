@@ -47,7 +47,7 @@ class ClientSettings:
     environment: Mapping[str, str] | None = None
 
 
-def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, Any]:
+def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, object]:
     """Return the JSON of a request."""
     if endpoint.dialect == "turns":
         return {
@@ -55,7 +55,7 @@ def request_body(endpoint: Endpoint, request: ChatRequest) -> dict[str, Any]:
             "id": request.draw or _turns_id(endpoint, request),
             "seed": request.seed,
         }
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "model": endpoint.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
         "temperature": request.temperature,

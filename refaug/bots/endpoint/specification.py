@@ -96,7 +96,7 @@ def read_endpoint(path: Path, *, name: str | None = None) -> Endpoint:
     return endpoint_of(read_table(path), where=str(path), name=name or path.stem)
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> dict[str, object]:
     """Read a small TOML or JSON file; BadInput where it is none."""
     try:
         content = path.read_bytes()

@@ -11,7 +11,7 @@ have cost, and is not repeated where the budget does not allow that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
 
@@ -107,7 +107,7 @@ class Spending:
             -(-len(answer.text.encode()) // _BYTES_PER_TOKEN) if answer.answer_tokens is None else answer.answer_tokens
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all counts."""
         money = {} if self.price is None else {"money": self.money, "currency": self.price.currency}
         return {

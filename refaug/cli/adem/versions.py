@@ -84,9 +84,9 @@ def show_command(
         print_table("rounds", columns, [[round(epoch[name], 4) for name in columns] for epoch in report["epochs"]])
 
 
-def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
+def report_facts(report: Mapping[str, Any]) -> dict[str, object]:
     """Return the main facts of a report; a random encoder has few."""
-    facts: dict[str, Any] = {"parameters": report["parameters"], "pieces": report["tokenizer"]["pieces"]}
+    facts: dict[str, object] = {"parameters": report["parameters"], "pieces": report["tokenizer"]["pieces"]}
     if "nll" not in report:
         return facts
     return {
@@ -141,7 +141,7 @@ def gc_command(
     command(context, name, keep=keep, even_pinned=even_pinned, as_json=as_json)
 
 
-def _adem_facts(folder: Path) -> dict[str, Any]:
+def _adem_facts(folder: Path) -> dict[str, object]:
     """Return the columns of an adem in the list; a damaged one does not hide the others."""
     try:
         manifest, report = manifest_and_report(folder)
@@ -158,7 +158,7 @@ def _adem_facts(folder: Path) -> dict[str, Any]:
     }
 
 
-def _facts_in_list(folder: Path) -> dict[str, Any]:
+def _facts_in_list(folder: Path) -> dict[str, object]:
     """Return the columns of a version in the list; a damaged one does not hide the others."""
     try:
         manifest, report = manifest_and_report(folder)

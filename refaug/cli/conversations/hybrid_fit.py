@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +110,7 @@ def score_command(
         print_line(agreement["reason"])
 
 
-def _print_bots(rows: list[dict[str, Any]]) -> None:
+def _print_bots(rows: Sequence[Mapping[str, Any]]) -> None:
     print_table(
         "bots",
         ("bot", "conversations", "mean", "standard error", "fit", "people"),

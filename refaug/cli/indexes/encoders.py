@@ -43,7 +43,7 @@ def import_command(
     print_facts(f"encoder {stored.spec}", {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B")})
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _facts(folder: Path) -> dict[str, object]:
     """Return the columns of an encoder in the list; a damaged one does not hide the others."""
     try:
         manifest: Any = read_json(folder / MANIFEST)

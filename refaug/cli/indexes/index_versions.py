@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -166,7 +166,7 @@ def _record_built(home: Settings, built: IndexBuild) -> None:
 _FACTS_IN_LIST: Final = ("kind", "utterances", "pairs", "segments", "recall_at_15", "bytes")
 
 
-def _facts_in_list(folder: Path) -> dict[str, Any]:
+def _facts_in_list(folder: Path) -> dict[str, object]:
     """Return the facts of a version in the list, with the problem of a damaged one."""
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
 

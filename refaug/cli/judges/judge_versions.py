@@ -17,7 +17,7 @@ _SpecArgument = Annotated[str, typer.Argument(help="Name and version.", metavar=
 _YesFlag = Annotated[bool, typer.Option("--yes", help="Yes, remove it.")]
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _facts(folder: Path) -> dict[str, object]:
     """Return the columns of a judge in the list; a damaged one does not hide the others."""
     try:
         manifest: Any = read_json(folder / MANIFEST)

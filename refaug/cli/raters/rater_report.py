@@ -136,10 +136,10 @@ def _source_name(items: Path | None) -> str:
     return "stdin" if str(items) == "-" else str(items)
 
 
-def _facts(report: RaterReport) -> dict[str, Any]:
+def _facts(report: RaterReport) -> dict[str, object]:
     """Return the main facts of a report."""
     training = report.about.training
-    facts: dict[str, Any] = {"auc_good_vs_wrong": f"{training['auc_good_vs_wrong']:.4f}"}
+    facts: dict[str, object] = {"auc_good_vs_wrong": f"{training['auc_good_vs_wrong']:.4f}"}
     if report.retrieved is None:
         return facts
     figures = report.retrieved.figures

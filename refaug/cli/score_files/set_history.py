@@ -97,7 +97,7 @@ def leaderboard_command(
         print_table(table.signature, columns, rows)
 
 
-def _plain(entry: Any) -> dict[str, Any]:
+def _plain(entry: Any) -> dict[str, object]:
     """Return an entry without its packed arrays."""
     scores = [
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -140,7 +140,7 @@ def example(info: MetricInfo) -> str:
     return f"{info.name}:{first.name}={changed}"
 
 
-def metric_json(info: MetricInfo) -> dict[str, Any]:
+def metric_json(info: MetricInfo) -> dict[str, object]:
     """Return a metric as JSON."""
     return {
         "name": info.name,

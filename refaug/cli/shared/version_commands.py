@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refaug.evaluation.home.stored_artefacts import StoredArtefacts
 
 Command = Callable[..., None]
-FactsOfVersion = Callable[[Path], dict[str, Any]]
+FactsOfVersion = Callable[[Path], dict[str, object]]
 
 ToOption = Annotated[str | None, typer.Option(help="The version to go back to.", metavar="VERSION")]
 EvenRefusedFlag = Annotated[bool, typer.Option("--even-refused", help="Also a version that a check refused.")]
@@ -152,7 +152,7 @@ class VersionCommands:
                 f"no {self.plural} in {stored.root} yet: refaug {self.group or self.kind} {self.begin} {self.source}"
             )
 
-    def rows(self, settings: Settings) -> list[dict[str, Any]]:
+    def rows(self, settings: Settings) -> list[dict[str, object]]:
         """Return the facts of every version of every artefact."""
         stored = self._stored(settings).versions
         return [

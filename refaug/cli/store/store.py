@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -84,7 +84,7 @@ def push_command(
         print_line(f"the store still holds text that was deleted, in {', '.join(outdated)}: refaug store gc --erased")
 
 
-def _pushed_facts(pushed: PushedVersion) -> dict[str, Any]:
+def _pushed_facts(pushed: PushedVersion) -> dict[str, object]:
     record = pushed.record
     return {
         "kind": record.kind,
@@ -145,7 +145,7 @@ def fetch_command(
         )
 
 
-def _fetched_facts(fetched: FetchedVersion) -> dict[str, Any]:
+def _fetched_facts(fetched: FetchedVersion) -> dict[str, object]:
     record = fetched.record
     return {
         "kind": record.kind,

@@ -5,6 +5,7 @@ With `--study`, they take part in its pilot at a running server (`server_rehears
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,7 +117,7 @@ def simulate_command(
         print_json(rehearsal)
         return
     print_caught(rehearsal)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         f"true order found, {name}": f"{row['found']:.3f} (mean rank correlation {row['spearman']:.3f})"
         for name, row in rehearsal["order"].items()
     }
@@ -143,7 +144,7 @@ def _parsed_qualities(text: str) -> dict[str, float]:
     return {f"bot-{place}": number for place, number in enumerate(numbers, 1)}
 
 
-def _of_protocol(path: Path) -> dict[str, Any]:
+def _of_protocol(path: Path) -> Mapping[str, Any]:
     """Return the questions on one scale and the rules of a protocol."""
     from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
 

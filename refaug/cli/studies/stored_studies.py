@@ -63,7 +63,7 @@ def new_command(
     _print_study(study, as_json=as_json, what="draft")
 
 
-def _with_texts(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _with_texts(fields: dict[str, object], folder: Path) -> dict[str, object]:
     """Return the protocol with the files that it names instead of texts read in."""
     for name in _TEXT_FIELDS:
         text = fields.get(name)
@@ -247,7 +247,7 @@ def erase_command(context: typer.Context, study: StudyArgument, code: CodeArgume
     print_line(f"participant {code} is erased; compute reports anew")
 
 
-def _facts(study: StoredStudy) -> dict[str, Any]:
+def _facts(study: StoredStudy) -> dict[str, object]:
     return {
         "id": study.id,
         "name": study.name,

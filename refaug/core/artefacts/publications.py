@@ -59,5 +59,5 @@ class Publications:
         write_json(folder / PUBLICATIONS, {"published": sorted(self.published), "refused": dict(self.refused)})
 
 
-def _are_texts(published: list[Any], refused: dict[str, Any]) -> bool:
+def _are_texts(published: list[Any], refused: dict[str, object]) -> bool:
     return all(isinstance(text, str) for text in (*published, *refused.values()))

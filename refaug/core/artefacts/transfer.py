@@ -193,7 +193,7 @@ def open_export(file: Path) -> Iterator[OpenedExport]:
         yield OpenedExport(archive=archive, label=_read_label(archive))
 
 
-def _read_label(archive: ArchiveReader) -> dict[str, Any]:
+def _read_label(archive: ArchiveReader) -> dict[str, object]:
     """Read what the file claims to be; nothing in it is trusted yet. UnknownFormat where a later refaug wrote it."""
     label = json_object(archive.read_member(LABEL, _LARGEST_LABEL), f"{archive.name}: {LABEL}")
     format_version = label.get("format_version")
@@ -220,7 +220,7 @@ def _version_label(export: OpenedExport, roots: Mapping[str, Versions]) -> Label
     return Label(kind=kind, name=name, version=version)
 
 
-def json_object(raw: bytes, description: str) -> dict[str, Any]:
+def json_object(raw: bytes, description: str) -> dict[str, object]:
     """Return the object; DamagedSource where the bytes are none."""
     with suppress(orjson.JSONDecodeError):
         content = orjson.loads(raw)
@@ -229,7 +229,7 @@ def json_object(raw: bytes, description: str) -> dict[str, Any]:
     raise DamagedSource(f"{description} is not a JSON object", remedy=COPY_AGAIN)
 
 
-def _check_manifest(raw: bytes, label: Label, name: str) -> tuple[dict[str, Any], list[NamedFile]]:
+def _check_manifest(raw: bytes, label: Label, name: str) -> tuple[dict[str, object], list[NamedFile]]:
     manifest = json_object(raw, f"{name}: {MANIFEST}")
     if manifest.get("kind", label.kind) != label.kind:
         raise DamagedSource(

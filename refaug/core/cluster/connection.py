@@ -117,7 +117,7 @@ def _require_token(ray: Any, address: str) -> None:
 
 
 def _start(ray: Any, address: str) -> None:
-    settings: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    settings: dict[str, object] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         settings |= {"address": "local", "num_cpus": available_cores(), "include_dashboard": False}
     else:
@@ -349,7 +349,7 @@ class Cluster:
         memory: int = 0,
         shared: Any = None,
     ) -> Any:
-        options: dict[str, Any] = {"num_cpus": threads, "max_retries": _RETRIES, "name": function.__name__}
+        options: dict[str, object] = {"num_cpus": threads, "max_retries": _RETRIES, "name": function.__name__}
         if memory:
             options["memory"] = memory
         if node is not None:

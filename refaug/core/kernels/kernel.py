@@ -20,7 +20,7 @@ class Kernel:
     Compiled loops may call each other: numba asks for `_numba_type_` of a name that a loop uses.
     """
 
-    def __init__(self, loop: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, loop: Callable[..., Any], options: dict[str, object]) -> None:
         self.py_func: Final = loop
         self._options: Final = options
         self._dispatcher: Any = None

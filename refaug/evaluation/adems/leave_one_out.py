@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class LeftOutFile:
     contexts: int
     figures: dict[str, dict[str, LineFigure]]  # line → kind of correlation
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures as JSON."""
         figures = {
             line: {kind: figure.as_json() for kind, figure in kinds.items()} for line, kinds in self.figures.items()

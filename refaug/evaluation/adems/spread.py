@@ -6,6 +6,7 @@ vectors is the mean of their cosines with their mean vector: near 1, all of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from refaug.rater.adem.scorer.rated_triples import RatedTriples
 _NEAR = 0.5  # on the scale from 1 to 5
 
 
-def spread_of(scorer: Scorer, rated: RatedTriples, vectors: TripleVectors) -> dict[str, Any]:
+def spread_of(scorer: Scorer, rated: RatedTriples, vectors: TripleVectors) -> Mapping[str, Any]:
     """Return the spread of scores on rated rows, and the conicity of each part before and after projection."""
     scores = scorer.score(vectors)
     spread = float(rated.ratings.std())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def _inputs_hash(order: AdemOrder, files: Sequence[RatedFile], named: NamedEncod
 
 def _report(
     order: AdemOrder, files: Sequence[RatedFile], rated: RatedTriples, vectors: TripleVectors, fitted: FittedScorer
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return how the scorer was fitted, and how it does on the validation rows, which chose the epoch."""
     rows = fitted.validation_rows
     own, own_vectors = rated.select(rows), vectors.select(rows)

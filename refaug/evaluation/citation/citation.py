@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
@@ -47,7 +47,7 @@ class CitedVersion:
     removed_at: str = ""
     purpose: str = ""  # of the removal
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all that is known."""
         removal = {"removed_at": self.removed_at, "purpose": self.purpose} if self.removed_at else {}
         return {"kind": self.kind, "version": self.spec, "state": self.state.value, **removal}
@@ -77,7 +77,7 @@ class Citation:
     set_id: str | None = None
     notes: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return everything but the bibliography, which citations share."""
         return {
             "sentence": self.sentence,

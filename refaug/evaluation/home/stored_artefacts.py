@@ -33,7 +33,7 @@ class RemovedVersions:
     pinned: Mapping[str, list[str]]
     needed: Mapping[str, list[str]] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all of them, as commands print them and jobs return them."""
         return {"removed": self.removed, "pinned": dict(self.pinned), "needed_by_judges": dict(self.needed)}
 

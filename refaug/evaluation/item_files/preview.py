@@ -51,7 +51,7 @@ class FilePreview:
         if len(self.items) < SHOWN_ITEMS:
             self.items.append(row)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the preview as the service answers it; long texts are cut."""
         return {
             "items": [_cut(item_json(test_item)) for test_item in self.items],
@@ -122,12 +122,12 @@ class _ByteLimit:
             raise ReadingEnded
 
 
-def bad_row_json(bad: BadItem) -> dict[str, Any]:
+def bad_row_json(bad: BadItem) -> dict[str, object]:
     """Return the place of a bad row, and what is wrong with it."""
     return {"file": bad.file, "line": bad.line, "item": bad.item, "field": bad.field, "message": bad.message}
 
 
-def _table_json(notes: TableNotes) -> dict[str, Any] | None:
+def _table_json(notes: TableNotes) -> dict[str, object] | None:
     """Return the columns and their use; None for files without columns."""
     columns = notes.columns
     if columns is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from refaug.bots.endpoint.answer_shapes import shorten
 from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
@@ -29,7 +29,7 @@ class JudgeCheck:
     problem: Problem | None
     expected: float | None  # by probabilities; None where the endpoint gives none
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return what the endpoint gave."""
         answer = self.answer
         return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Baseline:
         """The baseline as a parameter of a specification."""
         return f"b={_written(self.b)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the baseline as the command prints it."""
         return {
             "metric": self.metric,

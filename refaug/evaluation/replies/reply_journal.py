@@ -52,7 +52,7 @@ class SystemTotals:
         if fields["ms"] is not None:
             self.milliseconds.append(fields["ms"])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the totals."""
         latency = Latency.of(self.milliseconds)
         return {

@@ -30,7 +30,7 @@ _HELD_ITEMS: Final = 10_000  # parsed
 _LARGEST: Final = 1e15  # sums of n-grams and scores stay far below
 
 
-def details_of(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[str, Any]:
+def details_of(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[str, object]:
     """Return the details of scores as JSON: the scored items, and the sums of each metric, system by system."""
     return {
         "items": [item_json(test_item) for test_item in items if isinstance(test_item, Item)],
@@ -44,7 +44,7 @@ def details_of(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[
     }
 
 
-def passing_details(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[str, Any]:
+def passing_details(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> dict[str, object]:
     """Return the details of scores as `details_of` does, with passing lists, to be written in pieces."""
     usable = ItemCollection.of(items).items
     return {

@@ -32,7 +32,7 @@ _EXPLAINED: Final = "without_reference"
 _SCALES: Final = (1, 100)  # a score as it is, and in per cent
 
 
-def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(document: Mapping[str, Any]) -> dict[str, object]:
     """Return scores as JSON with the version of the format, and the seal as last field."""
     content = {**document, FORMAT: FORMAT_VERSION if score_details.FIELD in document else 1}
     return {**content, SEAL: seal_of(content)}

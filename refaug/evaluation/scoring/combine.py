@@ -47,7 +47,7 @@ _MODEL_TOKENIZER: Final = "sentencepiece:"  # tokenizers of a model file, which 
 _TEXT_PARAMETERS: Final = ("tok", "case")  # how texts become tokens; adding sums does not depend on it
 
 
-def statistics_of(evaluation: Evaluation) -> dict[str, Any]:
+def statistics_of(evaluation: Evaluation) -> dict[str, object]:
     """Return an evaluation as a batch."""
     return evaluation.as_statistics()
 
@@ -56,7 +56,7 @@ def combine(
     batches: Sequence[Mapping[str, Any]],
     settings: ScoreSettings | None = None,
     on_error: Literal["fail", "report"] = "fail",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Compute corpus scores, means, intervals and comparisons over all batches, in the shape of an evaluation.
 
     They equal, bit for bit, those of all replies scored at once. Signatures must agree exactly; the hashes of data and
@@ -144,7 +144,7 @@ class _CombinedMetric:
             table=table,
         )
 
-    def problem(self, place: int) -> dict[str, Any]:
+    def problem(self, place: int) -> dict[str, object]:
         """Return the metric that no references suit as answers list it; `place` is that among the metrics."""
         assert self.error is not None, "asked only of such a metric"
         field, message = f"metrics[{place}]", self.error.message
@@ -158,7 +158,7 @@ class _CombinedMetric:
             "code": self.error.code,
         }
 
-    def as_json(self, settings: ScoreSettings) -> dict[str, Any]:
+    def as_json(self, settings: ScoreSettings) -> dict[str, object]:
         """Return the scores in the shape of an evaluation's, without single replies."""
         scores = self.table.scores(settings, self.signature, "")
         return {**scores.as_json(ReplyForm.NONE), "references": list(self.references)}

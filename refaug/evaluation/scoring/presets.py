@@ -32,7 +32,7 @@ class Preset:
     references: Mapping[str, Any]  # as AugmentSettings takes them
     metric: Mapping[str, str]  # parameters of weighted BLEU
 
-    def complete(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    def complete(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the stated settings with those of a part of the preset; Usage where one contradicts it."""
         for name, setting in stated.items():
             if name in part and setting != part[name]:

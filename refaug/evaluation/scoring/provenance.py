@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
@@ -115,7 +115,7 @@ class ReplyLines:
         }
 
 
-def reply_provenance_json(lines: Mapping[str, str]) -> dict[str, Any]:
+def reply_provenance_json(lines: Mapping[str, str]) -> dict[str, object]:
     """Return the part of an answer about bots, which is not there where no bot made a reply."""
     return {"reply_provenance": dict(lines)} if lines else {}
 

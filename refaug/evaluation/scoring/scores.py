@@ -37,7 +37,7 @@ class ReplyScore(NamedTuple):
     parts: Mapping[str, Any] | None = None
     explanation: Mapping[str, Any] | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the fields that are set."""
         problem = self.problem and {"problem": self.problem.code, "message": self.problem.message}
         parts = {"parts": self.parts} if self.parts is not None else {}
@@ -130,7 +130,7 @@ class SystemScore:
             **self._replies(form, passing=passing),
         }
 
-    def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, Any]:
+    def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, object]:
         if form is ReplyForm.REPLIES:
             replies = PassingList(len(self.replies), lambda: (reply.as_json() for reply in self.replies))
             return {"replies": replies if passing else list(replies)}
@@ -142,7 +142,7 @@ class SystemScore:
             for place, row in enumerate(self.statistics[first : first + _ROWS_AT_ONCE].tolist(), first):
                 yield None if place in self.replies.problems else row
 
-    def as_statistics(self) -> dict[str, Any]:
+    def as_statistics(self) -> dict[str, object]:
         """Return the sums and the score of every reply for `combine`, or null and a problem."""
         problems = [
             {"row": row, "problem": reply.problem.code, "message": reply.problem.message}
@@ -169,7 +169,7 @@ class SystemComparison:
     bootstrap: Paired
     randomisation: Paired
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """Return the difference, its interval and both p values, or the reason why there are none."""
         difference = self.bootstrap.difference
         return {
@@ -211,7 +211,7 @@ class MetricScores:
             "systems": {name: system.as_statistics() for name, system in self.systems.items()},
         }
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> dict[str, object]:
         return {
             "metric": self.metric.name,
             "signature": self.signature.short,
@@ -285,7 +285,7 @@ class Evaluation:
             **self._remarks(),
         }
 
-    def _remarks(self) -> dict[str, Any]:
+    def _remarks(self) -> dict[str, object]:
         return {
             "problems": [
                 {"file": bad.file, "line": bad.line, "id": bad.item, "field": bad.field, "message": bad.message}

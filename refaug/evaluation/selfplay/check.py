@@ -39,7 +39,7 @@ class SelfPlayCheck:
     words_by_turn: Sequence[float]
     latency: Mapping[str, Any] | None  # of its replies, where it was measured
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the figures, with overlaps as counts and per cent."""
         return {
             "bot": self.bot,
@@ -176,7 +176,7 @@ def is_looping(replies: Sequence[str]) -> bool:
     return len(last) == 4 and last[:2] == last[2:]
 
 
-def _overlap_json(overlap: Overlap) -> dict[str, Any]:
+def _overlap_json(overlap: Overlap) -> dict[str, object]:
     return {
         "window": overlap.window,
         "overlapping": overlap.overlapping,

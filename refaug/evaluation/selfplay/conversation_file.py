@@ -70,7 +70,7 @@ class ConversationFile:
                 problems[fields["bot"]][fields["problem"]] += 1
         return begun, problems
 
-    def latency(self, bots: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+    def latency(self, bots: Sequence[str]) -> dict[str, dict[str, object] | None]:
         """Return how long the replies of each bot took; those of a partner do not count."""
         tallies = {bot: LatencyTally() for bot in bots}
         for line, milliseconds in self.lines():

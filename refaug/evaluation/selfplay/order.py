@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from refaug.bots.replier import Replier
 from refaug.bots.selfplay_rules import SelfPlayRules
@@ -19,7 +18,7 @@ class PlayingBot:
     name: str
     replier: Replier
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the bot as manifests describe it."""
         return {"name": self.name, "provenance": dict(self.replier.provenance)}
 
@@ -42,7 +41,7 @@ class SelfPlayOrder:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise Usage(f"{twice} comes twice", remedy="name each bot once")
 
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> dict[str, object]:
         """Return everything that the bytes of the conversations depend on."""
         rules = self.rules
         return {

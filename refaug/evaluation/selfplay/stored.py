@@ -70,9 +70,9 @@ def self_play_versions(settings: Settings) -> Versions:
     return artefact_stores(settings)[KIND]
 
 
-def read_self_play_manifest(folder: Path) -> dict[str, Any]:
+def read_self_play_manifest(folder: Path) -> Mapping[str, Any]:
     """Return the manifest of a version; Corrupt where it is another kind's."""
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
     require_format(folder / MANIFEST, manifest, KIND, FORMAT_VERSION)
     return manifest
 

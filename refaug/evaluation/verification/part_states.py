@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from refaug.core.errors import CheckFailed, NotFound
 
@@ -55,7 +55,7 @@ class VerifiedPart:
         """Return a part that nothing was compared with."""
         return cls(part=part, state=PartState.UNCHECKED, message=message, metric=metric)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the fields that are set."""
         metric = {"metric": self.metric} if self.metric is not None else {}
         return {"part": self.part, **metric, "state": self.state.value, "message": self.message}
@@ -91,7 +91,7 @@ class Verification:
                 return f"cannot be verified: {_count(counts[PartState.MISSING])} missing"
         return f"reproduced: {_count(counts[PartState.HOLDS])} hold{_s(counts[PartState.HOLDS])}{unchecked}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the verdict and the parts."""
         return {"verdict": self.verdict.value, "parts": [part.as_json() for part in self.parts]}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from math import ceil
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from refaug.core.errors import Usage
 from refaug.indexer.building.order import MOST_SHARDS
@@ -169,7 +169,7 @@ class ClusterPlan:
     build_cost: float | None
     month_cost: float | None  # of serving
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the plan as the command prints it."""
         return asdict(self)
 

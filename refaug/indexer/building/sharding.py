@@ -147,7 +147,7 @@ def _words(filled: Sequence[Shard]) -> list[Mapping[str, Any]]:
     return words
 
 
-def sums_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def sums_of(facts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the sums of the counts of all shards."""
     return {name: sum(of_shard[name] for of_shard in facts) for name in facts[0] if name != "seconds"}
 

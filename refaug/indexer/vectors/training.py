@@ -191,7 +191,7 @@ def _published_vectors(places: Places, name: str, input_hash: str) -> StoredVect
     if places.vectors.current(name) is None:
         return None
     with places.vectors.open(name) as held:
-        manifest: dict[str, Any] = read_json(held.folder / MANIFEST)
+        manifest: Mapping[str, Any] = read_json(held.folder / MANIFEST)
         if manifest.get("details", {}).get("inputs") != input_hash:
             return None
         return StoredVectors(
@@ -278,7 +278,7 @@ def import_vectors(
     require_name("vectors", name)
     vectors = open_word_vectors(path)
     named_tokenizer = get_tokenizer(tokenizer) if tokenizer else None
-    details: dict[str, Any] = {"made": "imported", "at": now(), "file": path.name, "duplicates": vectors.duplicates}
+    details: dict[str, object] = {"made": "imported", "at": now(), "file": path.name, "duplicates": vectors.duplicates}
     if named_tokenizer is not None:
         details |= {"tokenizer": named_tokenizer.name, "tokenizer_version": named_tokenizer.version}
     with places.vectors.writing(name, f"importing vectors {name}") as writer:

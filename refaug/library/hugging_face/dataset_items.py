@@ -16,7 +16,7 @@ def items_from(
     turns: str | None = None,
     replies: str | Mapping[str, str] | None = None,
     id: str | None = None,  # noqa: A002  the name of the field
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield an item for each row of a dataset of Hugging Face, or of any other table whose rows are objects.
 
         dataset = datasets.load_dataset("json", data_files="test.jsonl", split="train")
@@ -36,7 +36,7 @@ def items_from(
     systems = {"model": replies} if isinstance(replies, str) else dict(replies or {})
     reference_columns = [references] if isinstance(references, str) else list(references or ())
     for number, row in enumerate(dataset):
-        built: dict[str, Any] = {"id": f"row-{number}" if id is None else str(_cell(row, id, number))}
+        built: dict[str, object] = {"id": f"row-{number}" if id is None else str(_cell(row, id, number))}
         if utterance is not None:
             built["utterance"] = _cell(row, utterance, number)
         if turns is not None:

@@ -48,7 +48,7 @@ class RefaugEvaluate(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         metric: str | None = None,
         utterances: Sequence[str] | None = None,
         **options: Any,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         chosen = metric or (None if self.config_name == _DEFAULT else self.config_name)
         scores = refaug.score(
             predictions=list(predictions),
@@ -57,7 +57,7 @@ class RefaugEvaluate(evaluate.Metric):  # type: ignore[misc, unused-ignore]
             metric=chosen,
             **options,
         )
-        computed: dict[str, Any] = {}
+        computed: dict[str, object] = {}
         for scored in scores:
             system = scored.systems[next(iter(scored.systems))]
             computed |= {

@@ -83,7 +83,7 @@ class AgreementTable:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all figures as `refaug meta --json` prints them; a copy."""
         return copy.deepcopy(dict(self.document))
 
@@ -95,7 +95,7 @@ class AgreementTable:
         """Return `to_frame("pandas")`."""
         return self.to_frame("pandas")
 
-    def _cells(self) -> list[dict[str, Any]]:
+    def _cells(self) -> list[dict[str, object]]:
         cells = []
         for row in self.rows:
             low, high = row.spearman_interval or (None, None)

@@ -28,7 +28,7 @@ class Ratings:
     def __getitem__(self, pair: int) -> tuple[float, ...]:
         return self.ratings[pair]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all of it as plain objects."""
         return {
             "ratings": [list(of_pair) for of_pair in self.ratings],
@@ -44,7 +44,7 @@ class Ratings:
         """Return `to_frame("pandas")`."""
         return self.to_frame("pandas")
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[dict[str, object]]:
         return [
             {"pair": pair, "candidate": place, "rating": rating}
             for pair, of_pair in enumerate(self.ratings)

@@ -46,7 +46,7 @@ class ReferencedItem:
     evidence: Mapping[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
     document: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the line that `refaug refs` writes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the item as a line of a test file; a copy."""
         return copy.deepcopy(dict(self.document))
 
@@ -98,11 +98,11 @@ class ReferencedItems:
                 return referenced_item
         raise KeyError(which)
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, object]]:
         """Return each item as a line of a test file."""
         return [referenced_item.to_dict() for referenced_item in self.items]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all of it as plain objects."""
         return {
             "items": self.to_dicts(),
@@ -120,7 +120,7 @@ class ReferencedItems:
         """Return `to_frame("pandas")`."""
         return self.to_frame("pandas")
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[dict[str, object]]:
         return [{"item": one.id, **vars(reference)} for one in self.items for reference in one.references]
 
     def __repr__(self) -> str:

@@ -267,7 +267,7 @@ class Scores:
             )
         return [score if score is not None else missing for score in replies]  # type: ignore[misc]  # refused above
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the scores as `refaug score --json` prints them, for `refaug verify`; a copy."""
         from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
 
@@ -283,7 +283,7 @@ class Scores:
         """Return `to_frame("pandas")`."""
         return self.to_frame("pandas", corpus=corpus)
 
-    def _system_rows(self) -> Iterator[dict[str, Any]]:
+    def _system_rows(self) -> Iterator[dict[str, object]]:
         for metric in self.scores:
             for name, system in metric.systems.items():
                 low, high = system.interval or (None, None)
@@ -299,7 +299,7 @@ class Scores:
                     "signature": metric.signature,
                 }
 
-    def _reply_rows(self) -> Iterator[dict[str, Any]]:
+    def _reply_rows(self) -> Iterator[dict[str, object]]:
         for metric in self.scores:
             for name, system in metric.systems.items():
                 for place, reply in enumerate(system.details):

@@ -45,7 +45,7 @@ class ColumnWeights:
             raise BadInput("coefficients, means and deviations are not as many")
         return weights
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all numbers."""
         return {
             "coefficients": self.coefficients.tolist(),
@@ -119,7 +119,7 @@ class HybridWeights:
                 raise BadInput(f"{len(own.coefficients)} coefficients for {len(weights.columns)} columns")
         return weights
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all numbers."""
         return {
             "columns": list(self.columns),

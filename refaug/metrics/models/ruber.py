@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -217,7 +217,7 @@ class Ruber(MeanMetric):
         self._zero_counter.add(rows[~empty, 0])
         return rows
 
-    def parts(self, sums: Floats, level: Level) -> dict[str, Any]:
+    def parts(self, sums: Floats, level: Level) -> dict[str, object]:
         """Return the means of the scores of the parts, before and after they were mapped."""
         del level
         replies = float(sums[1])

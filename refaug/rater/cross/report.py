@@ -19,7 +19,7 @@ from refaug.rater.training.pair_corpus import PairCorpus
 _RATING_BINS: Final = 40
 
 
-def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, Any]:
+def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
     predictions = _balanced(predict(model, validation))
     likely, positive = expit(predictions.logits), predictions.positive
@@ -54,14 +54,14 @@ def _balanced(predictions: ReplyPredictions) -> ReplyPredictions:
     return ReplyPredictions(predictions.logits[rows], predictions.positive[rows], predictions.kinds[rows])
 
 
-def _calibration(likely: Probabilities, positive: Labels) -> dict[str, Any]:
+def _calibration(likely: Probabilities, positive: Labels) -> dict[str, object]:
     return {
         "error": calibration_error(likely, positive),
         "bins": [asdict(bin_) for bin_ in reliability(likely, positive)],
     }
 
 
-def _histogram(likely: Probabilities, positive: Labels) -> dict[str, Any]:
+def _histogram(likely: Probabilities, positive: Labels) -> dict[str, object]:
     """Return how often right and wrong replies get which rating."""
     edges = np.linspace(-1, 1, _RATING_BINS + 1)
     return {

@@ -20,7 +20,7 @@ _RATING_BINS: Final = 40
 _READ: Final = 100  # hard negatives sampled for the share that would do as responses
 
 
-def report_of(trained: TrainedRater, validation: Examples) -> dict[str, Any]:
+def report_of(trained: TrainedRater, validation: Examples) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
     predictions = predict(trained.model, validation)
     temperature = fit_temperature(
@@ -51,7 +51,7 @@ def report_of(trained: TrainedRater, validation: Examples) -> dict[str, Any]:
     }
 
 
-def _histogram(predictions: TripletPredictions) -> dict[str, Any]:
+def _histogram(predictions: TripletPredictions) -> dict[str, object]:
     """Return how often good and wrong responses get which rating."""
     edges = np.linspace(-1, 1, _RATING_BINS + 1)
     return {
@@ -61,7 +61,7 @@ def _histogram(predictions: TripletPredictions) -> dict[str, Any]:
     }
 
 
-def statistics_of(corpus: ExampleCorpus, examples: Examples) -> dict[str, Any]:
+def statistics_of(corpus: ExampleCorpus, examples: Examples) -> dict[str, object]:
     """Return statistics of a split: its size, responses an utterance, and lengths of texts in pieces."""
     first, after = corpus.first[examples.utterances], corpus.first[examples.utterances + 1]
     lengths = np.diff(corpus.start)
@@ -89,7 +89,7 @@ def statistics_of(corpus: ExampleCorpus, examples: Examples) -> dict[str, Any]:
 
 def short_report(
     model: BiGRURater, settings: ExampleSettings, folder: Path, counts: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure how well the rater separates right and wrong responses to short utterances; None if there are too few."""
     sizes = {name: counts[name] for name in ("utterances", "positive_pairs")}
     if counts["utterances"] < LEAST_UTTERANCES:
@@ -101,7 +101,7 @@ def short_report(
 
 def hard_report(
     model: BiGRURater, corpus: ExampleCorpus, settings: ExampleSettings, hard: HardPartners
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Measure how well the rater separates hard negatives from good responses in validation; None if there are too few.
 
     Some hard negatives would do as responses. Their share is estimated by the rater, in place of a reader: of a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -128,7 +128,9 @@ def score_pairs(
     return PairScores(np.concatenate(good), np.concatenate(other))
 
 
-def report_of(model: RuberNetwork, course: TrainingCourse, validation: PairExamples, margin: float) -> dict[str, Any]:
+def report_of(
+    model: RuberNetwork, course: TrainingCourse, validation: PairExamples, margin: float
+) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
     scores = score_pairs(model, validation)
     edges = np.linspace(0, 1, _BINS + 1)
@@ -148,7 +150,7 @@ def report_of(model: RuberNetwork, course: TrainingCourse, validation: PairExamp
     }
 
 
-def statistics_of(corpus: PairCorpus, examples: PairExamples) -> dict[str, Any]:
+def statistics_of(corpus: PairCorpus, examples: PairExamples) -> dict[str, object]:
     """Return statistics of a side: pairs, utterances, dialogues, and lengths of texts in pieces."""
     rows, lengths = examples.rows, np.diff(corpus.start)
     return {

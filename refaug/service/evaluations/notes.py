@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import delete, insert, select
 
@@ -25,7 +25,7 @@ class ReplyNote:
     author: str
     changed: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the note as answers have it."""
         return asdict(self)
 

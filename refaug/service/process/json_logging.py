@@ -15,7 +15,7 @@ import traceback
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import orjson
 
@@ -57,7 +57,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return time, level, event and further fields as one line."""
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": self._clean(record.getMessage()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
@@ -59,7 +59,7 @@ class EncoderRequest:
         }
         return OpenEncoders(VectorReader(vectors, sentiment, meaning), details, sentiment)
 
-    def pinned(self, home: Settings) -> dict[str, Any]:
+    def pinned(self, home: Settings) -> dict[str, object]:
         """Return what opens the same encoders again: versions of the home; None for files, which lie anywhere."""
         is_file = Path(self.vectors).exists()
         vectors = None if is_file else "@".join(artefact_stores(home)["vectors"].resolve(self.vectors))

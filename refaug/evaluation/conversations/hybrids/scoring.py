@@ -42,7 +42,7 @@ class HybridScores:
     left_out: frozenset[str]  # bots that were scored by the fit without them
     rated: Mapping[str, float]  # the mean rating of each bot of the fit
 
-    def bots(self) -> list[dict[str, Any]]:
+    def bots(self) -> list[Mapping[str, Any]]:
         """Return the mean score of each bot, best first, with the mean that people gave it where it was rated."""
         rows = []
         for bot in dict.fromkeys(talk.bot for talk in self.conversations):
@@ -62,7 +62,7 @@ class HybridScores:
             )
         return sorted(rows, key=lambda row: -row["mean"])
 
-    def agreement(self) -> dict[str, Any]:
+    def agreement(self) -> Mapping[str, Any]:
         """Return the correlation with people's means over the bots that they rated; refused for few of them."""
         rows = [row for row in self.bots() if row["rated"] is not None and row["fit"] == "without it"]
         return asdict(
@@ -72,7 +72,7 @@ class HybridScores:
             )
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """Return every score, and all means."""
         return {
             "hybrid": self.hybrid,

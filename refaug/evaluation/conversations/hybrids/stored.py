@@ -58,7 +58,7 @@ class StoredHybrid:
         return not (is_left_out and conversation.digest(with_bot=True) in self.seen.hashes)
 
 
-def settings_json(settings: HybridSettings) -> dict[str, Any]:
+def settings_json(settings: HybridSettings) -> Mapping[str, Any]:
     """Return the settings of a fit as the manifest has them."""
     return asdict(settings)
 
@@ -68,9 +68,9 @@ def hybrid_versions(settings: Settings) -> Versions:
     return artefact_stores(settings)[KIND]
 
 
-def read_hybrid_manifest(folder: Path) -> dict[str, Any]:
+def read_hybrid_manifest(folder: Path) -> Mapping[str, Any]:
     """Return the manifest of a version; Corrupt where it is another kind's."""
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
     require_format(folder / MANIFEST, manifest, KIND, FORMAT_VERSION)
     return manifest
 

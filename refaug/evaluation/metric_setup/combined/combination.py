@@ -111,7 +111,7 @@ class CombinedJudge:
             np.add.at(gains, list(tree.features), tree.gains)
         return tuple((gains / (gains.sum() or 1.0)).tolist())
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return everything that scoring needs."""
         boosted = {"trees": [tree.as_json() for tree in self.trees], "length_weight": self.length_weight}
         return {

@@ -33,7 +33,7 @@ class ScoreTree:
         is_above_next = design[rows, features[1 + is_above]] > thresholds[1 + is_above]
         return np.asarray(np.array(self.leaves)[2 * is_above + is_above_next])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return everything that scoring needs."""
         return {
             "features": list(self.features),

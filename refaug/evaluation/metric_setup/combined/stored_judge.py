@@ -47,7 +47,7 @@ def open_judge(settings: Settings, spec: str) -> StoredJudge:
     """Open a judge by name or name@version; files that were altered are refused."""
     with judge_versions(settings).open(spec) as held:
         path = held.folder / MANIFEST
-        manifest: dict[str, Any] = read_json(path)
+        manifest: Mapping[str, Any] = read_json(path)
         require_format(path, manifest, KIND, FORMAT_VERSION)
         verify_files(held.folder, manifest)
         if any((manifest.get("models") or {}).values()):

@@ -138,7 +138,7 @@ class SetManifest:
         """How the references were made; the same signature stands beside scores that retrieve them anew."""
         return Provenance(settings=self.provenance, details=self.details)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all fields."""
         return asdict(self)
 

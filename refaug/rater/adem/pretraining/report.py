@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ _LEAST_DIVERGENCE: Final = 0.1  # nats a turn; below, the decoder does without t
 
 def report_of(
     network: VhredNetwork, course: TrainingCourse, train: DialogueWindows, validation: DialogueWindows
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure a trained network on dialogues that it was not trained on; nll is in nats a piece."""
     figures = held_out_figures(network, validation)
     return {

@@ -130,7 +130,7 @@ def _content_name(files: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 def read_adem_manifest(folder: Path) -> StoredAdem:
     """Read an adem's manifest; raise Corrupt if the folder holds something else."""
     path = folder / MANIFEST
-    manifest: dict[str, Any] = read_json(path)
+    manifest: Mapping[str, Any] = read_json(path)
     require_format(path, manifest, KIND, FORMAT_VERSION)
     try:
         return StoredAdem(
@@ -148,7 +148,7 @@ def read_adem_manifest(folder: Path) -> StoredAdem:
 def open_adem(folder: Path, encoder: DialogueEncoder, *, encoder_id: str, spec: str = "") -> Adem:
     """Load an adem with its encoder; refuse altered files, and an encoder that it was not fitted with."""
     stored = read_adem_manifest(folder)
-    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
     require_files(folder, manifest)
     try:
         files = {name: manifest["files"][name] for name in SCORER_FILES}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class BalancedRows:
         """How often each original row stands in `rows`."""
         return np.bincount(self.rows, minlength=len(self.bins)).astype(np.float64)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Return counts and correlations before and after, for the report of a scorer."""
         used = np.flatnonzero(self.bins != _DROPPED)
         return {

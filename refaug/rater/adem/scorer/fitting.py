@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class FittedScorer:
     train_rows: Indexes
     validation_rows: Indexes
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Return how the scorer was fitted, for its report."""
         bilinear, best = self.scorer.bilinear, self.epochs[self.best_epoch - 1]
         return {

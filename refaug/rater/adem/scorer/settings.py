@@ -99,7 +99,7 @@ class ScorerSettings:
         """Epochs without a lower error on validation that end the training; None: it goes to its end."""
         return None if self.is_released else PATIENCE
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all settings, with what the protocol makes of them."""
         return {
             "form": self.form.value,

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -225,7 +225,7 @@ class _HttpExchange:
         seconds = time.perf_counter() - self._begun
         route = getattr(self._scope.get("route"), "path", None) or UNKNOWN_ROUTE
         prometheus_figures.request(route, self._scope["method"], self.status, seconds)
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "request": self.id,
             "route": route,
             "method": self._scope["method"][:16],

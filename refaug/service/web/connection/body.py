@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, TypeVar, get_origin
@@ -37,10 +37,10 @@ Model = TypeVar("Model", bound=BaseModel)
 MODELS: dict[str, type[BaseModel]] = {}
 
 
-def request_body(model: type[BaseModel], *, examples: dict[str, Any] | None = None) -> dict[str, Any]:
+def request_body(model: type[BaseModel], *, examples: Mapping[str, object] | None = None) -> dict[str, object]:
     """Return the `openapi_extra` of a route that reads its body itself."""
     MODELS[model.__name__] = model
-    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
+    content: dict[str, object] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
     if examples:
         content["examples"] = {name: {"value": value} for name, value in examples.items()}
     return {"requestBody": {"required": True, "content": {"application/json": content}}}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import http
 import socket
-from typing import Any, Final
+from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -36,7 +36,7 @@ class Guard(asyncio.Protocol):
         self,
         config: GuardedConfig,
         server_state: ServerState,
-        app_state: dict[str, Any],
+        app_state: dict[str, object],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         loop = _loop or asyncio.get_running_loop()

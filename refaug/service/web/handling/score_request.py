@@ -56,7 +56,7 @@ class ScoreRequest:
 
     async def _evaluate(
         self, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems
-    ) -> tuple[Evaluation, dict[str, Any], list[str]]:
+    ) -> tuple[Evaluation, dict[str, object], list[str]]:
         """Return the scores of the items, the versions that made them, and the shards that had no part in them."""
         # 2. Lease the versions: they stay the same, and open, until the items are scored.
         async with open_lease(
@@ -93,7 +93,7 @@ class ScoreRequest:
                         lease=lease,
                         is_long=scoring.is_uncertain,
                     )
-            versions: dict[str, Any] = {**lease.versions()}
+            versions: dict[str, object] = {**lease.versions()}
             if scoring.metrics != list(plan.specifications):
                 versions["metrics"] = scoring.metrics
             return evaluation, versions, scoring.missing
@@ -116,7 +116,7 @@ class ScoreRequest:
         evaluation: Evaluation,
         versions: Mapping[str, Any],
         missing: Sequence[str],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
         listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
         warnings = [state.without_paths(warning) for warning in listed]
@@ -126,7 +126,7 @@ class ScoreRequest:
             answer["missing_shards"] = list(missing)
         return answer if self.body.return_ == "stats" else sealed(answer)
 
-    def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, object]]:
         """Yield the metrics that the references do not suit, each with its place, where the request asks for them."""
         if self.body.on_error == "fail":
             return

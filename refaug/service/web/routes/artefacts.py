@@ -113,7 +113,7 @@ def list_rater_versions(request: Request, name: RaterName, after: After = "", li
     return json_response(_versions(state_of(request), "rater", name, after, limit))
 
 
-def _artefact(state: ServiceState, kind: Kind, name: str) -> dict[str, Any]:
+def _artefact(state: ServiceState, kind: Kind, name: str) -> dict[str, object]:
     """Return an artefact with the facts of its published version."""
     artefacts = artefact_stores(state.home)[kind]
     versions, current = _require_versions(artefacts, name), artefacts.current(name)
@@ -134,7 +134,7 @@ def _names(state: ServiceState, kind: Kind) -> list[str]:
     return [name for name in artefacts.names() if artefacts.versions(name)]
 
 
-def _versions(state: ServiceState, kind: Kind, name: str, after: str, limit: int) -> dict[str, Any]:
+def _versions(state: ServiceState, kind: Kind, name: str, after: str, limit: int) -> dict[str, object]:
     artefacts = artefact_stores(state.home)[kind]
     versions, current = _require_versions(artefacts, name), artefacts.current(name)
     if after and VersionName.parse(after) is None:
@@ -155,10 +155,10 @@ def _require_versions(artefacts: Versions, name: str) -> list[str]:
 
 def _facts(
     state: ServiceState, kind: Kind, artefacts: Versions, name: str, version: str | None, current: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a version as a row; a damaged version gets a row, too, so that the list stays complete."""
     assert version is not None
-    row: dict[str, Any] = {"version": version, "published": version == current}
+    row: dict[str, object] = {"version": version, "published": version == current}
     row |= _publication(artefacts, name, version)
     try:
         facts, problem = _READ_FACTS[kind](artefacts.folder(name, version)), None
@@ -169,7 +169,7 @@ def _facts(
     return {**row, "problem": problem, **facts}
 
 
-def _publication(artefacts: Versions, name: str, version: str) -> dict[str, Any]:
+def _publication(artefacts: Versions, name: str, version: str) -> dict[str, object]:
     """Return whether a version was ever published, and why a check refused it."""
     try:
         publications = artefacts.publications(name)
@@ -178,7 +178,7 @@ def _publication(artefacts: Versions, name: str, version: str) -> dict[str, Any]
     return {"was_published": version in publications.published, "refused": publications.refused.get(version)}
 
 
-def _index_facts(folder: Path) -> dict[str, Any]:
+def _index_facts(folder: Path) -> dict[str, object]:
     manifest = IndexManifest.read(folder)
     check = manifest.check
     return {
@@ -199,7 +199,7 @@ def _index_facts(folder: Path) -> dict[str, Any]:
     }
 
 
-def _rater_facts(folder: Path) -> dict[str, Any]:
+def _rater_facts(folder: Path) -> dict[str, object]:
     manifest = read_rater_manifest(folder)
     files: Any = read_json(folder / MANIFEST).get("files", {})
     return {
@@ -220,7 +220,7 @@ def _bytes(files: Mapping[str, Mapping[str, Any]]) -> int:
     return sum(facts["size"] for facts in files.values())
 
 
-_READ_FACTS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {"index": _index_facts, "rater": _rater_facts}
+_READ_FACTS: Final[Mapping[str, Callable[[Path], dict[str, object]]]] = {"index": _index_facts, "rater": _rater_facts}
 _FACT_NAMES: Final = {
     kind: [
         name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -31,11 +30,11 @@ def list_metrics() -> Response:
 
 
 @cache
-def _catalogue() -> list[dict[str, Any]]:
+def _catalogue() -> list[dict[str, object]]:
     return [_describe(info) for info in METRICS.values()]
 
 
-def _describe(info: MetricInfo) -> dict[str, Any]:
+def _describe(info: MetricInfo) -> dict[str, object]:
     return {
         "name": info.name,
         "summary": info.summary,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import anyio
 import orjson
@@ -234,5 +234,5 @@ def _next_events(jobs: JobStore, job: str, after: int) -> tuple[Sequence[Event],
 
 
 def _as_sse(event: Event) -> ServerSentEvent:
-    content: dict[str, Any] = {"at": event.at, **event.data}
+    content: dict[str, object] = {"at": event.at, **event.data}
     return ServerSentEvent(orjson.dumps(content).decode(), event=event.type, id=str(event.id), sep="\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -42,7 +43,7 @@ async def list_keys(request: Request, after: After = "", limit: Limit = 50) -> R
     """Keys by name, revoked ones too; never their tokens."""
     store = _store(request)
 
-    def page() -> dict[str, Any]:
+    def page() -> Mapping[str, Any]:
         keys = {key.name: key for key in store.list()}
         names, following = page_of(sorted(keys), after, limit)
         return {"keys": [_describe(keys[name]) for name in names], "next": following}
@@ -107,7 +108,7 @@ def _require_keys(state: ServiceState) -> None:
         )
 
 
-def _describe(key: Key) -> dict[str, Any]:
+def _describe(key: Key) -> Mapping[str, Any]:
     return {
         "id": key.id,
         "name": key.name,

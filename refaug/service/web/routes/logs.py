@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -55,7 +56,7 @@ def list_all_logs(
     return json_response({"logs": [_log_row(state, name) for name in names], "next": following})
 
 
-def _log_row(state: ServiceState, name: str) -> dict[str, Any]:
+def _log_row(state: ServiceState, name: str) -> Mapping[str, Any]:
     """Return a log as a row; a damaged log gets a row, too, so that the list stays complete."""
     try:
         return _manifest_row(StoredLog.open(state.home.logs, name).manifest)
@@ -63,7 +64,7 @@ def _log_row(state: ServiceState, name: str) -> dict[str, Any]:
         return {"problem": state.without_paths(error.message), **_empty_row(name)}
 
 
-def _manifest_row(manifest: LogManifest) -> dict[str, Any]:
+def _manifest_row(manifest: LogManifest) -> Mapping[str, Any]:
     return {
         "name": manifest.name,
         "problem": None,
@@ -73,7 +74,7 @@ def _manifest_row(manifest: LogManifest) -> dict[str, Any]:
     }
 
 
-def _empty_row(name: str) -> dict[str, Any]:
+def _empty_row(name: str) -> Mapping[str, Any]:
     return {"name": name, **dict.fromkeys((*_TOTALS, "bytes", "updated"))}
 
 
@@ -108,7 +109,7 @@ def list_ingests(request: Request, name: LogName, after: After = "", limit: Limi
     return json_response({"name": name, "ingests": rows, "next": following})
 
 
-def _describe_ingest(number: int, ingest: LogIngest) -> dict[str, Any]:
+def _describe_ingest(number: int, ingest: LogIngest) -> Mapping[str, Any]:
     return {
         "number": number,
         "at": ingest.at,

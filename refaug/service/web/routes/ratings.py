@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -98,7 +98,7 @@ def _require_within_limits(body: RatingsIn, serve: ServeSettings) -> None:
         raise BadRequest(f"{problems[0]['field']}: {problems[0]['message']}", errors=problems)
 
 
-def _bad_fields(place: int, pair: PairIn, serve: ServeSettings) -> Iterator[dict[str, Any]]:
+def _bad_fields(place: int, pair: PairIn, serve: ServeSettings) -> Iterator[Mapping[str, Any]]:
     texts = {
         "utterance": pair.utterance,
         **{f"golds[{at}]": text for at, text in enumerate(pair.golds)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -81,7 +81,7 @@ async def _find(request: Request, body: ReferencesIn, deadline: float) -> Respon
 
 def _content(
     state: ServiceState, references: ItemsWithReferences, parsed_items: ParsedItems, versions: dict[str, str]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     return {
         "items": items_json(references.items, references.lines),
         "problems": parsed_items.problems(),
@@ -92,7 +92,7 @@ def _content(
     }
 
 
-def items_json(augmented_items: Sequence[Augmented], provenance: Sequence[str]) -> list[dict[str, Any]]:
+def items_json(augmented_items: Sequence[Augmented], provenance: Sequence[str]) -> list[Mapping[str, Any]]:
     """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
     return [
         {**augmented.as_json(line), "evidence": evidence_of(augmented.item)}

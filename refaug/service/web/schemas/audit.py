@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field
 
 from refaug.service.web.schemas.common import Page, ResponseModel
@@ -21,7 +19,7 @@ class AuditEntryOut(BaseModel):
         description="publish, rollback, remove, delete, erase, withdraw, queue, cancel, create, revoke, …"
     )
     subject: str = Field(description="what it was done to, such as `index chat@2026-11-20.1`")
-    details: dict[str, Any] = Field(description="further facts, such as the job that did it")
+    details: dict[str, object] = Field(description="further facts, such as the job that did it")
     request: str | None = Field(description="the request's id, as in its answer and in the server's log")
 
 

@@ -66,7 +66,7 @@ _REFERENCE: Final = {
     ],
     "description": "a text, which is a gold; or an object, which with a weight or ratings is one supplied by people",
 }
-ITEM_SCHEMA: Final[dict[str, Any]] = {
+ITEM_SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "title": "Item",
     "description": "A test pair with the replies of some systems, as a line of a test file (docs/items.md).",

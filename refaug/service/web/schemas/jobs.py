@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field, RootModel
 
 from refaug.service.jobs.orders.job_order import JobOrder
@@ -20,7 +18,7 @@ class JobOut(BaseModel):
 
     id: str = Field(description="names the job")
     kind: str = Field(description="what kind of work it is")
-    order: dict[str, Any] = Field(description="what was asked for, with all defaults")
+    order: dict[str, object] = Field(description="what was asked for, with all defaults")
     resources: list[str] = Field(description="what it writes: no two jobs that share one run at once")
     state: JobState = Field(
         description="queued: it waits; running: it is being done; done, failed and cancelled: it has ended"
@@ -29,9 +27,9 @@ class JobOut(BaseModel):
     started: str | None = Field(description="when it was begun, the last time")
     finished: str | None = Field(description="when it ended")
     tries: int = Field(description="how often it was begun")
-    progress: dict[str, Any] | None = Field(description="where it is")
-    result: dict[str, Any] | None = Field(description="what came of it")
-    error: dict[str, Any] | None = Field(description="why it failed: code, message, remedy, exit_code")
+    progress: dict[str, object] | None = Field(description="where it is")
+    result: dict[str, object] | None = Field(description="what came of it")
+    error: dict[str, object] | None = Field(description="why it failed: code, message, remedy, exit_code")
     requested_by: str | None = Field(description="name of the key that asked for it")
     schedule: str | None = Field(description="name of the schedule that asked for it")
     cancel_requested: bool = Field(description="whether it has been told to stop")
@@ -48,7 +46,7 @@ class JobsOut(ResponseModel):
     next: str | None = Field(description="the `after` of the next page; null on the last one")
 
 
-def describe_job(job: Job) -> dict[str, Any]:
+def describe_job(job: Job) -> dict[str, object]:
     """Return a job for responses; the worker that runs it is not shown."""
     return {
         "id": job.id,

@@ -19,7 +19,7 @@ _EXAMPLE: Final[Any] = {
 
 # Dialogues go through the reader of log files, and fields that it would ignore are refused by place and name; so the
 # model accepts anything, and the document describes the expected shape.
-_TURN_SCHEMA: Final[dict[str, Any]] = {
+_TURN_SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "title": "Turn",
     "description": "What one speaker said.",
@@ -33,7 +33,7 @@ _TURN_SCHEMA: Final[dict[str, Any]] = {
         },
     },
 }
-_DIALOGUE_SCHEMA: Final[dict[str, Any]] = {
+_DIALOGUE_SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "title": "Dialogue",
     "description": "A dialogue, its turns in order.",

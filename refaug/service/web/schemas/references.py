@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -80,7 +80,7 @@ class ReferencedItemOut(BaseModel):
         default=[], description="shards that had no part in its references, where `partial` allows that"
     )
     provenance: str = Field(description="how its references were made, as signatures say it; keep it in the item")
-    evidence: dict[str, Any] = Field(description="on what a weighted score of it stands")
+    evidence: dict[str, object] = Field(description="on what a weighted score of it stands")
 
 
 class ReferencesOut(Problems, ResponseModel):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.service.jobs.orders.job_order import JobOrder
@@ -54,7 +52,7 @@ class ScheduleOut(BaseModel):
     name: str = Field(description="its name")
     cron: str = Field(description="minute, hour, day of the month, month, day of the week")
     timezone: str = Field(description="by which clocks")
-    order: dict[str, Any] = Field(description="what its jobs do, with all defaults")
+    order: dict[str, object] = Field(description="what its jobs do, with all defaults")
     enabled: bool = Field(description="whether it begins anything")
     created: str = Field(description="when it was made")
     updated: str = Field(description="when it was changed last")

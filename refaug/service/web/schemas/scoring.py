@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -87,7 +87,7 @@ class VerificationIn(BaseModel):
 
     model_config = STRICT
 
-    scores: dict[str, Any] = Field(
+    scores: dict[str, object] = Field(
         description="an answer of POST /v1/scores, or the output of `refaug score --json`, as it came"
     )
     items: ItemsField
@@ -124,7 +124,7 @@ class ReplyScoreOut(BaseModel):
 
     id: str = Field(description="the item's")
     score: float | None = Field(description="null where there is none: `problem` says why")
-    parts: dict[str, Any] | None = Field(default=None, description="what the score was made of")
+    parts: dict[str, object] | None = Field(default=None, description="what the score was made of")
     problem: str | None = Field(default=None, description="a code")
     message: str | None = Field(default=None, description="the same in words")
 
@@ -142,7 +142,7 @@ class SystemFiguresOut(BaseModel):
     unscored: int = Field(description="replies without one")
     unscored_by_reason: dict[str, int] = Field(description="the same by code")
     interval_note: str | None = Field(default=None, description="why there is no interval, where one was asked for")
-    parts: dict[str, Any] | None = Field(default=None, description="what the corpus score was made of")
+    parts: dict[str, object] | None = Field(default=None, description="what the corpus score was made of")
 
 
 class SystemScoreOut(SystemFiguresOut):
@@ -201,7 +201,7 @@ class SystemSumsOut(BaseModel):
     items: list[str] = Field(description="of each row, the item's id")
     rows: list[list[float | None] | None] = Field(description="of each reply its sums; null where it has no score")
     scores: list[float | None] = Field(description="of each reply its score, which needs no other batch; null: none")
-    problems: list[dict[str, Any]] = Field(description="why a row has none: its number, a code, and words")
+    problems: list[dict[str, object]] = Field(description="why a row has none: its number, a code, and words")
 
 
 class MetricSumsOut(BaseModel):
@@ -256,7 +256,7 @@ class ScoresOut(Problems, ResponseModel):
     replies: str | None = Field(default=None, description="names the replies that were scored")
     items: int | None = Field(default=None, description="how many")
     resampling: ResamplingOut | None = Field(default=None, description="how intervals were drawn")
-    evidence: dict[str, dict[str, Any]] | None = Field(
+    evidence: dict[str, dict[str, object]] | None = Field(
         default=None, description="on what weighted scores stand, by item"
     )
     copies: dict[str, CopiesOut] | None = Field(
@@ -279,7 +279,7 @@ class ScoresOut(Problems, ResponseModel):
 class CombineIn(ResamplingIn):
     """What several requests with `"return": "stats"` gave."""
 
-    batches: list[dict[str, Any]] = Field(
+    batches: list[dict[str, object]] = Field(
         min_length=1, max_length=10_000, description="those answers as they came, of the same metrics"
     )
     on_error: Literal["fail", "report"] = Field(

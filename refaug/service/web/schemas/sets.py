@@ -168,7 +168,7 @@ class ManifestOut(BaseModel):
     provenance: dict[str, str] = Field(description="what both forms of a signature say of the references")
     details: dict[str, str] = Field(description="what the full form says beside that")
     parent: str | None = Field(description="the set that it was derived from")
-    how: dict[str, Any] = Field(description="by which steps it came about")
+    how: dict[str, object] = Field(description="by which steps it came about")
     content: str = Field(description="SHA-256 of its items")
     refaug: str = Field(description="the release that wrote it")
     kind: str = Field(description="reference-set")
@@ -271,5 +271,5 @@ class SetScoresOut(ResponseModel):
     copies: dict[str, CopiesOut] | None = Field(
         default=None, description="by system: replies that repeat the utterance, or nearly; only where there are any"
     )
-    problems: list[dict[str, Any]] = Field(default=[], description="what could not be scored, and why")
+    problems: list[dict[str, object]] = Field(default=[], description="what could not be scored, and why")
     warnings: list[str] = Field(default=[], description="what one should know of the rest")

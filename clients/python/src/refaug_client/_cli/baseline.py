@@ -235,7 +235,7 @@ class Verdict:
             sentence += f": no more than chance does, at p < {self.max_p:g}"
         return sentence
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the verdict for machines."""
         return {
             "metric": self.metric,

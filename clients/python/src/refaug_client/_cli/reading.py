@@ -20,7 +20,7 @@ class BadFile(RefaugError):
     """A file that was handed in cannot be used."""
 
 
-def read_rows(path: str) -> Iterator[dict[str, Any]]:
+def read_rows(path: str) -> Iterator[dict[str, object]]:
     """Yield the objects of a JSONL file, or of stdin for `-`, as they come; BadFile names file and line."""
     with _open(path) as file:
         try:
@@ -60,7 +60,7 @@ def _decode(line: bytes, place: str, *, is_first: bool) -> str:
         raise BadFile(f"{place}: not UTF-8: {error.reason}") from error
 
 
-def _parse_object(text: str, place: str) -> dict[str, Any]:
+def _parse_object(text: str, place: str) -> dict[str, object]:
     try:
         row = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -190,7 +190,7 @@ def shift_error(error: errors.BadInput, first: int) -> None:
     error.args = (error.message,)
 
 
-def shift_problem(problem: Mapping[str, Any], first: int) -> dict[str, Any]:
+def shift_problem(problem: Mapping[str, Any], first: int) -> dict[str, object]:
     """Return one problem of a list with its places moved."""
     moved = dict(problem)
     if type(moved.get("place")) is int:

@@ -57,9 +57,9 @@ class ScorerSettings:
             raise errors.Usage(f"cache={self.cache!r} is no path", remedy='"memory", a path, or None')
 
     @property
-    def query(self) -> dict[str, Any]:
+    def query(self) -> dict[str, object]:
         """What every request for scores has beside items and replies."""
-        fields: dict[str, Any] = {"on_error": "report", "return": "values"}
+        fields: dict[str, object] = {"on_error": "report", "return": "values"}
         if self.metric is not None:
             fields["metrics"] = [self.metric]
         if self.language is not None:

@@ -37,7 +37,7 @@ class ScoreOfAll:
     repeated: int  # replies that were left out as the padding of a sampler
     signature: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the score as a dict, for a file of results."""
         return dict(self.__dict__)
 

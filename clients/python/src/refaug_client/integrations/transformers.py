@@ -80,7 +80,7 @@ class ScoreReplies(TrainerCallback):  # type: ignore[misc,unused-ignore]  # its 
         self._scored_at = -1
 
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Optional[dict[str, Any]] = None, **_: Any
+        self, args: Any, state: Any, control: Any, metrics: Optional[dict[str, object]] = None, **_: Any
     ) -> None:
         """Generate, score and log; once a step, however many data sets are evaluated at it."""
         trainer = self._trainer

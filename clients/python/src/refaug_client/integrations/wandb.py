@@ -31,7 +31,7 @@ def log_scores(
     tracked = TrackedScores.of(scores, name=name, replies=replies, items=items, examples=examples)
     tracked.require_settings(run.config)
     run.config.update(tracked.settings)
-    content: dict[str, Any] = dict(tracked.numbers)
+    content: dict[str, object] = dict(tracked.numbers)
     if tracked.rows:
         content[f"{name}/examples"] = wandb.Table(columns=tracked.columns, data=tracked.rows)
     run.log(content, step=step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -89,7 +89,7 @@ async def _scores(request: Request, name: str, body: HybridScoresIn) -> Response
     return await large_json_response(lambda: content, items=len(content["conversations"]))
 
 
-def _content(state: ServiceState, name: str, body: HybridScoresIn) -> dict[str, Any]:
+def _content(state: ServiceState, name: str, body: HybridScoresIn) -> Mapping[str, Any]:
     stored = open_hybrid(state.home, name)
     _require_light(stored)
     progress = _Warnings()
@@ -120,7 +120,7 @@ def _require_light(stored: StoredHybrid) -> None:
 
 
 def _usable(
-    conversations: Sequence[dict[str, Any]], *, is_fatal: bool
+    conversations: Sequence[dict[str, object]], *, is_fatal: bool
 ) -> tuple[list[Conversation], list[BadConversation]]:
     """Return the conversations that can be used, and the others; BadRequest where one is not, or none is."""
     lines_of = dict[str, int]()
@@ -138,7 +138,7 @@ def _usable(
     return talks, bad
 
 
-def _problem(bad: BadConversation) -> dict[str, Any]:
+def _problem(bad: BadConversation) -> Mapping[str, Any]:
     """Return a bad conversation as errors and problems list it; its line is its place, counted from 1."""
     at = f"conversations[{bad.line - 1}]"
     return {

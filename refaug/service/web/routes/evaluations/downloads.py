@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from fastapi import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -105,7 +105,7 @@ def compare_evaluations(
     search: str | None,
     limit: int,
     is_forced: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the comparison of two evaluations of scores as `refaug compare --json` prints it."""
     files = list[ScoreFile]()
     for evaluation_id in (first_id, second_id):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -148,7 +148,7 @@ def _put_note(request: Request, evaluation_id: str, place: int, text: str) -> Re
     return json_response(_note_json(view, note))
 
 
-def _note_json(view: ScoreView, note: ReplyNote) -> dict[str, Any]:
+def _note_json(view: ScoreView, note: ReplyNote) -> dict[str, object]:
     return {**note.as_json(), "item": view.ids[note.place], "system": view.system(note.place)}
 
 

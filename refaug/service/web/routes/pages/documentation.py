@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from html import escape
 from importlib import resources
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 from fastapi import APIRouter, Path, Request
@@ -78,7 +78,7 @@ def get_docs_file(name: str) -> Response:
 @router.get("/openapi.json", include_in_schema=False)
 def get_openapi_document(request: Request) -> Response:
     """Return the OpenAPI document; under a proxy it names the path prefix."""
-    document: dict[str, Any] = request.app.openapi()
+    document: dict[str, object] = request.app.openapi()
     if root := _root(request):
         document = {**document, "servers": [{"url": root}]}
     return Response(orjson.dumps(document), media_type="application/json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/take/tasks", tags=["take"])
 
 ParticipantId = Annotated[str, Depends(participant_of)]
 TaskId = Annotated[str, Path(description="id of the task, as the state has it", pattern=r"^[0-9a-z]{26}$")]
-_DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
+_DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
 @router.post("/next", openapi_extra=request_body(EmptyIn), responses=_DONE)

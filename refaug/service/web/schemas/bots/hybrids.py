@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -16,7 +16,7 @@ class HybridScoresIn(BaseModel):
 
     model_config = STRICT
 
-    conversations: list[dict[str, Any]] | None = Field(
+    conversations: list[dict[str, object]] | None = Field(
         default=None,
         min_length=1,
         max_length=100_000,

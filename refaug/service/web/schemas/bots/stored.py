@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -17,7 +17,7 @@ class BotIn(BaseModel):
 
     model_config = STRICT
 
-    specification: dict[str, Any] = Field(
+    specification: dict[str, object] = Field(
         description="its kind, and the fields of the kind (docs/bots.md); keys are named by `key_env`, never written"
     )
     expected_sha256: _Sha256 | None = Field(
@@ -31,7 +31,7 @@ class BotOut(BaseModel):
     name: str = Field(description="its name")
     kind: str = Field(description="`retrieval`, `openai`, `http`, `replay`, `degraded` or `neural`")
     sha256: str = Field(description="the hash of its specification; the name is not in it")
-    specification: dict[str, Any] = Field(
+    specification: dict[str, object] = Field(
         description="as it is hashed: indexes and networks with their versions, wrapped bots written out"
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field
 
 from refaug.service.evaluations.notes import MAX_NOTE_CHARS
@@ -70,12 +68,12 @@ class FullReplyOut(ResponseModel):
     reply: str = Field(description="the reply")
     utterance: str = Field(description="what it replies to")
     turns: list[str] = Field(description="the turns before it, in order")
-    references: list[dict[str, Any]] = Field(description="the references of the item, as items have them")
+    references: list[dict[str, object]] = Field(description="the references of the item, as items have them")
     ratings: list[float | None] | None = Field(description="what people gave it")
-    scores: list[dict[str, Any]] = Field(
+    scores: list[dict[str, object]] = Field(
         description="by every metric: score, or problem and message; parts; references with their weight and credit"
     )
-    others: list[dict[str, Any]] = Field(description="replies of other systems to the same item")
+    others: list[dict[str, object]] = Field(description="replies of other systems to the same item")
     note: NoteOut | None = Field(description="the note on it")
 
 

@@ -164,7 +164,7 @@ def _reader(hint: Any) -> Optional[Read]:
         return (lambda value: None if value is None else inner(value)) if inner else None
     if origin is list:
         return _list_reader(arguments[0])
-    if origin is dict:
+    if origin in (dict, Mapping):
         return _dict_reader(arguments[1])
     if isinstance(hint, type) and issubclass(hint, Model):
         return hint.of

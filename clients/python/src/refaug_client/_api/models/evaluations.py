@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Optional
 
@@ -42,12 +43,12 @@ class UploadList(Model):
 class FilePreview(Model):
     """Files as a score would read them."""
 
-    items: list[dict[str, Any]]  # the first five
-    counts: dict[str, Any]  # items, replies, ratings, bad; is_partial
+    items: list[Mapping[str, Any]]  # the first five
+    counts: Mapping[str, Any]  # items, replies, ratings, bad; is_partial
     systems: list[str]
-    table: Optional[dict[str, Any]]  # columns that are used and not used; None for files without columns
+    table: Optional[Mapping[str, Any]]  # columns that are used and not used; None for files without columns
     warnings: list[str]
-    bad_rows: list[dict[str, Any]]  # file, line, item, field, message: the first hundred
+    bad_rows: list[Mapping[str, Any]]  # file, line, item, field, message: the first hundred
     more_bad_rows: int
 
 
@@ -63,13 +64,13 @@ class Evaluation(Model):
     owner: Optional[str] = None
     finished: Optional[str] = None
     expires: Optional[str] = None
-    progress: Optional[dict[str, Any]] = None
-    error: Optional[dict[str, Any]] = None
-    order: Optional[dict[str, Any]] = None
+    progress: Optional[Mapping[str, Any]] = None
+    error: Optional[Mapping[str, Any]] = None
+    order: Optional[Mapping[str, Any]] = None
     files: list[str] = field(default_factory=list)
     counts: Optional[dict[str, int]] = None  # items, replies, bad
-    summary: Optional[dict[str, Any]] = None  # of a score that is done
-    agreement: Optional[dict[str, Any]] = None  # of a meta that is done
+    summary: Optional[Mapping[str, Any]] = None  # of a score that is done
+    agreement: Optional[Mapping[str, Any]] = None  # of a meta that is done
 
     @property
     def is_ended(self) -> bool:
@@ -128,10 +129,10 @@ class FullReply(Model):
     reply: str
     utterance: str
     turns: list[str]
-    references: list[dict[str, Any]]
+    references: list[Mapping[str, Any]]
     ratings: Optional[list[Optional[float]]]
-    scores: list[dict[str, Any]]
-    others: list[dict[str, Any]]
+    scores: list[Mapping[str, Any]]
+    others: list[Mapping[str, Any]]
     note: Optional[ReplyNote] = None
 
 
@@ -155,7 +156,7 @@ class EvaluationComparison(Model):
     first: str
     second: str
     comparable: bool
-    differences: list[dict[str, Any]]
+    differences: list[Mapping[str, Any]]
     warnings: list[str]
-    resampling: dict[str, Any]
-    comparisons: list[dict[str, Any]]
+    resampling: Mapping[str, Any]
+    comparisons: list[Mapping[str, Any]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Optional
 
@@ -17,15 +18,15 @@ class Job(Model):
     id: str
     kind: str
     state: str  # queued, running, done, failed or cancelled
-    order: dict[str, Any] = field(default_factory=dict)  # what was asked for, with all defaults
+    order: Mapping[str, Any] = field(default_factory=dict)  # what was asked for, with all defaults
     resources: list[str] = field(default_factory=list)  # what it writes: no two jobs that share one run at once
     created: str = ""
     started: Optional[str] = None
     finished: Optional[str] = None
     tries: int = 0  # how often it was begun
-    progress: Optional[dict[str, Any]] = None  # where it is
-    result: Optional[dict[str, Any]] = None  # what came of it
-    error: Optional[dict[str, Any]] = None  # why it failed
+    progress: Optional[Mapping[str, Any]] = None  # where it is
+    result: Optional[Mapping[str, Any]] = None  # what came of it
+    error: Optional[Mapping[str, Any]] = None  # why it failed
     requested_by: Optional[str] = None  # name of the key
     schedule: Optional[str] = None  # that asked for it
     cancel_requested: bool = False  # it has been told to stop
@@ -63,7 +64,7 @@ class Schedule(Model):
     name: str
     cron: str  # minute, hour, day of the month, month, day of the week
     timezone: str  # by which clocks
-    order: dict[str, Any]  # what its jobs do, with all defaults
+    order: Mapping[str, Any]  # what its jobs do, with all defaults
     enabled: bool  # whether it begins anything
     created: str = ""
     updated: str = ""

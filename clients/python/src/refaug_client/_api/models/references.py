@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, Optional, Union
 
@@ -51,7 +51,7 @@ class ReferencedItem(Model):
     excluded: dict[str, int] = field(default_factory=dict)  # what was left out on the way, counted by the reason
     excluded_references: list[ExcludedReference] = field(default_factory=list)  # the first, with `show_excluded`
     note: Optional[str] = None  # why nothing was found, or nothing could be rated
-    evidence: dict[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
     missing_shards: list[str] = field(default_factory=list)  # that had no part in its references
 
 

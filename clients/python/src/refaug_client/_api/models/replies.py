@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, Optional, Union
 
@@ -69,7 +69,7 @@ class StoredBot(Model):
     name: str
     kind: str  # retrieval, openai, http, replay, degraded or neural
     sha256: str  # of its specification; the name is not in it
-    specification: dict[str, Any] = field(default_factory=dict)
+    specification: Mapping[str, Any] = field(default_factory=dict)
 
 
 @record
@@ -145,7 +145,7 @@ class HybridScores(Model):
     scored: int = 0
     trained_on: list[str] = field(default_factory=list)  # ids without a score: the hybrid was fitted to them
     missing: dict[str, int] = field(default_factory=dict)  # by column: how many conversations lack it
-    agreement: dict[str, Any] = field(default_factory=dict)  # of the means with people's, over bots that were rated
+    agreement: Mapping[str, Any] = field(default_factory=dict)  # of the means with people's, over bots that were rated
     problems: list[FieldProblem] = field(default_factory=list)  # conversations left out, with on_error="report"
     warnings: list[str] = field(default_factory=list)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Optional, Union, overload
 
@@ -19,7 +19,7 @@ class ReplyScore(Model):
 
     id: str  # the item's
     score: Optional[float]
-    parts: Optional[dict[str, Any]] = None  # what the score was made of
+    parts: Optional[Mapping[str, Any]] = None  # what the score was made of
     problem: Optional[str] = None  # a code: why there is none
     message: Optional[str] = None  # the same in words
 
@@ -75,7 +75,7 @@ class SystemScores(Model):
     unscored: int = 0  # replies without one
     unscored_by_reason: dict[str, int] = field(default_factory=dict)  # the same by code
     interval_note: Optional[str] = None  # why there is no interval, where one was asked for
-    parts: Optional[dict[str, Any]] = None  # what the corpus score was made of
+    parts: Optional[Mapping[str, Any]] = None  # what the corpus score was made of
     details: Optional[Sequence[ReplyScore]] = field(default=None, metadata={"key": "replies", "read": _read_details})
     values: Optional[list[Optional[float]]] = None
 
@@ -166,7 +166,7 @@ class MetricSums(Model):
     metric: str
     signature_full: str  # only sums of equal ones can be put together
     columns: list[str]  # what each number of a row is
-    systems: dict[str, Any]
+    systems: Mapping[str, Any]
     unsuitable: Optional[dict[str, str]] = None  # why the references of these items do not suit the metric
 
 
@@ -211,7 +211,7 @@ class Scores(Model):
     items: Optional[int] = None  # how many
     batches: Optional[int] = None  # how many were put together
     resampling: Optional[Resampling] = None
-    evidence: Optional[dict[str, Any]] = None  # on what weighted scores stand, by item
+    evidence: Optional[Mapping[str, Any]] = None  # on what weighted scores stand, by item
     copies: dict[str, Copies] = field(default_factory=dict)  # by system: replies that repeat the utterance
     reply_provenance: dict[str, str] = field(default_factory=dict)  # by system: which bot made its replies
     stats: Optional[list[MetricSums]] = None  # with return_="stats": the sums of each metric

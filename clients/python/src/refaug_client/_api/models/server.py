@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Optional
 
@@ -71,7 +72,7 @@ class AuditEntry(Model):
     actor: str  # "key NAME", "user NAME" of the server's machine, "schedule NAME", or "anonymous"
     action: str  # publish, remove, erase, queue, ...
     subject: str  # such as "index chat@2026-11-20.1"
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     request: Optional[str] = None  # the id of the request
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Optional
 
@@ -63,7 +64,7 @@ class ReferenceSet(Model):
     provenance: dict[str, str] = field(default_factory=dict)  # what both forms of a signature say of the references
     details: dict[str, str] = field(default_factory=dict)  # what the full form says beside that
     parent: Optional[str] = None  # the set that it was derived from
-    how: dict[str, Any] = field(default_factory=dict)  # by which steps it came about
+    how: Mapping[str, Any] = field(default_factory=dict)  # by which steps it came about
     content: str = ""  # SHA-256 of its items
     refaug: str = ""  # the release that wrote it
     kind: str = "reference-set"

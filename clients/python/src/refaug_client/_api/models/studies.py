@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Optional
 
@@ -52,7 +53,7 @@ class StudyAmendment(Model):
 class Study(ListedStudy):
     """A study with its protocol, its counts and its bots."""
 
-    protocol: dict[str, Any] = field(default_factory=dict)  # with every default written out
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # with every default written out
     consent_sha256: str = ""  # of the text that participants agree to
     amendments: list[StudyAmendment] = field(default_factory=list)  # every protocol since it opened, oldest first
     counts: dict[str, int] = field(default_factory=dict)  # participants, finished, tasks_done, skipped, …
@@ -70,11 +71,11 @@ class AddedItems(Model):
 class StudyPreview(Model):
     """What a participant would see."""
 
-    consent: dict[str, Any]
+    consent: Mapping[str, Any]
     guidelines: str
-    form: dict[str, Any]
+    form: Mapping[str, Any]
     languages: list[str] = field(default_factory=list)
-    sequence: list[dict[str, Any]] = field(default_factory=list)  # an example of a participant's tasks, with checks
+    sequence: list[Mapping[str, Any]] = field(default_factory=list)  # an example of a participant's tasks, with checks
 
 
 @record
@@ -84,7 +85,7 @@ class StudyProgress(Model):
     state: str
     counts: dict[str, int]
     bots: list[StudySlot]
-    pairs: list[dict[str, Any]] = field(default_factory=list)  # finished tasks of each pair, by who stood on the left
+    pairs: list[Mapping[str, Any]] = field(default_factory=list)  # done tasks of each pair, by who was on the left
 
 
 @record
@@ -134,7 +135,7 @@ class StudyParticipant(Model):
     skipped: int = 0
     expired: int = 0
     minutes: float = 0.0  # time spent
-    pay: Optional[dict[str, Any]] = None  # what is due
+    pay: Optional[Mapping[str, Any]] = None  # what is due
     completion_code: Optional[str] = None
     excluded: Optional[str] = None  # why the report leaves them out
 
@@ -144,7 +145,7 @@ class ParticipantTasks(Model):
     """Everything that one participant did, as the export has it."""
 
     code: str
-    tasks: list[dict[str, Any]]
+    tasks: list[Mapping[str, Any]]
 
 
 @record
@@ -159,7 +160,7 @@ class ParticipantExclusion(Model):
 class StudyReport(Model):
     """Every figure of a study: `report["analyses"]` has them with and without exclusions."""
 
-    report: dict[str, Any]
+    report: Mapping[str, Any]
 
 
 @record
