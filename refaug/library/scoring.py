@@ -14,16 +14,8 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.library import inputs
 from refaug.library.engine import Engine, engine_of
-from refaug.library.inputs import (
-    SYSTEM,
-    Predictions,
-    aligned_rows,
-    parse_rows,
-    predictions_by_system,
-    to_rows,
-    with_predictions,
-)
 from refaug.library.results.scores import Scores
 from refaug.library.retrieval import OnError, require_rater, retrieve_references
 from refaug.library.retrieval_settings import augment_settings
@@ -39,10 +31,10 @@ if TYPE_CHECKING:
 def score(
     items: Any = None,
     *,
-    predictions: Predictions | None = None,
+    predictions: inputs.Predictions | None = None,
     references: Any = None,
     utterances: Any = None,
-    system: str = SYSTEM,
+    system: str = inputs.SYSTEM,
     metric: str | None = None,
     metrics: str | Sequence[str] | None = None,
     index: str | None = None,
@@ -84,7 +76,7 @@ def score(
         language=language,
     )
     rows = _rows(items, predictions, references, utterances, system)
-    parsed, warnings = parse_rows(rows, on_error=on_error)
+    parsed, warnings = inputs.parse_rows(rows, on_error=on_error)
     return order.score(engine_of(home), parsed, warnings)
 
 
@@ -102,21 +94,25 @@ def specifications_of(metric: str | None, metrics: str | Sequence[str] | None) -
 
 
 def _rows(
-    items: Any, predictions: Predictions | None, references: Any, utterances: Any, system: str
+    items: Any, predictions: inputs.Predictions | None, references: Any, utterances: Any, system: str
 ) -> list[Mapping[str, Any]]:
     """Return items from one of the two forms of input."""
     if items is None:
         if predictions is None:
             raise Usage("nothing to score", remedy="predictions=[…] with references=[[…], …], or items=[{…}, …]")
-        by_system = predictions_by_system(predictions, system)
+        by_system = inputs.predictions_by_system(predictions, system)
         if not by_system:
             raise Usage("predictions={} has no system", remedy='predictions={"model": ["…", …]}')
-        return aligned_rows(by_system, references, utterances)
+        return inputs.aligned_rows(by_system, references, utterances)
     beside = {"references": references, "utterances": utterances}
     if named := [name for name, column in beside.items() if column is not None]:
         raise Usage(f"items=… and {named[0]}=…", remedy=f"items have their {named[0]}: leave one of the two out")
-    rows = to_rows(items)
-    return rows if predictions is None else with_predictions(rows, predictions_by_system(predictions, system))
+    rows = inputs.to_rows(items)
+    return (
+        rows
+        if predictions is None
+        else inputs.with_predictions(rows, inputs.predictions_by_system(predictions, system))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

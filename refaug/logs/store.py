@@ -16,15 +16,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from refaug.core import files
 from refaug.core.errors import Conflict, Corrupt, NotFound
-from refaug.core.files import (
-    NAME,
-    remove_asides,
-    remove_tree,
-    require_name,
-    sha256_of,
-    sync_folder,
-)
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, parquet
 from refaug.core.records import Pair
@@ -170,7 +163,7 @@ class StoredLog:
             try:
                 self.require_size(part)
                 path = self.folder / part.file
-                sha256 = sha256_of(path)
+                sha256 = files.sha256_of(path)
                 if sha256 != part.sha256:
                     yield part, f"{path} has SHA-256 {sha256[:12]}…; the manifest says {part.sha256[:12]}…"
                     continue
@@ -234,12 +227,12 @@ def _pair(log: str, row: Mapping[str, Any]) -> Pair:
 def list_logs(logs: Path) -> list[str]:
     """Return the names of the published logs."""
     names = (manifest.parent.name for manifest in logs.glob(f"*/{MANIFEST}"))
-    return sorted(name for name in names if NAME.fullmatch(name))
+    return sorted(name for name in names if files.NAME.fullmatch(name))
 
 
 def require_log(logs: Path, name: str) -> Path:
     """Return the folder of a published log; NotFound lists the existing names."""
-    folder = logs / require_name("log", name)
+    folder = logs / files.require_name("log", name)
     if not (folder / MANIFEST).exists():
         raise NotFound(f"no log {name!r} in {logs}", remedy=f"there are: {', '.join(list_logs(logs)) or 'none yet'}")
     return folder
@@ -251,16 +244,16 @@ def remove_unnamed(folder: Path, manifest: LogManifest) -> None:
     for path in folder.glob("part-*.parquet"):
         if path.name not in named:
             path.unlink()
-    sync_folder(folder)
+    files.sync_folder(folder)
 
 
 def remove_leftovers(folder: Path, manifest: LogManifest, *, stages: bool) -> None:
     """Delete what killed runs left behind; with `stages`, also an ingest that could still continue."""
-    remove_asides(folder)
-    remove_tree(folder / ENGINE)
+    files.remove_asides(folder)
+    files.remove_tree(folder / ENGINE)
     done = {f"{STAGE}{ingest.key}" for ingest in manifest.ingests}
     for stage in folder.glob(f"{STAGE}*"):
         if stages or stage.name in done:
-            remove_tree(stage)
+            files.remove_tree(stage)
     if not any(folder.glob(f"{STAGE}*")):  # it may have begun to move its parts here
         remove_unnamed(folder, manifest)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from refaug.core.errors import Usage
+from refaug.metrics import shared_parameters
 from refaug.metrics.costs import ENCODED, Cost
 from refaug.metrics.metric_info import (
     CorpusScore,
@@ -18,23 +19,6 @@ from refaug.metrics.metric_info import (
 )
 from refaug.metrics.model_catalogue import MODEL_METRICS
 from refaug.metrics.parameters import Choice, Number, Parameter, Text
-from refaug.metrics.shared_parameters import (
-    CASE,
-    EFFECTIVE,
-    ENCODER,
-    FAMILY,
-    MULTIPLE,
-    ORDER,
-    PENALTY_ALL,
-    PENALTY_SINGLE,
-    PENALTY_UNWEIGHTED,
-    REFERENCES,
-    SMOOTHING,
-    TOKENIZER,
-    VARIANT,
-    VECTORS,
-    WEIGHTING,
-)
 
 # The released code has neither, and this variant reproduces its figures.
 _TSUTA20 = ForcedParameters(name="variant", value="tsuta20", others={"smooth": "none", "eff": "no"})
@@ -44,25 +28,37 @@ _TSUTA = "Tsuta, Yoshinaga and Toyoda 2020, uBLEU (ACL student research workshop
 
 
 def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Parameter) -> MetricInfo:
-    shared = (SMOOTHING, *parameters, EFFECTIVE, CASE, TOKENIZER)
+    shared = (
+        shared_parameters.SMOOTHING,
+        *parameters,
+        shared_parameters.EFFECTIVE,
+        shared_parameters.CASE,
+        shared_parameters.TOKENIZER,
+    )
     return MetricInfo(
         name=name,
         summary=summary,
         uses=uses,
         low=0,
         high=1,
-        parameters=(ORDER, *shared) if VARIANT not in parameters else _with_variant(shared),
+        parameters=(shared_parameters.ORDER, *shared)
+        if shared_parameters.VARIANT not in parameters
+        else _with_variant(shared),
         corpus=CorpusScore.SUMS,
         paper=paper,
         module="refaug.metrics.words.bleu",
         cost=Cost(pair=1.0, again=0.3),
-        forced=(_TSUTA20,) if VARIANT in parameters else (),
+        forced=(_TSUTA20,) if shared_parameters.VARIANT in parameters else (),
     )
 
 
 def _with_variant(shared: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """Return the parameters in the order of the signature: n, variant, smooth, bp, eff, case, tok."""
-    return (ORDER, VARIANT, *(parameter for parameter in shared if parameter is not VARIANT))
+    return (
+        shared_parameters.ORDER,
+        shared_parameters.VARIANT,
+        *(parameter for parameter in shared if parameter is not shared_parameters.VARIANT),
+    )
 
 
 def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> MetricInfo:
@@ -72,7 +68,13 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
         uses=Uses.OWN,
         low=-1,
         high=1,
-        parameters=(VECTORS, *parameters, *FAMILY, CASE, TOKENIZER),
+        parameters=(
+            shared_parameters.VECTORS,
+            *parameters,
+            *shared_parameters.FAMILY,
+            shared_parameters.CASE,
+            shared_parameters.TOKENIZER,
+        ),
         corpus=CorpusScore.MEAN,
         paper=paper,
         module="refaug.metrics.embeddings.word_vector_metrics",
@@ -105,14 +107,14 @@ def _rouge(name: str, summary: str) -> MetricInfo:
         parameters=(
             _measure("f", "f", "precision", "recall"),
             Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, for English"),
-            *FAMILY,
+            *shared_parameters.FAMILY,
             Text(
                 name="tok",
                 default="rouge",
                 what="rouge (lower-case ASCII letters and digits, as the reference implementation) or a tokenizer",
                 help="how texts become tokens",
             ),
-            CASE,
+            shared_parameters.CASE,
         ),
         corpus=CorpusScore.MEAN,
         paper="Lin 2004, ROUGE; computed by the package rouge-score",
@@ -136,7 +138,7 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
             Choice(name="eps", default="no", choices=("yes", "no"), help="the smoothing of chrF++.py"),
             Choice(name="space", default="no", choices=("yes", "no"), help="white space counts as characters"),
             Choice(name="case", default="mixed", choices=("mixed", "lc"), help="lc: lower-case before anything else"),
-            REFERENCES,
+            shared_parameters.REFERENCES,
         ),
         corpus=CorpusScore.SUMS,
         paper="Popović 2015 (chrF), 2017 (chrF++); as sacrebleu defines it",
@@ -147,16 +149,29 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
 
 
 _PLAIN = (
-    _bleu("bleu", "BLEU against the gold alone", Uses.GOLD, _PAPINENI, PENALTY_SINGLE),
-    _bleu("multi-bleu", "BLEU against all the item's own references", Uses.OWN, _PAPINENI, PENALTY_UNWEIGHTED),
-    _bleu("delta-bleu", "BLEU against references weighted by people", Uses.RATED, _GALLEY, VARIANT, PENALTY_ALL),
+    _bleu("bleu", "BLEU against the gold alone", Uses.GOLD, _PAPINENI, shared_parameters.PENALTY_SINGLE),
+    _bleu(
+        "multi-bleu",
+        "BLEU against all the item's own references",
+        Uses.OWN,
+        _PAPINENI,
+        shared_parameters.PENALTY_UNWEIGHTED,
+    ),
+    _bleu(
+        "delta-bleu",
+        "BLEU against references weighted by people",
+        Uses.RATED,
+        _GALLEY,
+        shared_parameters.VARIANT,
+        shared_parameters.PENALTY_ALL,
+    ),
     _bleu(
         "upsilon-bleu",
         "BLEU against retrieved references weighted by a rater",
         Uses.WEIGHTED,
         _TSUTA,
-        VARIANT,
-        PENALTY_ALL,
+        shared_parameters.VARIANT,
+        shared_parameters.PENALTY_ALL,
     ),
     _rouge("rouge-1", "words in common"),
     _rouge("rouge-2", "pairs of words in common"),
@@ -174,7 +189,7 @@ _PLAIN = (
             Choice(name="punct", default="yes", choices=("yes", "no"), help="no: leave punctuation out"),
             Choice(name="asian", default="no", choices=("yes", "no"), help="split Chinese and Japanese characters"),
             Choice(name="case", default="lc", choices=("lc", "mixed"), help="lc: case does not matter"),
-            REFERENCES,
+            shared_parameters.REFERENCES,
         ),
         corpus=CorpusScore.SUMS,
         paper="Snover et al. 2006; computed by sacrebleu",
@@ -200,9 +215,9 @@ _PLAIN = (
             Number(name="alpha", default="0.9", least=0, most=1, help="weight of recall against precision"),
             Number(name="beta", default="3", least=0, most=10, help="how steeply the penalty for chunks grows"),
             Number(name="gamma", default="0.5", least=0, most=1, help="the largest penalty"),
-            *FAMILY,
-            CASE,
-            TOKENIZER,
+            *shared_parameters.FAMILY,
+            shared_parameters.CASE,
+            shared_parameters.TOKENIZER,
         ),
         corpus=CorpusScore.MEAN,
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
@@ -227,9 +242,9 @@ _PLAIN = (
             Number(name="n", default="4", least=1, most=4, whole=True, help="the longest n-grams that are looked at"),
             Number(name="sigma", default="6", least=0.1, most=100, help="width of cider-d's length penalty"),
             Choice(name="stem", default="no", choices=("yes", "no"), help="Porter's stemmer on words, as published"),
-            REFERENCES,
-            CASE,
-            TOKENIZER,
+            shared_parameters.REFERENCES,
+            shared_parameters.CASE,
+            shared_parameters.TOKENIZER,
         ),
         corpus=CorpusScore.MEAN,
         paper="Vedantam, Zitnick and Parikh 2015",
@@ -237,7 +252,10 @@ _PLAIN = (
         cost=Cost(pair=10.0, character=3.0),
     ),
     _cosine(
-        "embedding-average", "cosine of the mean word vectors", "Mitchell and Lapata 2008; Liu et al. 2016", WEIGHTING
+        "embedding-average",
+        "cosine of the mean word vectors",
+        "Mitchell and Lapata 2008; Liu et al. 2016",
+        shared_parameters.WEIGHTING,
     ),
     _cosine("vector-extrema", "cosine of the most extreme values of the word vectors", "Forgues et al. 2014"),
     _cosine(
@@ -249,7 +267,7 @@ _PLAIN = (
         "greedy",
         "every word matched with the most similar one of the other text",
         "Rus and Lintean 2012",
-        WEIGHTING,
+        shared_parameters.WEIGHTING,
         _measure("mean", "mean", "f", "precision", "recall"),
     ),
     MetricInfo(
@@ -259,10 +277,10 @@ _PLAIN = (
         low=-1,
         high=1,
         parameters=(
-            ENCODER,
+            shared_parameters.ENCODER,
             _measure("f", "f", "precision", "recall"),
             Choice(name="idf", default="no", choices=("yes", "no"), help="weigh tokens by rarity in the references"),
-            *FAMILY,
+            *shared_parameters.FAMILY,
         ),
         corpus=CorpusScore.MEAN,
         paper="Zhang et al. 2020",
@@ -276,7 +294,7 @@ _PLAIN = (
         uses=Uses.OWN,
         low=-1,
         high=1,
-        parameters=(ENCODER, *FAMILY),
+        parameters=(shared_parameters.ENCODER, *shared_parameters.FAMILY),
         corpus=CorpusScore.MEAN,
         paper="Reimers and Gurevych 2019, for example",
         module="refaug.metrics.embeddings.encoder_metrics",
@@ -305,7 +323,11 @@ _UPSILON = (
 
 def _upsilon_of(base: MetricInfo) -> MetricInfo:
     """Return the weighted form of a metric of single references, without parameters about several references."""
-    parameters = tuple(parameter for parameter in base.parameters if parameter not in (REFERENCES, MULTIPLE))
+    parameters = tuple(
+        parameter
+        for parameter in base.parameters
+        if parameter not in (shared_parameters.REFERENCES, shared_parameters.MULTIPLE)
+    )
     return MetricInfo(
         name=f"upsilon-{base.name}",
         summary=f"{base.name} against the references of an item, each counted by its weight",

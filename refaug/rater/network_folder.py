@@ -13,14 +13,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from refaug.core.artefacts.manifests import (
-    MANIFEST,
-    content_id,
-    describe_files,
-    require_files,
-    require_format,
-    verify_files,
-)
+from refaug.core.artefacts import manifests
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import make_folder, read_json, with_checksum, write_aside, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
@@ -82,10 +75,10 @@ def write_network(
     with write_aside(folder / TOKENIZER) as file:
         file.write(tokenizer.path.read_bytes())
     write_json(folder / REPORT, dict(report))
-    files = describe_files(folder, [WEIGHTS, TOKENIZER, REPORT, *beside])
-    name = content_id({"files": {file: files[file] for file in (WEIGHTS, TOKENIZER)}}, settings)
+    files = manifests.describe_files(folder, [WEIGHTS, TOKENIZER, REPORT, *beside])
+    name = manifests.content_id({"files": {file: files[file] for file in (WEIGHTS, TOKENIZER)}}, settings)
     write_json(
-        folder / MANIFEST,
+        folder / manifests.MANIFEST,
         with_checksum(
             {
                 "format_version": FORMAT_VERSION,
@@ -109,9 +102,9 @@ def read_network_manifest(
     folder: Path, kind: str, build: Callable[[Mapping[str, Any], NetworkFields], AnyStored]
 ) -> AnyStored:
     """Read a manifest and return what `build` makes of it; raise Corrupt if it is of another kind."""
-    path = folder / MANIFEST
+    path = folder / manifests.MANIFEST
     manifest: Mapping[str, Any] = read_json(path)
-    require_format(path, manifest, kind, FORMAT_VERSION)
+    manifests.require_format(path, manifest, kind, FORMAT_VERSION)
     try:
         return build(
             manifest,
@@ -155,12 +148,12 @@ def open_network(
 
     Signatures name a network by its id, so files that decide its answers are checked by hash, the rest by size.
     """
-    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
-    require_files(folder, manifest)
+    manifest: Mapping[str, Any] = read_json(folder / manifests.MANIFEST)
+    manifests.require_files(folder, manifest)
     files = {name: facts for name, facts in manifest["files"].items() if name in (WEIGHTS, TOKENIZER)}
     if len(files) < 2:
-        raise Corrupt(f"{folder / MANIFEST} does not name {WEIGHTS} and {TOKENIZER}", remedy=_REMEDY)
-    verify_files(folder, {"files": files})
+        raise Corrupt(f"{folder / manifests.MANIFEST} does not name {WEIGHTS} and {TOKENIZER}", remedy=_REMEDY)
+    manifests.verify_files(folder, {"files": files})
     tokenizer = open_sentencepiece(folder / TOKENIZER)
     if tokenizer.sha256 != stored.tokenizer:
         raise Corrupt(
@@ -175,8 +168,10 @@ def open_network(
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise Corrupt(f"{folder / WEIGHTS} does not hold this {kind}'s weights: {reason}", remedy=_REMEDY) from error
-    name = content_id({"files": files}, {setting: manifest[setting] for setting in settings})
+    name = manifests.content_id({"files": files}, {setting: manifest[setting] for setting in settings})
     if name != stored.id:
-        message = f"{folder / MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        message = (
+            f"{folder / manifests.MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        )
         raise Corrupt(message, remedy=_REMEDY)
     return model, tokenizer

@@ -10,21 +10,13 @@ from refaug.bots.endpoint.specification import Endpoint, endpoint_of, turns_endp
 from refaug.bots.generation import GeneratingBot
 from refaug.bots.replier import Replier
 from refaug.bots.retrieval import RetrievalBot
+from refaug.bots.stored import specification_fields
 from refaug.bots.stored.degraded_bot import DegradedBot
 from refaug.bots.stored.endpoint_access import EndpointAccess, require_hosts
 from refaug.bots.stored.endpoint_bot import EndpointBot
 from refaug.bots.stored.local_bots import ConversingRetrievalBot, NamedBot
 from refaug.bots.stored.replay_bot import ReplayBot
 from refaug.bots.stored.specification import StoredBot
-from refaug.bots.stored.specification_fields import (
-    degraded_pool,
-    endpoint_fields,
-    neural_specification,
-    pick_of,
-    replay_replies,
-    retrieval_specification,
-    without_kind,
-)
 from refaug.indexer.search.index import ReferenceIndex
 
 if TYPE_CHECKING:
@@ -57,44 +49,49 @@ def open_stored(stored: StoredBot, sources: StoredBotSources) -> Replier:
 
 
 def _open_retrieval(stored: StoredBot, sources: StoredBotSources) -> Replier:
-    fields, where = without_kind(stored.fields), f"bot {stored.name}"
-    specification, (_, temperature) = retrieval_specification(fields, where), pick_of(fields, where)
+    fields, where = specification_fields.without_kind(stored.fields), f"bot {stored.name}"
+    specification, (_, temperature) = (
+        specification_fields.retrieval_specification(fields, where),
+        specification_fields.pick_of(fields, where),
+    )
     inner = RetrievalBot.of(specification, sources.open_index(specification.source))
     return ConversingRetrievalBot(spec=stored.spec, inner=inner, temperature=temperature)
 
 
 def _open_neural(stored: StoredBot, sources: StoredBotSources) -> Replier:
-    specification = neural_specification(without_kind(stored.fields), f"bot {stored.name}")
+    specification = specification_fields.neural_specification(
+        specification_fields.without_kind(stored.fields), f"bot {stored.name}"
+    )
     inner = GeneratingBot.of(specification, sources.open_vhred(specification.source))
     return NamedBot(spec=stored.spec, inner=inner)
 
 
 def _open_replay(stored: StoredBot, sources: StoredBotSources) -> Replier:
     del sources
-    fields = without_kind(stored.fields)
+    fields = specification_fields.without_kind(stored.fields)
     return ReplayBot(
         spec=stored.spec,
-        texts=replay_replies(fields, f"bot {stored.name}"),
+        texts=specification_fields.replay_replies(fields, f"bot {stored.name}"),
         draws=fields.get("pick") == "sample",
         cycles=bool(fields.get("cycle", False)),
     )
 
 
 def _open_degraded(stored: StoredBot, sources: StoredBotSources) -> Replier:
-    wrapped, fields = stored.wrapped, without_kind(stored.fields)
+    wrapped, fields = stored.wrapped, specification_fields.without_kind(stored.fields)
     if wrapped is None:
         raise LookupError(f"bot {stored.name} wraps no bot")
     return DegradedBot(
         spec=stored.spec,
         inner=open_stored(wrapped, sources),
         share=float(fields.get("share", 0.5)),
-        pool=degraded_pool(fields, f"bot {stored.name}"),
+        pool=specification_fields.degraded_pool(fields, f"bot {stored.name}"),
     )
 
 
 def _open_openai(stored: StoredBot, sources: StoredBotSources) -> Replier:
-    fields = without_kind(stored.fields)
-    endpoint = endpoint_of(endpoint_fields(fields), where=f"bot {stored.name}", name=stored.name)
+    fields = specification_fields.without_kind(stored.fields)
+    endpoint = endpoint_of(specification_fields.endpoint_fields(fields), where=f"bot {stored.name}", name=stored.name)
     _require_usable(stored, endpoint, sources.access)
     return EndpointBot(
         kind=stored.kind,
@@ -110,7 +107,7 @@ def _open_openai(stored: StoredBot, sources: StoredBotSources) -> Replier:
 
 
 def _open_http(stored: StoredBot, sources: StoredBotSources) -> Replier:
-    fields = without_kind(stored.fields)
+    fields = specification_fields.without_kind(stored.fields)
     most_turns = int(fields.pop("turns", _TURNS))
     endpoint = turns_endpoint_of(fields, where=f"bot {stored.name}", name=stored.name)
     _require_usable(stored, endpoint, sources.access)

@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from refaug.cli.shared import network_commands
+from refaug.cli.shared import network_commands, output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import shown_name
-from refaug.cli.shared.output import (
-    JsonFlag,
-    file_or_stdin,
-    print_facts,
-    print_json,
-    print_line,
-    print_table,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
@@ -120,7 +112,7 @@ def train_command(
     fraction: Annotated[float, typer.Option(help="Share of the contexts of each file that is used.", max=1)] = 1.0,
     threads: network_commands.ThreadsOption = None,
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Fit a scorer to the ratings of test files, on the vectors of a frozen encoder.
 
@@ -157,7 +149,7 @@ def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: 
     by_option = None if scale is None else parse_scale(scale)
     with ExitStack() as stack:
         return [
-            _read_file(stack.enter_context(file_or_stdin(path)), shown_name(path), form, by_option, progress)
+            _read_file(stack.enter_context(output.file_or_stdin(path)), shown_name(path), form, by_option, progress)
             for path in paths
         ]
 
@@ -226,7 +218,7 @@ def report_command(
     scale: _ScaleOption = None,
     draws: Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=100_000)] = 1_000,
     threads: network_commands.ThreadsOption = None,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """How a scorer was fitted and how its scores spread; or agreement on files that it is not fitted to."""
     if leave_one_out:
@@ -236,14 +228,14 @@ def report_command(
         report: dict[str, Any] = read_json(held.folder / "report.json")
         title = f"{_KIND} {held.name}@{held.version}"
     if as_json:
-        print_json({"adem": title.removeprefix(f"{_KIND} "), "report": report})
+        output.print_json({"adem": title.removeprefix(f"{_KIND} "), "report": report})
         return
-    print_facts(title, report_facts(report))
-    print_table("balancing", ("what", "number"), list(report["balance"].items()))
-    print_table("matrices", list(report["matrices"][0]), [list(facts.values()) for facts in report["matrices"]])
+    output.print_facts(title, report_facts(report))
+    output.print_table("balancing", ("what", "number"), list(report["balance"].items()))
+    output.print_table("matrices", list(report["matrices"][0]), [list(facts.values()) for facts in report["matrices"]])
     conicity = report["spread"]["conicity"]
     rows = [(kind, _number(sides["encoder"]), _number(sides["projected"])) for kind, sides in conicity.items()]
-    print_table("conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), rows)
+    output.print_table("conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), rows)
 
 
 def _report_left_out(
@@ -269,7 +261,7 @@ def _report_left_out(
         seed = fitted_by.seed
         left_out = list(leave_one_out(files, opened.encoder, fitted_by, draws=draws, seed=seed, progress=progress))
     if as_json:
-        print_json({"adem": opened.spec, "draws": draws, "files": [file.as_json() for file in left_out]})
+        output.print_json({"adem": opened.spec, "draws": draws, "files": [file.as_json() for file in left_out]})
         return
     _print_left_out(left_out)
 
@@ -281,9 +273,9 @@ def _print_left_out(left_out: Sequence[LeftOutFile]) -> None:
         for file in left_out
         for line, kinds in file.figures.items()
     ]
-    print_table("left out", ("file", "line", *names.values()), rows)
+    output.print_table("left out", ("file", "line", *names.values()), rows)
     for file in left_out:
-        print_line(
+        output.print_line(
             f"{file.name}: {file.rows:,} replies to {file.contexts:,} contexts, fitted to {', '.join(file.trained_on)}"
         )
 
@@ -309,7 +301,7 @@ def score_command(
     reference: Annotated[str, typer.Argument(help="A good reply; empty where the form needs none.")],
     replies: Annotated[list[str], typer.Argument(help="Replies to score.", metavar="REPLY…")],
     threads: network_commands.ThreadsOption = None,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Score replies that are given by hand, on the scale from 1 to 5; replies of test files: refaug score -m adem."""
     from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
@@ -335,7 +327,7 @@ def score_command(
             f"the adem was fitted to this context, or to {sum(is_seen):,} of the replies", context.obj
         )
     if as_json:
-        print_json({"adem": opened.spec, "scores": scores, "trained_on": is_seen})
+        output.print_json({"adem": opened.spec, "scores": scores, "trained_on": is_seen})
         return
     network_commands.print_texts(
         opened.spec, "score", ((f"{score:.4f}", text) for score, text in zip(scores, replies, strict=True))

@@ -8,15 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared import version_commands
 from refaug.cli.shared.network_commands import manifest_and_report, network_version_commands
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
-from refaug.cli.shared.version_commands import (
-    EvenPinnedFlag,
-    EvenRefusedFlag,
-    KeepOption,
-    ToOption,
-    VersionCommands,
-)
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.home import Settings
@@ -47,7 +41,7 @@ def kind_of(settings: Settings, spec: str, kind: str | None) -> str:
     return having[0]
 
 
-def _commands(kind: str) -> VersionCommands:
+def _commands(kind: str) -> version_commands.VersionCommands:
     return network_version_commands(kind, NameArgument, SpecArgument, group="adem", facts=_FACTS[kind])
 
 
@@ -107,7 +101,7 @@ def publish_command(
     context: typer.Context,
     spec: SpecArgument,
     kind: KindOption = None,
-    even_refused: EvenRefusedFlag = False,
+    even_refused: version_commands.EvenRefusedFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Let a name stand for this version."""
@@ -119,8 +113,8 @@ def rollback_command(
     context: typer.Context,
     name: NameArgument,
     kind: KindOption = None,
-    to: ToOption = None,
-    even_refused: EvenRefusedFlag = False,
+    to: version_commands.ToOption = None,
+    even_refused: version_commands.EvenRefusedFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Let the name stand for the version that was published before again."""
@@ -132,8 +126,8 @@ def gc_command(
     context: typer.Context,
     name: NameArgument,
     kind: KindOption = None,
-    keep: KeepOption = 3,
-    even_pinned: EvenPinnedFlag = False,
+    keep: version_commands.KeepOption = 3,
+    even_pinned: version_commands.EvenPinnedFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove old versions; those stay that are published or being read."""

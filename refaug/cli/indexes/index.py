@@ -8,45 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.cli.indexes.cluster_plan import (
-    CoresOption,
-    DimensionsOption,
-    MostCostOption,
-    NetworkOption,
-    NodeMemoryOption,
-    NodesOption,
-    PairsOption,
-    PriceOption,
-    plan_for_pairs,
-    refuse_with_pairs,
-    refuse_without_pairs,
-)
+from refaug.cli.indexes import cluster_plan
 from refaug.cli.indexes.index_versions import list_command
+from refaug.cli.shared import index_options, output
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import (
-    EncoderOption,
-    FactoryOption,
-    FitOption,
-    LatencyOption,
-    ModeOption,
-    RecallOption,
-    SpecArgument,
-    ThreadsOption,
-    VectorsOption,
-    facts_of,
-    print_built,
-    readable_facts,
-)
-from refaug.cli.shared.output import (
-    JsonFlag,
-    parse_size,
-    print_facts,
-    print_json,
-    print_line,
-    print_table,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import CheckFailed, Usage
 from refaug.operations.build_index import BuildIndex
@@ -60,7 +27,9 @@ app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_arg
 def _limits(fit: str | None, recall: float, latency: float | None, factory: str | None) -> Limits:
     from refaug.indexer.building.plan import Limits  # noqa: PLC0415  compiles
 
-    return Limits(memory=None if fit is None else parse_size(fit), recall=recall, latency_ms=latency, factory=factory)
+    return Limits(
+        memory=None if fit is None else output.parse_size(fit), recall=recall, latency_ms=latency, factory=factory
+    )
 
 
 # ── planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -70,28 +39,28 @@ def _limits(fit: str | None, recall: float, latency: float | None, factory: str 
 def plan_command(
     context: typer.Context,
     logs: Annotated[list[str] | None, typer.Argument(help="Logs whose pairs are indexed.", metavar="LOG…")] = None,
-    vectors: VectorsOption = None,
-    encoder: EncoderOption = None,
-    fit: FitOption = None,
-    recall: RecallOption = 0.95,
-    latency: LatencyOption = None,
-    factory: FactoryOption = None,
-    threads: ThreadsOption = None,
-    pairs: PairsOption = None,
-    nodes: NodesOption = None,
-    memory: NodeMemoryOption = None,
-    node_cores: CoresOption = None,
-    dimensions: DimensionsOption = None,
-    network: NetworkOption = None,
-    price: PriceOption = None,
-    most_cost: MostCostOption = None,
-    as_json: JsonFlag = False,
+    vectors: index_options.VectorsOption = None,
+    encoder: index_options.EncoderOption = None,
+    fit: index_options.FitOption = None,
+    recall: index_options.RecallOption = 0.95,
+    latency: index_options.LatencyOption = None,
+    factory: index_options.FactoryOption = None,
+    threads: index_options.ThreadsOption = None,
+    pairs: cluster_plan.PairsOption = None,
+    nodes: cluster_plan.NodesOption = None,
+    memory: cluster_plan.NodeMemoryOption = None,
+    node_cores: cluster_plan.CoresOption = None,
+    dimensions: cluster_plan.DimensionsOption = None,
+    network: cluster_plan.NetworkOption = None,
+    price: cluster_plan.PriceOption = None,
+    most_cost: cluster_plan.MostCostOption = None,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """What each kind of index of these logs would cost, and which one a build would take; or one of so many pairs."""
     if pairs is not None:
-        refuse_with_pairs(vectors, encoder, fit, threads)
+        cluster_plan.refuse_with_pairs(vectors, encoder, fit, threads)
         limits = _limits(None, recall, latency, factory)
-        plan_for_pairs(
+        cluster_plan.plan_for_pairs(
             context.obj,
             logs or [],
             pairs,
@@ -106,7 +75,7 @@ def plan_command(
             as_json=as_json,
         )
         return
-    refuse_without_pairs(
+    cluster_plan.refuse_without_pairs(
         {
             "--nodes": nodes,
             "--memory": memory,
@@ -142,14 +111,14 @@ def _plan_logs(
     chosen = choose(offered, limits)
     if as_json:
         rows = [{**asdict(option), "chosen": option == chosen} for option in offered]
-        print_json({"demand": asdict(demand), "limits": asdict(limits), "options": rows})
+        output.print_json({"demand": asdict(demand), "limits": asdict(limits), "options": rows})
         return
-    print_line(
+    output.print_line(
         f"{demand.rows:,} utterances of {demand.dimensions} dimensions, {demand.pairs:,} pairs; "
         "recall and times are expectations, measured when the index is built"
     )
     columns = ("kind", "memory MB", "disk MB", "build MB", "build s", "search ms", "recall@15", "")
-    print_table(
+    output.print_table(
         "",
         columns,
         [
@@ -166,7 +135,7 @@ def _plan_logs(
             for option in offered
         ],
     )
-    print_line(f"{chosen.factory}: {chosen.why}")
+    output.print_line(f"{chosen.factory}: {chosen.why}")
 
 
 def _default_vectors(logs: list[str], vectors: str | None, encoder: Path | None) -> str | None:
@@ -176,7 +145,7 @@ def _default_vectors(logs: list[str], vectors: str | None, encoder: Path | None)
 
 @app.command("build")
 @with_options
-def build_command(context: typer.Context, *, order: BuildIndex, as_json: JsonFlag = False) -> None:
+def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
@@ -190,14 +159,14 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: JsonFla
         built = build_index(places_of(context.obj), index_order, progress, again=order.again, cluster=cluster)
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
-    print_built(built, as_json=as_json)
+    index_options.print_built(built, as_json=as_json)
 
 
 app.command("list")(list_command)
 
 
 @app.command("show")
-def show_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag = False) -> None:
+def show_command(context: typer.Context, index: index_options.SpecArgument, as_json: output.JsonFlag = False) -> None:
     """What an index version holds, how it was made, and how much of exact search it finds."""
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
@@ -206,11 +175,11 @@ def show_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag 
     name, version = indexes.resolve(index)
     manifest = IndexManifest.read(indexes.folder(name, version))
     if as_json:
-        print_json({"version": version, "id": manifest.id, **asdict(manifest)})
+        output.print_json({"version": version, "id": manifest.id, **asdict(manifest)})
         return
-    facts = {"id": manifest.id[:12], "created": manifest.created, **facts_of(manifest)}
-    print_facts(f"index {name}@{version}", readable_facts(facts))
-    print_table(
+    facts = {"id": manifest.id[:12], "created": manifest.created, **index_options.facts_of(manifest)}
+    output.print_facts(f"index {name}@{version}", index_options.readable_facts(facts))
+    output.print_table(
         "segments",
         ("folder", "kind", "search depth", "utterances", "superseded", "pairs"),
         [
@@ -218,20 +187,20 @@ def show_command(context: typer.Context, index: SpecArgument, as_json: JsonFlag 
             for segment in manifest.segments
         ],
     )
-    print_facts("seconds", manifest.seconds)
+    output.print_facts("seconds", manifest.seconds)
 
 
 @app.command("check")
 def check_command(
     context: typer.Context,
-    index: SpecArgument,
-    mode: ModeOption = "embedding-utterance",
+    index: index_options.SpecArgument,
+    mode: index_options.ModeOption = "embedding-utterance",
     queries: Annotated[int, typer.Option(help="Utterances drawn from the index.", min=1, max=100_000)] = 200,
     depth: Annotated[int | None, typer.Option(help="Candidate utterances that are looked at.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Another seed, other utterances.")] = 1,
     least: Annotated[float | None, typer.Option(help="With less recall, end with exit code 6.", min=0, max=1)] = None,
-    threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
+    threads: index_options.ThreadsOption = None,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Compare what an index finds, in any mode, with a search through all of it."""
     from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
@@ -246,9 +215,11 @@ def check_command(
         measured = check_index(opened, settings, queries=queries, seed=seed, progress=progress)
     facts = {"index": index, "mode": mode, **asdict(measured)}
     if as_json:
-        print_json(facts)
+        output.print_json(facts)
     else:
         shown = {name: f"{fact:.4f}" if isinstance(fact, float) else fact for name, fact in facts.items()}
-        print_facts(f"recall of {index}, {mode}", {name: fact for name, fact in shown.items() if name != "index"})
+        output.print_facts(
+            f"recall of {index}, {mode}", {name: fact for name, fact in shown.items() if name != "index"}
+        )
     if least is not None and measured.recall < least:
         raise CheckFailed(f"recall@15 is {measured.recall:.3f}, {least:.3f} were asked for")

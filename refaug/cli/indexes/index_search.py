@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import SpecArgument, ThreadsOption
-from refaug.cli.shared.output import (
-    JsonFlag,
-    file_or_stdin,
-    print_json_line,
-    print_line,
-    print_table,
-)
 from refaug.core.errors import Usage
 from refaug.indexer.search.search_settings import SearchSettings
 
@@ -37,7 +31,7 @@ def search_command(
         list[str] | None, typer.Option(help="A dialogue to take nothing from; may be repeated.", metavar="ID")
     ] = None,
     threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Find references for utterances, most similar first; with --items or --json as JSON, one line a test pair."""
     from refaug.core.records import Item, Reference  # noqa: PLC0415
@@ -49,12 +43,12 @@ def search_command(
     blocked = tuple(exclude_dialogue or ())
     with open_index(context.obj, index, threads=threads) as opened:
         if items is not None:
-            with file_or_stdin(items) as path:
+            with output.file_or_stdin(items) as path:
                 for batch in _batches(read_items(path)):
                     pairs = [test_item for test_item in batch if isinstance(test_item, Item)]
                     retrieved_of_batch = iter(opened.search(pairs, settings))
                     for test_item in batch:
-                        print_json_line(
+                        output.print_json_line(
                             _retrieved_json(test_item.id, next(retrieved_of_batch))
                             if isinstance(test_item, Item)
                             else {"error": str(test_item)}
@@ -64,7 +58,7 @@ def search_command(
         test_pairs = [Item(id=text, turns=(text,), references=golds, exclude=blocked) for text in texts or ()]
         for pair, retrieved in zip(test_pairs, opened.search(test_pairs, settings), strict=True):
             if as_json:
-                print_json_line(_retrieved_json(pair.id, retrieved))
+                output.print_json_line(_retrieved_json(pair.id, retrieved))
             else:
                 _print_retrieved(pair.id, retrieved)
 
@@ -111,10 +105,10 @@ def _print_retrieved(name: str, retrieved: RetrievalResult) -> None:
         for reference in retrieved.references
     ]
     if rows:
-        print_table(name, ("", "similarity", "response", "to", "pair"), rows)
+        output.print_table(name, ("", "similarity", "response", "to", "pair"), rows)
     else:
-        print_line(name)
-        print_line(f"  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
+        output.print_line(name)
+        output.print_line(f"  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
     if retrieved.excluded:
         listed = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in retrieved.excluded.items())
-        print_line(f"  excluded: {listed}")
+        output.print_line(f"  excluded: {listed}")

@@ -8,23 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from refaug.cli.shared import index_options, output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import (
-    NameArgument,
-    SpecArgument,
-    ThreadsOption,
-    facts_of,
-    print_built,
-)
-from refaug.cli.shared.output import (
-    JsonFlag,
-    MemoryOption,
-    names_in,
-    parse_size,
-    print_json,
-    print_line,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt, Usage
@@ -37,11 +23,11 @@ if TYPE_CHECKING:
 
 def update_command(
     context: typer.Context,
-    name: NameArgument,
+    name: index_options.NameArgument,
     publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
+    threads: index_options.ThreadsOption = None,
+    memory: output.MemoryOption = "2GiB",
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Bring an index up to its logs as they are now: what is new is added, what was deleted is masked."""
     _update(context, name, {}, publish=publish, threads=threads, memory=memory, as_json=as_json)
@@ -49,7 +35,7 @@ def update_command(
 
 def delete_command(
     context: typer.Context,
-    name: NameArgument,
+    name: index_options.NameArgument,
     pair: Annotated[list[str] | None, typer.Option(help="A pair: log/dialogue#position.", metavar="ID")] = None,
     dialogue: Annotated[list[str] | None, typer.Option(help="A dialogue; may be repeated.", metavar="ID")] = None,
     speaker: Annotated[list[str] | None, typer.Option(help="A speaker; may be repeated.", metavar="NAME")] = None,
@@ -59,15 +45,15 @@ def delete_command(
     speakers_from: Annotated[
         Path | None, typer.Option(help="A file with speakers, one a line.", metavar="FILE")
     ] = None,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
+    threads: index_options.ThreadsOption = None,
+    memory: output.MemoryOption = "2GiB",
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Take pairs, dialogues or speakers out of an index for good; they stay out when it is updated or built anew."""
     targets = {
         "pairs": pair or [],
-        "dialogues": [*(dialogue or []), *names_in(dialogues_from)],
-        "speakers": [*(speaker or []), *names_in(speakers_from)],
+        "dialogues": [*(dialogue or []), *output.names_in(dialogues_from)],
+        "speakers": [*(speaker or []), *output.names_in(speakers_from)],
     }
     if not any(targets.values()):
         raise Usage("nothing is named that should go", remedy="--pair, --dialogue or --speaker")
@@ -94,30 +80,30 @@ def _update(
             progress,
             erase=erased_keys(**erase) if erase else None,
             threads=threads or cores(),
-            memory=parse_size(memory),
+            memory=output.parse_size(memory),
             publish=publish,
         )
     if updated.built is None:
         if as_json:
-            print_json({"index": name, "changed": 0, "gone": 0, "published": False})
+            output.print_json({"index": name, "changed": 0, "gone": 0, "published": False})
         else:
-            print_line(
+            output.print_line(
                 f"nothing of what was named is in index {name}"
                 if erase
                 else f"index {name} is as its logs are: nothing to do"
             )
         return
     if erase and not updated.changed and not updated.gone and not as_json:
-        print_line(f"nothing of what was named is in index {name}; it will stay out from now on")
+        output.print_line(f"nothing of what was named is in index {name}; it will stay out from now on")
         return
     _record_built(context.obj, updated.built)
-    print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
+    index_options.print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
-        print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")
+        output.print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")
 
 
 @with_options
-def compact_command(context: typer.Context, *, order: CompactIndex, as_json: JsonFlag = False) -> None:
+def compact_command(context: typer.Context, *, order: CompactIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.rebuilding.compaction import compact_index  # noqa: PLC0415  compiles
@@ -133,16 +119,16 @@ def compact_command(context: typer.Context, *, order: CompactIndex, as_json: Jso
             publish=order.publish,
         )
     _record_built(context.obj, built)
-    print_built(built, as_json=as_json)
+    index_options.print_built(built, as_json=as_json)
 
 
 def reshard_command(
     context: typer.Context,
-    name: NameArgument,
+    name: index_options.NameArgument,
     shards: Annotated[int, typer.Option(help="How many parts it shall have; 1 makes it whole.", min=1, max=1_024)],
     publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
+    threads: index_options.ThreadsOption = None,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Divide an index into another number of parts, from its own files: no log is read, the answers stay."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
@@ -153,7 +139,7 @@ def reshard_command(
             places_of(context.obj), name, shards, progress, threads=threads or cores(), publish=publish
         )
     _record_built(context.obj, built)
-    print_built(built, as_json=as_json)
+    index_options.print_built(built, as_json=as_json)
 
 
 def _record_built(home: Settings, built: IndexBuild) -> None:
@@ -171,7 +157,7 @@ def _facts_in_list(folder: Path) -> dict[str, object]:
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
 
     try:
-        facts = facts_of(IndexManifest.read(folder))
+        facts = index_options.facts_of(IndexManifest.read(folder))
     except Corrupt as error:
         return {**dict.fromkeys(_FACTS_IN_LIST), "problem": error.message}
     return {**{fact: facts[fact] for fact in _FACTS_IN_LIST}, "problem": None}
@@ -180,8 +166,8 @@ def _facts_in_list(folder: Path) -> dict[str, object]:
 _COMMANDS: Final = VersionCommands(
     kind="index",
     plural="indexes",
-    name=NameArgument,
-    spec=SpecArgument,
+    name=index_options.NameArgument,
+    spec=index_options.SpecArgument,
     helps={
         "list": "All indexes with their versions; the published one is marked.",
         "publish": "Let a version serve: one that was built without publishing, or an older one; one that a check "

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.output import (
-    JsonFlag,
-    count_of,
-    print_facts,
-    print_json,
-    print_line,
-    print_table,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt
@@ -43,7 +36,7 @@ TokenizerOption = Annotated[
 
 @app.command("train")
 @with_options
-def train_command(context: typer.Context, *, order: TrainVectors, as_json: JsonFlag = False) -> None:
+def train_command(context: typer.Context, *, order: TrainVectors, as_json: output.JsonFlag = False) -> None:
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.vectors.training import train_vectors  # noqa: PLC0415  compiles
@@ -68,7 +61,7 @@ def _record_stored(home: Settings, stored: StoredVectors) -> None:
 
 def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
     if as_json:
-        print_json(asdict(stored))
+        output.print_json(asdict(stored))
         return
     facts: dict[str, Any] = {
         "words": stored.words,
@@ -78,7 +71,7 @@ def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
         **({} if stored.is_new else {"note": "made of exactly this before: nothing to do; --again makes them anew"}),
         **_detail_facts(stored.details),
     }
-    print_facts(f"vectors {stored.name}@{stored.version}", facts)
+    output.print_facts(f"vectors {stored.name}@{stored.version}", facts)
 
 
 def _detail_facts(details: Any) -> dict[str, Any]:
@@ -113,7 +106,7 @@ def import_command(
         str | None, typer.Option(help="Tokenizer that finds their words; by default what suits a log's language.")
     ] = None,
     publish: PublishOption = True,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Take over published vectors: read once, memory-mapped from then on."""
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
@@ -172,7 +165,7 @@ def show_command(
     like: Annotated[
         list[str] | None, typer.Option(help="Show the words most like this one; may be repeated.", metavar="WORD")
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """What vectors hold and how they were made; what they know of a log; which words they take for alike."""
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
@@ -197,7 +190,7 @@ def show_command(
             coverage = asdict(coverage_of(word_vectors, logs, tokenizer, progress))
         near = {word: nearest_words(word_vectors, word, 10) for word in like or ()}
     if as_json:
-        print_json(
+        output.print_json(
             {
                 **manifest,
                 "name": open_version.name,
@@ -208,11 +201,11 @@ def show_command(
         )
         return
     facts = {"words": manifest["words"], "dimensions": manifest["dimensions"], "sha256": word_vectors.sha256[:12]}
-    print_facts(f"vectors {open_version.name}@{open_version.version}", {**facts, **_detail_facts(details)})
+    output.print_facts(f"vectors {open_version.name}@{open_version.version}", {**facts, **_detail_facts(details)})
     if coverage is not None:
-        print_facts(f"of {', '.join(log or ())}", _coverage(coverage))
+        output.print_facts(f"of {', '.join(log or ())}", _coverage(coverage))
     for word, words in near.items():
-        print_table(f"like {word}", ("word", "cosine"), words)
+        output.print_table(f"like {word}", ("word", "cosine"), words)
 
 
 @app.command("write")
@@ -232,8 +225,8 @@ def write_command(
     with places_of(context.obj).vectors.open(vectors) as open_version:
         word_vectors = open_vectors_version(open_version)
         digest = write_text(word_vectors, file, header=header)
-    words = count_of(len(word_vectors.words), "word")
-    print_line(f"{file}: {words} of {word_vectors.dimensions} dimensions, SHA-256 {digest[:12]}")
+    words = output.count_of(len(word_vectors.words), "word")
+    output.print_line(f"{file}: {words} of {word_vectors.dimensions} dimensions, SHA-256 {digest[:12]}")
 
 
 app.command("publish")(_COMMANDS.publish_command())

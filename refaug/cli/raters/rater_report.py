@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import (
-    JsonFlag,
-    MemoryOption,
-    file_or_stdin,
-    parse_size,
-    print_facts,
-    print_json,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.reference_options import IndexOption, open_index_and_rater
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
@@ -50,9 +43,9 @@ def report_command(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="References to find for each item.", min=1, max=1_000)] = 15,
     threads: ThreadsOption = None,
-    memory: MemoryOption = "2GiB",
+    memory: output.MemoryOption = "2GiB",
     strict: StrictFlag = False,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Write a page on how a rater was trained and how good it is; with --index also on how it rates references.
 
@@ -85,7 +78,7 @@ def report_command(
             settings = AugmentSettings(k=k, parrot="rated")  # a page shows how it is rated
             with (
                 open_index_and_rater(context.obj, index, spec, settings, threads) as (reference_index, weigher),
-                _pairs(context.obj, items, manifest.details, progress, threads, parse_size(memory)) as pairs,
+                _pairs(context.obj, items, manifest.details, progress, threads, output.parse_size(memory)) as pairs,
             ):
                 assert weigher is not None
                 report = report_on_rater(
@@ -103,9 +96,9 @@ def report_command(
         progress.stage("report")
         page, *_ = write_report(report, to)
     if as_json:
-        print_json(report.as_json())
+        output.print_json(report.as_json())
     else:
-        print_facts(f"rater {spec}", {"page": str(page), **_facts(report)})
+        output.print_facts(f"rater {spec}", {"page": str(page), **_facts(report)})
     require_all(bad, strict=strict)
 
 
@@ -125,7 +118,7 @@ def _pairs(
     if items is None:
         yield held_out(settings.logs, settings.cache, details, progress, memory=memory, threads=threads)
         return
-    with file_or_stdin(items) as path:
+    with output.file_or_stdin(items) as path:
         yield read_items(path, shown_name=_source_name(items), on_unknown_field=progress.warn)
 
 

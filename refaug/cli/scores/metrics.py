@@ -6,15 +6,7 @@ from typing import Annotated
 
 import typer
 
-from refaug.cli.shared.output import (
-    JsonFlag,
-    MemoryOption,
-    parse_size,
-    print_facts,
-    print_json,
-    print_line,
-    print_table,
-)
+from refaug.cli.shared import output
 from refaug.core.errors import Usage
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import MetricInfo
@@ -23,12 +15,12 @@ app = typer.Typer(help="The metrics by name: what each needs, its range, its par
 
 
 @app.command("list")
-def list_command(as_json: JsonFlag = False) -> None:
+def list_command(as_json: output.JsonFlag = False) -> None:
     """All metrics."""
     if as_json:
-        print_json({"metrics": [metric_json(info) for info in METRICS.values()]})
+        output.print_json({"metrics": [metric_json(info) for info in METRICS.values()]})
         return
-    print_table(
+    output.print_table(
         "metrics (refaug metrics describe NAME tells more)",
         ("name", "references", "range", "direction", "needs", "what it is"),
         [
@@ -40,14 +32,14 @@ def list_command(as_json: JsonFlag = False) -> None:
 
 @app.command("describe")
 def describe_command(
-    name: Annotated[str, typer.Argument(help="Name of the metric.", metavar="METRIC")], as_json: JsonFlag = False
+    name: Annotated[str, typer.Argument(help="Name of the metric.", metavar="METRIC")], as_json: output.JsonFlag = False
 ) -> None:
     """One metric: its parameters with their defaults, and where it comes from."""
     info = find(name)
     if as_json:
-        print_json(metric_json(info))
+        output.print_json(metric_json(info))
         return
-    print_facts(
+    output.print_facts(
         name,
         {
             "what": info.summary,
@@ -58,7 +50,7 @@ def describe_command(
             "paper": info.paper,
         },
     )
-    print_table(
+    output.print_table(
         "parameters",
         ("key", "default", "values", "what it does"),
         [
@@ -66,7 +58,7 @@ def describe_command(
             for parameter in info.parameters
         ],
     )
-    print_line(f"for example: {example(info)}")
+    output.print_line(f"for example: {example(info)}")
 
 
 @app.command("baseline")
@@ -80,8 +72,8 @@ def baseline_command(
     ] = None,
     pairs: Annotated[int, typer.Option(help="How many random pairs.", min=2, max=1_000_000)] = 10_000,
     seed: Annotated[int, typer.Option(help="Another seed, other pairs.", min=0, max=2**32 - 1)] = 1,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
+    memory: output.MemoryOption = "2GiB",
+    as_json: output.JsonFlag = False,
 ) -> None:
     """What a metric gives to replies that have nothing to do with their reference: the b of its upsilon form.
 
@@ -105,16 +97,16 @@ def baseline_command(
             baseline = baseline_in(parsed, indexes, index, pairs=pairs, seed=seed, progress=progress)
     else:
         stored = StoredLog.open(context.obj.logs, log or "")
-        with QueryEngine(context.obj.cache / f"engine-{unique_suffix()}", memory=parse_size(memory)) as engine:
+        with QueryEngine(context.obj.cache / f"engine-{unique_suffix()}", memory=output.parse_size(memory)) as engine:
             baseline = baseline_of(parsed, stored, engine, pairs=pairs, seed=seed)
     if as_json:
-        print_json(baseline.as_json())
+        output.print_json(baseline.as_json())
     else:
         where = f"{baseline.kind} {baseline.source}"
-        print_line(
+        output.print_line(
             f"{baseline.metric}: mean {baseline.b:.7f} over {baseline.pairs:,} random pairs of {where} (seed {seed})"
         )
-        print_line(f"give it to the weighted form: --metric {baseline.specification}")
+        output.print_line(f"give it to the weighted form: --metric {baseline.specification}")
 
 
 REFERENCES = {

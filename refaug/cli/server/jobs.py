@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.database import job_store, open_database
-from refaug.cli.shared.output import (
-    JsonFlag,
-    format_value,
-    print_facts,
-    print_json,
-    print_json_line,
-    print_line,
-    print_table,
-    reason_of,
-)
 from refaug.core.errors import BadInput, Interrupted, NoSource, RefaugError, Usage
 from refaug.service.server_settings import ServeSettings
 
@@ -50,7 +41,7 @@ def start_command(
         Path | None, typer.Option(help="A JSON object with the rest of the order; - for stdin.", metavar="FILE")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the job, and end with its exit code.")] = False,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Queue a job; a server or `refaug jobs work` does it.
 
@@ -75,7 +66,7 @@ def read_order(path: Path) -> dict[str, object]:
     try:
         content = sys.stdin.buffer.read(_MAX_ORDER_BYTES + 1) if called == "stdin" else path.read_bytes()
     except OSError as error:
-        raise NoSource(f"{called}: {reason_of(error)}") from error
+        raise NoSource(f"{called}: {output.reason_of(error)}") from error
     if len(content) > _MAX_ORDER_BYTES:
         raise BadInput(f"{called}: no order is that long", remedy="an order names files, it does not hold them")
     try:
@@ -168,7 +159,7 @@ def list_command(
     after: Annotated[
         str | None, typer.Option(help="The next page: those before this one, which ended the page.", metavar="ID")
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Jobs, the newest first."""
     from refaug.service.jobs.store import JobState  # noqa: PLC0415
@@ -179,19 +170,19 @@ def list_command(
             state=wanted_state, kind=kind, after=after, limit=limit
         )
     if as_json:
-        print_json({"jobs": [_job_json(job) for job in listed_jobs], "next": following})
+        output.print_json({"jobs": [_job_json(job) for job in listed_jobs], "next": following})
         return
     rows = [
         [job.id, job.kind, job.state, _to_second(job.created), _to_second(job.finished), _note(job)]
         for job in listed_jobs
     ]
-    print_table("jobs", ("id", "kind", "state", "asked for", "ended", "note"), rows)
+    output.print_table("jobs", ("id", "kind", "state", "asked for", "ended", "note"), rows)
     if following is not None:
-        print_line(f"there are more: --after {following}")
+        output.print_line(f"there are more: --after {following}")
 
 
 @app.command("show")
-def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+def show_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """A job: what was asked for, where it is, what came of it."""
     with open_database(context.obj) as database:
         _print_job(job_store(database, context.obj).get(name), as_json=as_json)
@@ -202,7 +193,7 @@ def events_command(
     context: typer.Context,
     name: IdArgument,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the job has ended.")] = False,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """What has happened to a job, the oldest first; with --json one event a line."""
     with open_database(context.obj) as database:
@@ -210,11 +201,11 @@ def events_command(
         jobs.get(name)  # raise NotFound rather than print no events
         for event in _follow_events(jobs, name, 0) if follow else _all_events(jobs, name):
             if as_json:
-                print_json_line(
+                output.print_json_line(
                     {"id": event.id, "job": event.job, "at": event.at, "type": event.type, "data": event.data}
                 )
             else:
-                print_line(_event_line(event))
+                output.print_line(_event_line(event))
 
 
 def _all_events(jobs: JobStore, job: str) -> Iterator[Event]:
@@ -225,30 +216,30 @@ def _all_events(jobs: JobStore, job: str) -> Iterator[Event]:
 
 
 @app.command("cancel")
-def cancel_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+def cancel_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """Let a job end: at once where it waits, else as soon as it can stop; what it has finished is kept."""
     with open_database(context.obj) as database:
         job = job_store(database, context.obj).cancel(name)
     if as_json:
-        print_json(_job_json(job))
+        output.print_json(_job_json(job))
     else:
-        print_line(f"job {job.id} is cancelled" if job.state.is_ended else f"job {job.id} has been told to stop")
+        output.print_line(f"job {job.id} is cancelled" if job.state.is_ended else f"job {job.id} has been told to stop")
 
 
 @app.command("retry")
-def retry_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
+def retry_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """Queue a job again that failed or was cancelled; what it had finished is not done again."""
     with open_database(context.obj) as database:
         job = job_store(database, context.obj).retry(name)
     if as_json:
-        print_json(_job_json(job))
+        output.print_json(_job_json(job))
     else:
-        print_line(f"job {job.id} waits")
+        output.print_line(f"job {job.id} waits")
 
 
 def _print_job(job: Job, *, as_json: bool) -> None:
     if as_json:
-        print_json(_job_json(job))
+        output.print_json(_job_json(job))
         return
     facts = {
         "kind": job.kind,
@@ -262,9 +253,9 @@ def _print_job(job: Job, *, as_json: bool) -> None:
         "progress": None if job.state.is_ended else job.progress,
         "error": _note(job),
     }
-    print_facts(f"job {job.id}", {name: fact for name, fact in facts.items() if fact not in (None, "", {})})
+    output.print_facts(f"job {job.id}", {name: fact for name, fact in facts.items() if fact not in (None, "", {})})
     if job.result is not None:
-        print_facts("result", job.result)
+        output.print_facts("result", job.result)
 
 
 def _job_json(job: Job) -> dict[str, object]:
@@ -298,9 +289,9 @@ def _event_text(event: Event) -> str:
     if event.type in ("warning", "note"):
         return str(event_data.get("message", ""))
     if event.type in ("stage", "progress"):
-        done = [format_value(event_data["done"])] if "done" in event_data else []
+        done = [output.format_value(event_data["done"])] if "done" in event_data else []
         of = (
-            [f"of {format_value(event_data['total'])}" if done else format_value(event_data["total"])]
+            [f"of {output.format_value(event_data['total'])}" if done else output.format_value(event_data["total"])]
             if event_data.get("total")
             else []
         )
@@ -309,7 +300,7 @@ def _event_text(event: Event) -> str:
         )
     rest = {name: detail for name, detail in event_data.items() if name not in ("state", "error")}
     error = event_data.get("error") or {}
-    more = [f"{error.get('code')}: {error.get('message')}"] if error else [format_value(rest)] if rest else []
+    more = [f"{error.get('code')}: {error.get('message')}"] if error else [output.format_value(rest)] if rest else []
     return "; ".join((str(event_data.get("state", "")), *more))
 
 

@@ -11,15 +11,8 @@ import typer
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
 from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.core.artefacts import transfer
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.transfer import (
-    ImportedVersion,
-    Label,
-    OpenedExport,
-    export_artefact,
-    import_artefact,
-    open_export,
-)
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
@@ -55,7 +48,7 @@ def export_command(
     if kind not in kinds:
         raise Usage(f"{kind!r} cannot be exported", remedy=f"name one of: {', '.join([*kinds, _SET])}")
     with display_progress(quiet=context.obj.quiet) as progress:
-        moved = export_artefact(kinds[kind], artefact, file, progress)
+        moved = transfer.export_artefact(kinds[kind], artefact, file, progress)
     size = file.stat().st_size
     if as_json:
         print_json({**asdict(moved), "file": str(file), "file_bytes": size})
@@ -78,14 +71,14 @@ def import_command(
 
     A frozen set is taken over under its id; a withdrawn one stays withdrawn.
     """
-    with open_export(file) as export:
+    with transfer.open_export(file) as export:
         if export.kind == _SET:
             if publish:
                 raise Usage("--publish with a frozen set", remedy="leave it out: sets have no versions")
             _import_set(context.obj, export, file, as_json=as_json)
             return
         with display_progress(quiet=context.obj.quiet) as progress:
-            imported = import_artefact(
+            imported = transfer.import_artefact(
                 export,
                 artefact_stores(context.obj),
                 progress,
@@ -119,7 +112,7 @@ def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -
     print_line(f"  written to {file}, {format_amount(size, 'B')}")
 
 
-def _import_set(settings: Settings, export: OpenedExport, file: Path, *, as_json: bool) -> None:
+def _import_set(settings: Settings, export: transfer.OpenedExport, file: Path, *, as_json: bool) -> None:
     """Take over a frozen set from a file."""
     from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
@@ -144,16 +137,16 @@ def _set_in_words(moved: TransferredSet) -> str:
     return f"set {moved.id} ({moved.purpose}{withdrawn}): {counts}, {format_amount(moved.bytes, 'B')}"
 
 
-def _require_publishable(settings: Settings, label: Label) -> None:
+def _require_publishable(settings: Settings, label: transfer.Label) -> None:
     """Refuse an index that was exported before a deletion: it must not bring the deleted texts back."""
     stored_artefacts(settings, label.kind).require_publishable(label.name, label.version)
 
 
-def _require_sound(settings: Settings, label: Label, folder: Path) -> None:
+def _require_sound(settings: Settings, label: transfer.Label, folder: Path) -> None:
     """Refuse an index whose hashes fit, and whose numbers do not fit together: an archive names its own hashes."""
     stored_artefacts(settings, label.kind).require_sound(label.name, label.version, folder)
 
 
-def _outcome(imported: ImportedVersion) -> str:
+def _outcome(imported: transfer.ImportedVersion) -> str:
     origin = "was there already" if imported.was_there else "every hash as the manifest says"
     return f"{origin}; {'published' if imported.published else 'another version is published; --publish changes that'}"

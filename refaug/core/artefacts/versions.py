@@ -22,23 +22,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, Self
 
+from refaug.core import files
 from refaug.core.artefacts.changes import report_change
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
 from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unread
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
-from refaug.core.files import (
-    NAME,
-    exclusive,
-    read_json,
-    remove_asides,
-    remove_tree,
-    require_name,
-    sync_folder,
-    unique_suffix,
-    write_aside,
-)
 
 CURRENT: Final = "CURRENT"
 DELETED: Final = ".deleted-"  # begins the name of a folder that is being removed
@@ -88,7 +78,7 @@ class Versions:
 
     def folder(self, name: str, version: str = "") -> Path:
         """Return the folder of an artefact or one of its versions, whether or not it exists."""
-        return self.root / require_name(f"stored {self.kind}", name) / version
+        return self.root / files.require_name(f"stored {self.kind}", name) / version
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,7 +86,7 @@ class Versions:
         """Return the artefacts that have a version, or a CURRENT file."""
         with_versions = {path.parents[1].name for path in self.root.glob(f"*/*/{MANIFEST}")}
         published = {path.parent.name for path in self.root.glob(f"*/{CURRENT}")}
-        return sorted(name for name in with_versions | published if NAME.fullmatch(name))
+        return sorted(name for name in with_versions | published if files.NAME.fullmatch(name))
 
     def versions(self, name: str) -> list[str]:
         """Return the complete versions of an artefact, oldest first; [] if there is no such artefact."""
@@ -134,7 +124,7 @@ class Versions:
 
     def _require_not_removed(self, name: str, version: str) -> None:
         """Raise NotFound with the time of its removal for a version that was here."""
-        if VersionName.parse(version) is None or NAME.fullmatch(name) is None:
+        if VersionName.parse(version) is None or files.NAME.fullmatch(name) is None:
             return
         if (removal := read_removal(self.root, name, version)) is not None:
             raise NotFound(
@@ -188,7 +178,7 @@ class Versions:
     def writing(self, name: str, purpose: str) -> Iterator[Writer]:
         """Lock an artefact for writing until the block ends; another writer gets Locked."""
         folder = self.folder(name)
-        with exclusive(folder, purpose):
+        with files.exclusive(folder, purpose):
             try:
                 self._remove_leftovers(name)
                 yield Writer(self, name)
@@ -260,8 +250,8 @@ class Versions:
     def delete(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one of them is held."""
         self._require_versions(name)
-        removed_folder = self.root / f"{DELETED}{name}@{unique_suffix()}"
-        with exclusive(self.folder(name), f"deleting {self.kind} {name}"):
+        removed_folder = self.root / f"{DELETED}{name}@{files.unique_suffix()}"
+        with files.exclusive(self.folder(name), f"deleting {self.kind} {name}"):
             versions = self.versions(name)
             with ExitStack() as locks:
                 for version in versions:
@@ -271,14 +261,14 @@ class Versions:
                     note_removal(self.root, name, version, "the artefact was removed")
                 self.folder(name).rename(removed_folder)
                 report_change("remove", f"{self.kind} {name}", versions=versions)
-                sync_folder(self.root)
-            remove_tree(removed_folder)
+                files.sync_folder(self.root)
+            files.remove_tree(removed_folder)
         return versions
 
     def _remove_leftovers(self, name: str) -> None:
         """Delete what killed writers of this artefact left; errors are ignored, since two may do so at once."""
         folder = self.folder(name)
-        remove_asides(folder)
+        files.remove_asides(folder)
         remove_half_notes(self.root, name)
         leftovers = [*folder.glob(f"{DELETED}*"), *folder.glob(f"{IMPORTING}*"), *self.root.glob(f"{DELETED}{name}@*")]
         for path in leftovers:
@@ -302,7 +292,7 @@ class Writer:
 
         The folder must have its manifest and synced files, and lie on the same disk.
         """
-        require_files(staged, read_json(staged / MANIFEST))
+        require_files(staged, files.read_json(staged / MANIFEST))
         name = self._next_name() if version is None else _parse_version(version)
         target = self.folder / str(name)
         if target.exists():
@@ -312,17 +302,17 @@ class Writer:
         else:
             self._note_foreign([name])
         for folder, _, _ in os.walk(staged):
-            sync_folder(Path(folder))
+            files.sync_folder(Path(folder))
         staged.rename(target)
-        sync_folder(self.folder)
+        files.sync_folder(self.folder)
         return str(name)
 
     def publish(self, version: str) -> None:
         """Make this version the one that the artefact's name means."""
         _, version = self.artefacts.resolve(f"{self.name}@{version}")
-        require_files(self.folder / version, read_json(self.folder / version / MANIFEST))
+        require_files(self.folder / version, files.read_json(self.folder / version / MANIFEST))
         publications = self._publications()
-        with write_aside(self.folder / CURRENT) as file:
+        with files.write_aside(self.folder / CURRENT) as file:
             file.write(f"{version}\n".encode())
         report_change("publish", f"{self.artefacts.kind} {self.name}@{version}")
         self._write_publications(publications.with_published(version))
@@ -389,15 +379,15 @@ class Writer:
 
     def _try_remove(self, version: str) -> bool:
         """Remove a version, unless a process holds it; return whether it was removed."""
-        removed_folder = self.folder / f"{DELETED}{version}-{unique_suffix()}"
+        removed_folder = self.folder / f"{DELETED}{version}-{files.unique_suffix()}"
         with lock_if_unread(self.folder / version) as is_free:
             if not is_free:
                 return False
             note_removal(self.artefacts.root, self.name, version, "old versions were removed")
             (self.folder / version).rename(removed_folder)
             report_change("remove", f"{self.artefacts.kind} {self.name}", versions=[version])
-            sync_folder(self.folder)
-        remove_tree(removed_folder)
+            files.sync_folder(self.folder)
+        files.remove_tree(removed_folder)
         return True
 
     def _next_name(self) -> VersionName:
@@ -423,7 +413,7 @@ class Writer:
         """Record that this name was assigned, before a version has it."""
         newest = self._read_newest()
         if newest is None or name > newest:
-            with write_aside(self.folder / _NEWEST) as file:
+            with files.write_aside(self.folder / _NEWEST) as file:
                 file.write(f"{name}\n".encode())
 
 

@@ -21,16 +21,7 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, MissingPart, Usage
 from refaug.core.memory.bounded_cache import BoundedCache
-from refaug.core.vectors.encoder_files import (
-    EncoderFiles,
-    Pooling,
-    PoolingPlan,
-    hash_strings,
-    longest_text,
-    padding_id,
-    stated_pooling,
-    weights_sha256,
-)
+from refaug.core.vectors import encoder_files
 from refaug.core.vectors.encoder_model import LEAST, EncodedText, EncoderTokenizer, Floats, OnnxModel
 
 # The interface
@@ -183,7 +174,7 @@ class OnnxEncoder:
         version: str,
         model: OnnxModel,
         tokenizer: EncoderTokenizer,
-        pooling: PoolingPlan,
+        pooling: encoder_files.PoolingPlan,
         config: EncoderConfig,
     ) -> None:
         self.name = name
@@ -202,8 +193,8 @@ class OnnxEncoder:
     def open(cls, path: Path, config: EncoderConfig) -> Self:
         """Open the files, resolve the settings they leave open, and try the model on two texts."""
         libraries = _import_library("onnxruntime"), _import_library("tokenizers")
-        files = EncoderFiles.find(path)
-        weights = weights_sha256(files.model)
+        files = encoder_files.EncoderFiles.find(path)
+        weights = encoder_files.weights_sha256(files.model)
         tokenizer = EncoderTokenizer(files.tokenizer, libraries[1])
         model = OnnxModel(files.model, libraries[0], threads=config.threads)
         if model.token_output is None and model.sentence_output is None:
@@ -211,15 +202,15 @@ class OnnxEncoder:
                 f"{files.model} gives vectors neither for tokens nor for sentences; its outputs are {model.outputs}",
                 remedy="export the model for feature extraction, with the output last_hidden_state",
             )
-        model.pad_id = padding_id(files, of_tokenizer=tokenizer.stated_pad_id, id_of=tokenizer.id_of)
-        max_length = longest_text(
+        model.pad_id = encoder_files.padding_id(files, of_tokenizer=tokenizer.stated_pad_id, id_of=tokenizer.id_of)
+        max_length = encoder_files.longest_text(
             files, config.max_length, of_model=model.fixed_length, of_tokenizer=tokenizer.stated_max_length
         )
         tokenizer.truncate_at(max_length)
         pooling = _plan_pooling(files, model, config.pooling)
         settings = f"pooling {pooling.way or 'none'}, at most {max_length} tokens"
         return cls(
-            name=f"{files.stem}#{hash_strings([weights, tokenizer.sha256, settings])[:12]}",
+            name=f"{files.stem}#{encoder_files.hash_strings([weights, tokenizer.sha256, settings])[:12]}",
             version=f"model {weights[:12]}, tokenizer {tokenizer.sha256[:12]}, {settings}, "
             + ", ".join(f"{library.__name__} {library.__version__}" for library in libraries),
             model=model,
@@ -328,13 +319,15 @@ def _import_library(package: str) -> ModuleType:
         ) from error
 
 
-def _plan_pooling(files: EncoderFiles, model: OnnxModel, choice: PoolingChoice) -> PoolingPlan:
+def _plan_pooling(
+    files: encoder_files.EncoderFiles, model: OnnxModel, choice: PoolingChoice
+) -> encoder_files.PoolingPlan:
     """Return the requested pooling if the model supports it; `auto` prefers the model's sentence vectors."""
     if choice == "auto" and model.sentence_output is not None:
-        return PoolingPlan("output")
+        return encoder_files.PoolingPlan("output")
     if model.token_output is None:
-        return PoolingPlan(None, f"it gives no token vectors to pool; its outputs are {model.outputs}")
-    return stated_pooling(files) if choice == "auto" else PoolingPlan(choice)
+        return encoder_files.PoolingPlan(None, f"it gives no token vectors to pool; its outputs are {model.outputs}")
+    return encoder_files.stated_pooling(files) if choice == "auto" else encoder_files.PoolingPlan(choice)
 
 
 def _is_same(alone: Floats, together: Floats, tokens: int) -> bool:
@@ -369,7 +362,7 @@ def _from_first(text: EncodedText, row: Floats) -> _SentenceVector:
     return _sentence_vector(text, row[:1].sum(axis=0))
 
 
-_POOLERS: Mapping[Pooling, Callable[[EncodedText, Floats], _SentenceVector]] = {
+_POOLERS: Mapping[encoder_files.Pooling, Callable[[EncodedText, Floats], _SentenceVector]] = {
     "output": _from_output,
     "mean": _from_mean,
     "cls": _from_first,

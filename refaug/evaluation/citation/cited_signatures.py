@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refaug.core.errors import BadInput
-from refaug.evaluation.score_files.score_document import (
-    REMEDY,
-    SCORES,
-    STATS,
-    ScoreDocument,
-    is_sealed,
-    lacks_seal,
-)
+from refaug.evaluation.score_files import score_document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +23,17 @@ def signatures_in(path: Path, called: str) -> CitedScores:
 
     A file that was changed is cited, and a note says so.
     """
-    document = ScoreDocument.read(path, called)
-    lines = dict.fromkeys(entry.line for entry in document.entries(SCORES, STATS))
+    document = score_document.ScoreDocument.read(path, called)
+    lines = dict.fromkeys(entry.line for entry in document.entries(score_document.SCORES, score_document.STATS))
     if not lines:
-        raise BadInput(f"{called}: it has no scores", remedy=REMEDY)
+        raise BadInput(f"{called}: it has no scores", remedy=score_document.REMEDY)
     note = f"{called} was changed after it was written: its seal does not fit" if _is_changed(document) else ""
     return CitedScores(signatures=tuple(lines), set_id=document.set_id, note=note)
 
 
-def _is_changed(document: ScoreDocument) -> bool:
+def _is_changed(document: score_document.ScoreDocument) -> bool:
     """Whether the content is not what was written; answers with sums have no seal."""
-    has_scores = SCORES in document.content
-    return is_sealed(document.content) is False or (has_scores and lacks_seal(document.content))
+    has_scores = score_document.SCORES in document.content
+    return score_document.is_sealed(document.content) is False or (
+        has_scores and score_document.lacks_seal(document.content)
+    )

@@ -10,12 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from refaug.core.errors import BadInput, Usage
-from refaug.evaluation.comparison.comparability import (
-    RunDifference,
-    file_differences,
-    metric_differences,
-    require_comparable,
-)
+from refaug.evaluation.comparison import comparability
 from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction, PairedReplies, ReplyChange
 from refaug.evaluation.comparison.scored_system import SystemRun
 from refaug.evaluation.comparison.system_tests import ScoreLevel, SystemTest, metric_of_sums, system_tests
@@ -90,7 +85,7 @@ class RunComparison:
     first_file: str
     second_file: str
     pairs: tuple[PairComparison, ...]
-    differences: tuple[RunDifference, ...]
+    differences: tuple[comparability.RunDifference, ...]
     warnings: tuple[str, ...]
     settings: ScoreSettings
     changes: ChangeFilter
@@ -128,11 +123,13 @@ def compare(first: ScoreFile, second: ScoreFile, request: ComparisonRequest | No
     request = request or ComparisonRequest()
     require_draws(request.settings)
     places, lacking = _paired_metrics(first, second, request.metrics)
-    differences = [*file_differences(first, second)] if first is not second else []
+    differences = [*comparability.file_differences(first, second)] if first is not second else []
     for before, now in places:
-        differences += metric_differences(first.scores[before], second.scores[now]) if first is not second else ()
+        differences += (
+            comparability.metric_differences(first.scores[before], second.scores[now]) if first is not second else ()
+        )
     if not request.is_forced:
-        require_comparable(differences)
+        comparability.require_comparable(differences)
     names = _paired_systems(first, second, request)
     return _compared(first, second, request, places, names, differences, lacking)
 
@@ -152,7 +149,7 @@ def _compared(
     request: ComparisonRequest,
     places: Sequence[tuple[int, int]],
     names: Sequence[tuple[str, str]],
-    differences: Sequence[RunDifference],
+    differences: Sequence[comparability.RunDifference],
     lacking: Sequence[str],
 ) -> RunComparison:
     pairs = _with_holm(

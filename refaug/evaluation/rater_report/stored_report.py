@@ -8,25 +8,17 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Origin, Reference
-from refaug.evaluation.rater_report.report import (
-    Example,
-    Histogram,
-    RaterDescription,
-    RaterReport,
-    RetrievalReport,
-    RetrievedFigures,
-    SimilarityBin,
-)
+from refaug.evaluation.rater_report import report
 from refaug.evaluation.scoring.items import BadItem
 
 _BAD_ITEM: Final = re.compile(r"(?s)(.*?), line (\d+)(?:, (.*?))?: (.*)")
 _NOT_FIGURES: Final = frozenset({"made_by", "pairs_from", "bad_items", "examples"})
 
 
-def stored_rater_report(document: Mapping[str, Any], shown_name: str) -> RaterReport:
+def stored_rater_report(document: Mapping[str, Any], shown_name: str) -> report.RaterReport:
     """Return the report that a document was written from; BadInput says what the document lacks."""
     try:
-        about = RaterDescription(
+        about = report.RaterDescription(
             spec=document["rater"],
             id=document["id"],
             logs=tuple(document["logs"]),
@@ -34,7 +26,7 @@ def stored_rater_report(document: Mapping[str, Any], shown_name: str) -> RaterRe
             training=document["training"],
         )
         retrieved = document["retrieved"]
-        return RaterReport(about=about, retrieved=None if retrieved is None else _retrieval(retrieved))
+        return report.RaterReport(about=about, retrieved=None if retrieved is None else _retrieval(retrieved))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(
             f"{shown_name} is not as refaug rater report writes it: {error}",
@@ -42,8 +34,8 @@ def stored_rater_report(document: Mapping[str, Any], shown_name: str) -> RaterRe
         ) from error
 
 
-def _retrieval(stored: Mapping[str, Any]) -> RetrievalReport:
-    return RetrievalReport(
+def _retrieval(stored: Mapping[str, Any]) -> report.RetrievalReport:
+    return report.RetrievalReport(
         made_by=stored["made_by"],
         pairs_from=stored["pairs_from"],
         figures=_figures({name: figure for name, figure in stored.items() if name not in _NOT_FIGURES}),
@@ -52,20 +44,22 @@ def _retrieval(stored: Mapping[str, Any]) -> RetrievalReport:
     )
 
 
-def _figures(stored: Mapping[str, Any]) -> RetrievedFigures:
+def _figures(stored: Mapping[str, Any]) -> report.RetrievedFigures:
     histogram, quartiles = stored["histogram"], stored["quartiles"]
-    return RetrievedFigures(
+    return report.RetrievedFigures(
         **{
             **stored,
             "quartiles": None if quartiles is None else tuple(quartiles),
-            "histogram": Histogram(edges=tuple(histogram["edges"]), counts=tuple(histogram["counts"])),
-            "by_similarity": tuple(SimilarityBin(**similarity_bin) for similarity_bin in stored["by_similarity"]),
+            "histogram": report.Histogram(edges=tuple(histogram["edges"]), counts=tuple(histogram["counts"])),
+            "by_similarity": tuple(
+                report.SimilarityBin(**similarity_bin) for similarity_bin in stored["by_similarity"]
+            ),
         }
     )
 
 
-def _example(stored: Mapping[str, Any]) -> Example:
-    return Example(
+def _example(stored: Mapping[str, Any]) -> report.Example:
+    return report.Example(
         id=stored["id"],
         utterance=stored["utterance"],
         golds=tuple(stored["golds"]),

@@ -13,12 +13,7 @@ import orjson
 from refaug.core.errors import BadInput, DamagedSource, UnknownFormat
 from refaug.core.text.content_shapes import MAX_DEPTH, is_nested_too_deep
 from refaug.evaluation.tables.columns import Column, columns_of
-from refaug.evaluation.tables.files.arrow_tables import (
-    PARQUET,
-    open_arrow_table,
-    open_parquet_table,
-    open_saved_dataset,
-)
+from refaug.evaluation.tables.files import arrow_tables
 from refaug.evaluation.tables.files.exports import export_of
 from refaug.evaluation.tables.files.json_tables import open_json_array, open_json_lines
 from refaug.evaluation.tables.files.open_table import OpenTable
@@ -126,15 +121,15 @@ def _head_of_path(column: Column) -> str:
 def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes) -> OpenTable:
     """Recognise what holds the rows; BadInput where it is empty or nothing that is known."""
     if path.is_dir():
-        return open_saved_dataset(path, where)
+        return arrow_tables.open_saved_dataset(path, where)
     require_readable(path)
     head = _head(path, where, request.encoding)
     if not head.strip():
         raise BadInput(f"{where}: empty")
-    if head.startswith(PARQUET):
-        return open_parquet_table(path, where)
+    if head.startswith(arrow_tables.PARQUET):
+        return arrow_tables.open_parquet_table(path, where)
     if is_arrow(head):
-        return open_arrow_table([path], where)
+        return arrow_tables.open_arrow_table([path], where)
     if _JSON_ARRAY.match(head):
         return open_json_array(path, where, notes)
     if head.lstrip().startswith(b"{"):
@@ -158,7 +153,7 @@ def _head(path: Path, where: str, encoding: str) -> bytes:
 
 
 def _is_binary(head: bytes) -> bool:
-    return is_arrow(head) or head.startswith((PARQUET, _WORKBOOK_START))
+    return is_arrow(head) or head.startswith((arrow_tables.PARQUET, _WORKBOOK_START))
 
 
 def _is_text_table(path: Path, head: bytes) -> bool:

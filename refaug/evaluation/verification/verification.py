@@ -30,25 +30,10 @@ from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.evaluation.verification.artefact_parts import (
-    artefact_part,
-    encoder_part,
-    is_at_hand,
-    log_part,
-    models_of,
-    set_part,
-    vectors_part,
-)
+from refaug.evaluation.verification import artefact_parts, score_differences
 from refaug.evaluation.verification.judge_part import judge_part
 from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
 from refaug.evaluation.verification.reference_differences import references_part
-from refaug.evaluation.verification.score_differences import (
-    EXACT,
-    RATED,
-    score_parts,
-    signature_parts,
-    software_part,
-)
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
@@ -122,9 +107,9 @@ class _Verifying:
     def parts(self, items: Items) -> Iterator[VerifiedPart]:
         """Yield the parts in the order of the report."""
         yield _file_part(self.file)
-        yield software_part(self.file.scores, VERSION)
+        yield score_differences.software_part(self.file.scores, VERSION)
         if self.file.set_id is not None:
-            part, self.set = set_part(self.home, self.file.set_id, self.progress)
+            part, self.set = artefact_parts.set_part(self.home, self.file.set_id, self.progress)
             yield part
         searched = searched_request(self.file, items)
         absent = dict[str, str]()  # name@version#content of what the scores need → which part it is
@@ -173,32 +158,37 @@ class _Verifying:
                 specs[model] = True
         for (kind, spec), is_needed in specs.items():
             self.progress.stage(f"read {kind} {spec.partition('#')[0]}")
-            yield artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress), spec, is_needed
+            yield (
+                artefact_parts.artefact_part(self.home, kind, spec, is_needed=is_needed, progress=self.progress),
+                spec,
+                is_needed,
+            )
             if kind == "index":
-                for part in (self._vectors_part(spec, is_needed), log_part(self.home, spec)):
+                for part in (self._vectors_part(spec, is_needed), artefact_parts.log_part(self.home, spec)):
                     if part is not None:
                         yield part, spec, is_needed
 
     def _models_of(self, stored: StoredScores) -> list[tuple[str, str]]:
         """Return what a metric needs, and what the metrics of a fitted judge need."""
-        models = models_of(stored.signature)
+        models = artefact_parts.models_of(stored.signature)
         judge = next((spec for kind, spec in models if kind == ModelKind.FITTED_JUDGE), None)
-        if judge is None or not is_at_hand(self.home, ModelKind.FITTED_JUDGE, judge):
+        if judge is None or not artefact_parts.is_at_hand(self.home, ModelKind.FITTED_JUDGE, judge):
             return models
         try:
             parts = self.workplace.models.fitted_judge(judge).signatures
         except Corrupt:  # the part of the judge says so
             return models
-        return [*models, *(model for part in parts for model in models_of(Signature.parse(part)))]
+        return [*models, *(model for part in parts for model in artefact_parts.models_of(Signature.parse(part)))]
 
     def _vectors_part(self, index: str, is_needed: bool) -> VerifiedPart | None:
         """Return the part of the encoder of an index, or of the word vectors that a full signature names."""
-        if (part := encoder_part(self.home, index, is_needed=is_needed)) is not None:
+        if (part := artefact_parts.encoder_part(self.home, index, is_needed=is_needed)) is not None:
             return part
         signatures = (stored.signature for stored in self.file.scores)
         of_index = (signature for signature in signatures if signature.settings.get("index") == index)
         parts = (
-            vectors_part(self.home, signature, is_needed=is_needed, progress=self.progress) for signature in of_index
+            artefact_parts.vectors_part(self.home, signature, is_needed=is_needed, progress=self.progress)
+            for signature in of_index
         )
         return next((part for part in parts if part is not None), None)
 
@@ -314,9 +304,9 @@ class _Verifying:
         scores = evaluation.scores[0]
         tolerance = _tolerance(stored, is_frozen=self.set is not None)
         document: Mapping[str, Any] = scores.as_json()
-        yield from signature_parts(stored, scores.signature, list(scores.metric.versions()))
+        yield from score_differences.signature_parts(stored, scores.signature, list(scores.metric.versions()))
         levels = list(
-            score_parts(
+            score_differences.score_parts(
                 stored,
                 document,
                 tolerance,
@@ -348,9 +338,9 @@ def _tolerance(stored: StoredScores, *, is_frozen: bool) -> float:
     settings = stored.signature.settings
     has_vectors = any(key == "vectors" or "vectors=" in text for key, text in settings.items())
     is_found = not is_frozen and "index" in settings
-    is_rated = bool(models_of(stored.signature) or "rater" in settings) and not is_frozen
+    is_rated = bool(artefact_parts.models_of(stored.signature) or "rater" in settings) and not is_frozen
     is_rated |= is_found and ("rated" in settings.values() or not settings.get("mode", "").startswith("bm25"))
-    return RATED if has_vectors or is_rated else EXACT
+    return score_differences.RATED if has_vectors or is_rated else score_differences.EXACT
 
 
 def _file_part(file: ScoreFile) -> VerifiedPart:

@@ -18,16 +18,10 @@ from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
+from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.on_cluster.attempts import remove_scratch, scratch_of
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.segment_stages import (
-    SegmentWork,
-    TableStage,
-    make_segment,
-    measure_recall,
-    write_table,
-)
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import software
@@ -145,8 +139,10 @@ def require_kind(order: IndexOrder, dimensions: int) -> None:
         )
 
 
-def _work(order: IndexOrder, material: Material, stages: Stages, erased: ErasedKeys, progress: Progress) -> SegmentWork:
-    return SegmentWork(
+def _work(
+    order: IndexOrder, material: Material, stages: Stages, erased: ErasedKeys, progress: Progress
+) -> segment_stages.SegmentWork:
+    return segment_stages.SegmentWork(
         stages=stages,
         folder=MAIN,
         material=material,
@@ -162,19 +158,19 @@ def _work(order: IndexOrder, material: Material, stages: Stages, erased: ErasedK
 
 
 def _main_segments(
-    places: Places, order: IndexOrder, work: SegmentWork
+    places: Places, order: IndexOrder, work: segment_stages.SegmentWork
 ) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
     """Build the only segment of a new index, or its shards, and measure its recall."""
 
-    def write(part: SegmentWork) -> Mapping[str, Any]:
+    def write(part: segment_stages.SegmentWork) -> Mapping[str, Any]:
         with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
-            return write_table(engine, part)
+            return segment_stages.write_table(engine, part)
 
     return make_main_segments(work, order.shards, write)
 
 
 def _main_segments_on(
-    cluster: Cluster, places: Places, order: IndexOrder, work: SegmentWork
+    cluster: Cluster, places: Places, order: IndexOrder, work: segment_stages.SegmentWork
 ) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None, Mapping[str, Mapping[str, Any]]]:
     """Build the shards of a new index on a cluster, measure their recall, and describe their files."""
     from refaug.indexer.building.on_cluster.shards import (  # noqa: PLC0415  only where a cluster is asked for
@@ -190,15 +186,15 @@ def _main_segments_on(
 
 
 def make_main_segments(
-    work: SegmentWork, shards: int, write: TableStage
+    work: segment_stages.SegmentWork, shards: int, write: segment_stages.TableStage
 ) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
     """Build the main segment of a version, or its shards, from tables that `write` makes, and measure its recall."""
     if shards > 1:
         infos = make_shards(work, shards, write)
     else:
         make_folder(work.path)
-        infos = [make_segment(work, write)]
-    efforts, check = measure_recall(work.stages, infos, len(infos), work)
+        infos = [segment_stages.make_segment(work, write)]
+    efforts, check = segment_stages.measure_recall(work.stages, infos, len(infos), work)
     return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
 
 

@@ -23,29 +23,13 @@ from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, map_array, text_batches
 from refaug.indexer.nearest.index_builder import AnnBuilder
 from refaug.indexer.nearest.projection import Projection, quantisation_steps, quantise
-from refaug.indexer.search.segments import (
-    BM25,
-    EXACT,
-    EXTRA_WORDS,
-    LENGTHS,
-    PAIRS,
-    QUICK,
-    QUICK_BASES,
-    QUICK_STEPS,
-    RESPONSE_TOKEN_START,
-    RESPONSE_TOKENS,
-    UTTERANCE_TOKEN_START,
-    UTTERANCE_TOKENS,
-    UTTERANCES,
-    VECTOR_ROWS,
-    VECTORS,
-)
+from refaug.indexer.search import segments
 from refaug.indexer.tokens.vocabulary import Vocabulary
 from refaug.indexer.vectors.encoder_vectors import encode_utterances
 from refaug.indexer.vectors.sentence_vectors import WordWeights, embed, sentence_lengths
 
 TRAINED: Final = "trained.faiss"  # exists until the vectors are added
-_UTTERANCE_WORDS: Final = ((UTTERANCE_TOKENS, np.int32), (UTTERANCE_TOKEN_START, np.int64))
+_UTTERANCE_WORDS: Final = ((segments.UTTERANCE_TOKENS, np.int32), (segments.UTTERANCE_TOKEN_START, np.int64))
 
 Vectors = NDArray[np.float32]
 Known = NDArray[np.bool_]
@@ -54,13 +38,16 @@ Known = NDArray[np.bool_]
 def code_texts(folder: Path, vocabulary: Vocabulary, progress: Progress) -> Mapping[str, int]:
     """Write the words of utterances and responses as codes; new words get the next ones."""
     before = len(vocabulary)
-    columns = ((UTTERANCES, UTTERANCE_TOKENS, UTTERANCE_TOKEN_START), (PAIRS, RESPONSE_TOKENS, RESPONSE_TOKEN_START))
+    columns = (
+        (segments.UTTERANCES, segments.UTTERANCE_TOKENS, segments.UTTERANCE_TOKEN_START),
+        (segments.PAIRS, segments.RESPONSE_TOKENS, segments.RESPONSE_TOKEN_START),
+    )
     tokens = {name: _code_column(folder, name, codes, starts, vocabulary, progress) for name, codes, starts in columns}
-    with NpyWriter(folder / EXTRA_WORDS, np.uint64) as extra:
+    with NpyWriter(folder / segments.EXTRA_WORDS, np.uint64) as extra:
         extra.append(vocabulary.extra_words(before))
     return {
-        "utterance_tokens": tokens[UTTERANCES],
-        "response_tokens": tokens[PAIRS],
+        "utterance_tokens": tokens[segments.UTTERANCES],
+        "response_tokens": tokens[segments.PAIRS],
         "extra_words": len(vocabulary) - before,
     }
 
@@ -167,8 +154,8 @@ class WordVectorBlocks:
         return embed(self.weights, codes[places], offsets, self.threads)
 
     def _map_arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        return map_array(self.folder / UTTERANCE_TOKENS, np.int32), map_array(
-            self.folder / UTTERANCE_TOKEN_START, np.int64
+        return map_array(self.folder / segments.UTTERANCE_TOKENS, np.int32), map_array(
+            self.folder / segments.UTTERANCE_TOKEN_START, np.int64
         )
 
 
@@ -196,19 +183,21 @@ class EncoderBlocks:
         return vectors, np.asarray(vectors.any(axis=1))
 
     def _map_arrays(self) -> Vectors:
-        return map_array(self.folder / EXACT, np.float32)
+        return map_array(self.folder / segments.EXACT, np.float32)
 
 
 def encode(folder: Path, encoder: Encoder, progress: Progress) -> Mapping[str, int]:
     """Write the vectors of an encoder, which cannot be computed again from words."""
-    has_vector = encode_utterances(encoder, text_batches(folder / UTTERANCES, "text"), folder / EXACT, progress)
+    has_vector = encode_utterances(
+        encoder, text_batches(folder / segments.UTTERANCES, "text"), folder / segments.EXACT, progress
+    )
     return {"with_vector": int(has_vector.sum())}
 
 
 def measure_lengths(folder: Path, weights: WordWeights) -> Mapping[str, int]:
     """Write the lengths with which `indexer.search.similarity` quickly chooses the candidates worth ranking exactly."""
     codes, starts = (map_array(folder / name, kind) for name, kind in _UTTERANCE_WORDS)
-    with NpyWriter(folder / LENGTHS, np.float32) as lengths:
+    with NpyWriter(folder / segments.LENGTHS, np.float32) as lengths:
         for first in range(0, len(starts) - 1, ROWS_A_BATCH):
             offsets = starts[first : first + ROWS_A_BATCH + 1]
             lengths.append(sentence_lengths(weights, codes[offsets[0] : offsets[-1]], offsets - offsets[0]))
@@ -228,7 +217,7 @@ def train(
         factory, vectors.dimensions, sample[has_vector], seed=seed, threads=threads, progress=progress
     )
     if builder.projection is not None:
-        with NpyWriter(folder / QUICK_STEPS, np.float32) as steps:
+        with NpyWriter(folder / segments.QUICK_STEPS, np.float32) as steps:
             steps.append(quantisation_steps(builder.project(sample[has_vector])))
     builder.write_trained(folder / TRAINED)
     return {"training_rows": int(has_vector.sum())}
@@ -239,7 +228,7 @@ def add(
 ) -> Mapping[str, int]:
     """Add all vectors to a trained index; the check's exact search reads each block as well."""
     builder, with_vector = AnnBuilder.open_trained(trained, threads=threads), 0
-    with NpyWriter(folder / VECTOR_ROWS, np.int32) as vector_rows, _quick_writer(folder, builder) as quick:
+    with NpyWriter(folder / segments.VECTOR_ROWS, np.int32) as vector_rows, _quick_writer(folder, builder) as quick:
         for first, block, has_vector in vectors.blocks():
             places = np.flatnonzero(has_vector)
             vectors_present = np.ascontiguousarray(block[places])
@@ -252,7 +241,7 @@ def add(
             with_vector += len(places)
             progress.advance(len(block))
     if with_vector:
-        builder.write(folder / VECTORS)
+        builder.write(folder / segments.VECTORS)
     return {"with_vector": with_vector}
 
 
@@ -277,10 +266,10 @@ def _quick_writer(folder: Path, builder: AnnBuilder) -> Iterator[_QuickRowsWrite
         yield None
         return
     with (
-        NpyWriter(folder / QUICK, np.int8, width=projection.components) as rows,
-        NpyWriter(folder / QUICK_BASES, np.float32) as bases,
+        NpyWriter(folder / segments.QUICK, np.int8, width=projection.components) as rows,
+        NpyWriter(folder / segments.QUICK_BASES, np.float32) as bases,
     ):
-        yield _QuickRowsWriter(rows, bases, map_array(folder / QUICK_STEPS, np.float32), projection)
+        yield _QuickRowsWriter(rows, bases, map_array(folder / segments.QUICK_STEPS, np.float32), projection)
 
 
 def add_bm25(
@@ -291,16 +280,20 @@ def add_bm25(
     of_all: tuple[Bm25Statistics, Bm25Statistics] | None = None,
 ) -> Mapping[str, Any]:
     """Build BM25's postings of the utterances, and the statistics of the words of responses; or those of all shards."""
-    remove_tree(folder / BM25)
-    make_folder(folder / BM25)
+    remove_tree(folder / segments.BM25)
+    make_folder(folder / segments.BM25)
     utterances, responses = (map_words(folder, responses=responses) for responses in (False, True))
-    build_bm25(*utterances, words, settings, folder / BM25, progress, responses=responses, of_all=of_all)
+    build_bm25(*utterances, words, settings, folder / segments.BM25, progress, responses=responses, of_all=of_all)
     return {}
 
 
 def map_words(folder: Path, *, responses: bool) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Map the codes of a segment's utterances or responses, and where each text's begin."""
-    tokens = (RESPONSE_TOKENS, RESPONSE_TOKEN_START) if responses else (UTTERANCE_TOKENS, UTTERANCE_TOKEN_START)
+    tokens = (
+        (segments.RESPONSE_TOKENS, segments.RESPONSE_TOKEN_START)
+        if responses
+        else (segments.UTTERANCE_TOKENS, segments.UTTERANCE_TOKEN_START)
+    )
     return map_array(folder / tokens[0], np.int32), map_array(folder / tokens[1], np.int64)
 
 

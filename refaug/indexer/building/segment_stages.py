@@ -16,21 +16,10 @@ from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.indexer.bm25.index import Bm25Settings
+from refaug.indexer.building import segment_files
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.plan import Demand, Limits, choose, options
 from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, RecallMeasure
-from refaug.indexer.building.segment_files import (
-    TRAINED,
-    VectorBlocks,
-    VectorSample,
-    add,
-    add_bm25,
-    code_texts,
-    encode,
-    measure_lengths,
-    places_of,
-    train,
-)
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.pair_table import ErasedKeySets, build_table
@@ -85,23 +74,23 @@ def make_segment(work: SegmentWork, write: TableStage) -> SegmentInfo:
     work.vocabulary.extend(map_array(work.path / EXTRA_WORDS, np.uint64))  # of a stage that an earlier run finished
     if material.encoder is not None:
         encoder = material.encoder
-        stages.run("encode", lambda: encode(work.path, encoder, progress))
+        stages.run("encode", lambda: segment_files.encode(work.path, encoder, progress))
     vectors = material.blocks(work.path)
     plan = stages.run("plan", lambda: plan_storage(work, table, words))
     stages.run(
         "train",
-        lambda: train(
+        lambda: segment_files.train(
             work.path, vectors, rows, plan["factory"], seed=work.seed, threads=material.threads, progress=progress
         ),
     )
     added = stages.run("vectors", lambda: _vectors(work, rows))
-    (work.path / TRAINED).unlink(missing_ok=True)
+    (work.path / segment_files.TRAINED).unlink(missing_ok=True)
     weights = material.weights
     if weights is not None and plan["depth"] > COARSE and not (work.path / QUICK).exists():
-        stages.run("lengths", lambda: measure_lengths(work.path, weights))
+        stages.run("lengths", lambda: segment_files.measure_lengths(work.path, weights))
     if work.bm25 is not None:
         settings = work.bm25
-        stages.run("bm25", lambda: add_bm25(work.path, len(work.vocabulary), settings, progress))
+        stages.run("bm25", lambda: segment_files.add_bm25(work.path, len(work.vocabulary), settings, progress))
     return SegmentInfo(
         folder=work.folder,
         factory=plan["factory"],
@@ -139,7 +128,7 @@ def _words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
 def code_words(work: SegmentWork, texts: int) -> Mapping[str, Any]:
     """Code the texts, and count the words of utterances that have a vector."""
     work.progress.stage("reading words", texts, "texts")
-    facts = code_texts(work.path, work.vocabulary, work.progress)
+    facts = segment_files.code_texts(work.path, work.vocabulary, work.progress)
     codes = map_array(work.path / UTTERANCE_TOKENS, np.int32)
     return {**facts, "known_tokens": int(np.count_nonzero(codes < work.vocabulary.with_vector))}
 
@@ -179,17 +168,17 @@ def contents_of(work: SegmentWork, table: Mapping[str, Any], words: Mapping[str,
 
 def _vectors(work: SegmentWork, rows: int) -> Mapping[str, Any]:
     """Add all vectors; the check's exact neighbours come out of the same pass."""
-    vectors: VectorBlocks = work.material.blocks(work.path)
+    vectors: segment_files.VectorBlocks = work.material.blocks(work.path)
     exact = None
     if work.queries is not None:
         exact = ExactSearch(work.queries)
     elif work.check_queries:
         exact = ExactSearch(draw_check_queries(work, rows, vectors))
-    return add_vectors(work, work.path / TRAINED, vectors, rows, exact)
+    return add_vectors(work, work.path / segment_files.TRAINED, vectors, rows, exact)
 
 
 def draw_check_queries(
-    work: SegmentWork, rows: int, vectors: VectorSample, positions_of: Callable[[Rows], Rows] = np.asarray
+    work: SegmentWork, rows: int, vectors: segment_files.VectorSample, positions_of: Callable[[Rows], Rows] = np.asarray
 ) -> NDArray[np.float32]:
     """Draw the utterances that recall is measured on, store their positions in the index, and return their vectors."""
     drawn = np.random.default_rng(work.seed).permutation(rows)[: _UNLIKELY * work.check_queries].astype(np.int64)
@@ -202,17 +191,17 @@ def draw_check_queries(
 
 
 def add_vectors(
-    work: SegmentWork, trained: Path, vectors: VectorBlocks, rows: int, exact: ExactSearch | None
+    work: SegmentWork, trained: Path, vectors: segment_files.VectorBlocks, rows: int, exact: ExactSearch | None
 ) -> Mapping[str, Any]:
     """Add all vectors of a segment, and store the exact neighbours of the check's queries among them."""
     work.progress.stage("adding vectors", rows, "utterances")
-    facts = add(work.path, trained, vectors, exact, threads=work.material.threads, progress=work.progress)
+    facts = segment_files.add(work.path, trained, vectors, exact, threads=work.material.threads, progress=work.progress)
     if exact is not None:
         _store_neighbours(work, exact)
     return facts
 
 
-def find_neighbours(work: SegmentWork, vectors: VectorBlocks, exact: ExactSearch) -> None:
+def find_neighbours(work: SegmentWork, vectors: segment_files.VectorBlocks, exact: ExactSearch) -> None:
     """Store the exact neighbours of the check's queries among a segment's vectors, which are not added now."""
     for first, block, has_vector in vectors.blocks():
         places = np.flatnonzero(has_vector)
@@ -251,7 +240,7 @@ def check_segments(folder: Path, infos: Sequence[SegmentInfo], mains: int, work:
     is_there = queries >= 0
     queries = queries[is_there]
     nearest = [map_array(folder / info.folder / CHECK_ROWS, np.int32)[is_there].astype(np.int64) for info in infos]
-    numbers, rows = places_of(queries, [info.utterances for info in infos[:mains]])
+    numbers, rows = segment_files.places_of(queries, [info.utterances for info in infos[:mains]])
     truth = GroundTruth([np.where(numbers == number, rows, -1) for number in range(len(infos))], nearest)
     measure = RecallMeasure(segments, work.material.likeness(segments[:mains], queries), truth)
     efforts, recall = _least_efforts(measure.at_efforts, segments, [info.effort for info in infos], work.limits.recall)

@@ -18,29 +18,9 @@ from numpy.typing import NDArray
 
 from refaug.core.files import make_folder, remove_tree
 from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building import segment_files, segment_stages
 from refaug.indexer.building.material import Material
 from refaug.indexer.building.recall import ExactSearch
-from refaug.indexer.building.segment_files import (
-    TRAINED,
-    JoinedBlocks,
-    Vectors,
-    add_bm25,
-    encode,
-    map_words,
-    measure_lengths,
-    train,
-)
-from refaug.indexer.building.segment_stages import (
-    CHECK_QUERIES,
-    SegmentWork,
-    TableStage,
-    add_vectors,
-    code_words,
-    draw_check_queries,
-    find_neighbours,
-    plan_storage,
-    require_coverage,
-)
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import SHARDS, SegmentInfo
 from refaug.indexer.pair_table import no_pairs
@@ -57,7 +37,7 @@ class Shard(NamedTuple):
     """The work on a shard that has utterances, and the sizes of its table."""
 
     number: int
-    work: SegmentWork
+    work: segment_stages.SegmentWork
     table: Mapping[str, Any]
 
     @property
@@ -66,15 +46,17 @@ class Shard(NamedTuple):
         return int(self.table["utterances"])
 
 
-def make_shards(work: SegmentWork, shards: int, write: TableStage) -> list[SegmentInfo]:
+def make_shards(work: segment_stages.SegmentWork, shards: int, write: segment_stages.TableStage) -> list[SegmentInfo]:
     """Build the main segments of a version, those of shards with utterances; finished stages are not repeated."""
     filled = _tables(work, shards, write)
     table = sums_of([shard.table for shard in filled])
     words = _words(filled)
     if (encoder := work.material.encoder) is not None:
         for shard in filled:
-            work.stages.run(f"encode-{shard.number}", partial(encode, shard.work.path, encoder, work.progress))
-    plan = work.stages.run("plan", lambda: plan_storage(work, table, sums_of(words)))
+            work.stages.run(
+                f"encode-{shard.number}", partial(segment_files.encode, shard.work.path, encoder, work.progress)
+            )
+    plan = work.stages.run("plan", lambda: segment_stages.plan_storage(work, table, sums_of(words)))
     with_vector = _vectors(work, filled, plan)
     _bm25(work, filled)
     return infos_of(filled, plan, [of_shard["extra_words"] for of_shard in words], with_vector)
@@ -109,7 +91,7 @@ def seconds_by_stage(seconds: Mapping[str, float]) -> dict[str, float]:
     return sums
 
 
-def _tables(work: SegmentWork, shards: int, write: TableStage) -> list[Shard]:
+def _tables(work: segment_stages.SegmentWork, shards: int, write: segment_stages.TableStage) -> list[Shard]:
     """Write the tables of all shards; one without utterances is left out."""
     filled = list[Shard]()
     for number in range(shards):
@@ -124,7 +106,7 @@ def _tables(work: SegmentWork, shards: int, write: TableStage) -> list[Shard]:
     return filled
 
 
-def work_on_shard(work: SegmentWork, number: int, shards: int) -> SegmentWork:
+def work_on_shard(work: segment_stages.SegmentWork, number: int, shards: int) -> segment_stages.SegmentWork:
     """Return the work on one of so many shards."""
     return replace(work, folder=f"{SHARDS}/{number}", key_range=KeyRange.of_shard(number, shards))
 
@@ -141,9 +123,9 @@ def _words(filled: Sequence[Shard]) -> list[Mapping[str, Any]]:
     words = list[Mapping[str, Any]]()
     for number, shard, table in filled:
         texts = table["utterances"] + table["pairs"]
-        words.append(shard.stages.run(f"words-{number}", partial(code_words, shard, texts)))
+        words.append(shard.stages.run(f"words-{number}", partial(segment_stages.code_words, shard, texts)))
         shard.vocabulary.extend(map_array(shard.path / EXTRA_WORDS, np.uint64))  # of an earlier run's stage
-    require_coverage(filled[0].work, sums_of(words))
+    segment_stages.require_coverage(filled[0].work, sums_of(words))
     return words
 
 
@@ -155,7 +137,7 @@ def sums_of(facts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 # Vectors
 
 
-def _vectors(work: SegmentWork, filled: Sequence[Shard], plan: Mapping[str, Any]) -> list[int]:
+def _vectors(work: segment_stages.SegmentWork, filled: Sequence[Shard], plan: Mapping[str, Any]) -> list[int]:
     """Train one index, and add the vectors of each shard to a copy; return how many utterances have a vector."""
     stages, material = work.stages, work.material
     make_folder(stages.folder / TRAINED_FOLDER)
@@ -169,14 +151,14 @@ def _vectors(work: SegmentWork, filled: Sequence[Shard], plan: Mapping[str, Any]
     weights = material.weights
     for shard in filled:
         if weights is not None and plan["depth"] > COARSE and not (shard.work.path / QUICK).exists():
-            stages.run(f"lengths-{shard.number}", partial(measure_lengths, shard.work.path, weights))
+            stages.run(f"lengths-{shard.number}", partial(segment_files.measure_lengths, shard.work.path, weights))
     remove_tree(stages.folder / TRAINED_FOLDER)
     return counts
 
 
-def train_for_all(work: SegmentWork, filled: Sequence[Shard], factory: str) -> Mapping[str, int]:
+def train_for_all(work: segment_stages.SegmentWork, filled: Sequence[Shard], factory: str) -> Mapping[str, int]:
     """Train the index that all shards copy, on utterances of all of them."""
-    return train(
+    return segment_files.train(
         work.stages.folder / TRAINED_FOLDER,
         _InCommonOrder(_joined(filled), _CommonOrder.of(filled)),
         sum(shard.rows for shard in filled),
@@ -187,10 +169,10 @@ def train_for_all(work: SegmentWork, filled: Sequence[Shard], factory: str) -> M
     )
 
 
-def draw_queries(work: SegmentWork, filled: Sequence[Shard]) -> Mapping[str, int]:
+def draw_queries(work: segment_stages.SegmentWork, filled: Sequence[Shard]) -> Mapping[str, int]:
     """Draw the utterances that recall is measured on, and store their positions."""
     rows, order = sum(shard.rows for shard in filled), _CommonOrder.of(filled)
-    return {"queries": len(draw_check_queries(work, rows, _joined(filled), order.positions))}
+    return {"queries": len(segment_stages.draw_check_queries(work, rows, _joined(filled), order.positions))}
 
 
 def _add_and_compare(shard: Shard, filled: Sequence[Shard]) -> Mapping[str, Any]:
@@ -201,7 +183,7 @@ def _add_and_compare(shard: Shard, filled: Sequence[Shard]) -> Mapping[str, Any]
 def compare_with_queries(shard: Shard, filled: Sequence[Shard]) -> None:
     """Store the exact neighbours of the check's queries in a shard whose vectors are not added now."""
     if (exact := _exact_search(filled)) is not None:
-        find_neighbours(shard.work, shard.work.material.blocks(shard.work.path), exact)
+        segment_stages.find_neighbours(shard.work, shard.work.material.blocks(shard.work.path), exact)
 
 
 def add_to_trained(shard: Shard, exact: ExactSearch | None = None) -> Mapping[str, Any]:
@@ -211,18 +193,20 @@ def add_to_trained(shard: Shard, exact: ExactSearch | None = None) -> Mapping[st
     if (trained / QUICK_STEPS).exists():
         with NpyWriter(work.path / QUICK_STEPS, np.float32) as steps:
             steps.append(map_array(trained / QUICK_STEPS, np.float32))
-    return add_vectors(work, trained / TRAINED, work.material.blocks(work.path), shard.rows, exact)
+    return segment_stages.add_vectors(
+        work, trained / segment_files.TRAINED, work.material.blocks(work.path), shard.rows, exact
+    )
 
 
 def _exact_search(filled: Sequence[Shard]) -> ExactSearch | None:
     """Return a search for the neighbours of the check's queries, if there is a check."""
-    queries = filled[0].work.stages.folder / CHECK_QUERIES
+    queries = filled[0].work.stages.folder / segment_stages.CHECK_QUERIES
     return ExactSearch(_joined(filled).rows(map_array(queries, np.int64))[0]) if queries.exists() else None
 
 
-def _joined(filled: Sequence[Shard]) -> JoinedBlocks:
+def _joined(filled: Sequence[Shard]) -> segment_files.JoinedBlocks:
     blocks = [shard.work.material.blocks(shard.work.path) for shard in filled]
-    return JoinedBlocks(blocks, [shard.rows for shard in filled])
+    return segment_files.JoinedBlocks(blocks, [shard.rows for shard in filled])
 
 
 class _CommonOrder:
@@ -267,7 +251,7 @@ class _CommonOrder:
 class _InCommonOrder:
     """The vectors of all shards by the ranks of their utterances."""
 
-    def __init__(self, joined: JoinedBlocks, order: _CommonOrder) -> None:
+    def __init__(self, joined: segment_files.JoinedBlocks, order: _CommonOrder) -> None:
         self._joined, self._order = joined, order
 
     @property
@@ -275,7 +259,7 @@ class _InCommonOrder:
         """The length of a vector."""
         return self._joined.dimensions
 
-    def rows(self, rows: Rows) -> tuple[Vectors, NDArray[np.bool_]]:
+    def rows(self, rows: Rows) -> tuple[segment_files.Vectors, NDArray[np.bool_]]:
         """Return the vectors of the utterances with these ranks, and which have one."""
         return self._joined.rows(self._order.positions(rows))
 
@@ -283,17 +267,19 @@ class _InCommonOrder:
 # BM25
 
 
-def _bm25(work: SegmentWork, filled: Sequence[Shard]) -> None:
+def _bm25(work: segment_stages.SegmentWork, filled: Sequence[Shard]) -> None:
     """Build the postings of each shard with the statistics of all."""
     settings, words = work.bm25, len(work.vocabulary)
     if settings is None:
         return
     of_all = tuple(
-        Bm25Statistics.summed((map_words(shard.work.path, responses=responses) for shard in filled), words)
+        Bm25Statistics.summed(
+            (segment_files.map_words(shard.work.path, responses=responses) for shard in filled), words
+        )
         for responses in (False, True)
     )
     for shard in filled:
         work.stages.run(
             f"bm25-{shard.number}",
-            partial(add_bm25, shard.work.path, words, settings, work.progress, (of_all[0], of_all[1])),
+            partial(segment_files.add_bm25, shard.work.path, words, settings, work.progress, (of_all[0], of_all[1])),
         )

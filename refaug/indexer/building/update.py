@@ -26,13 +26,7 @@ from refaug.core.files import make_folder, read_json, sync_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Settings
-from refaug.indexer.building.build import (
-    IndexBuild,
-    erasures_after,
-    finish_build,
-    key_sets_of,
-    require_unchanged,
-)
+from refaug.indexer.building import build
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
@@ -58,7 +52,7 @@ _MANY: Final = 0.25  # of the utterances superseded or in later segments: compac
 class IndexUpdate:
     """The outcome of an update; without a version, nothing had changed."""
 
-    built: IndexBuild | None
+    built: build.IndexBuild | None
     changed: int  # utterances that are new or have changed
     gone: int
     utterances: int  # that can be found now
@@ -86,7 +80,7 @@ def update_index(
         with reopen_material(places, before, base.folder, threads) as material:
             with QueryEngine(scratch_in(places.cache), memory=memory, threads=threads) as engine:
                 progress.stage("comparing with the logs")
-                changes = changed_keys(engine, material.logs, key_sets_of(erased), live_keys(before, base.folder))
+                changes = changed_keys(engine, material.logs, build.key_sets_of(erased), live_keys(before, base.folder))
                 if not len(changes.changed) and not len(changes.gone) and erased == before.erased:
                     return _unchanged_index(before)
                 stages = _open_stages(places, base, material, erased)
@@ -106,14 +100,14 @@ def update_index(
                 erased=erased,
                 inputs="",  # it was not built in one go
                 sampling=COMMON_ORDER,
-                erasures=erasures_after(before, material.states()) + (erased != before.erased),
+                erasures=build.erasures_after(before, material.states()) + (erased != before.erased),
             )
             must_go = manifest.erasures > before.erasures
             if must_go and check is not None and not check.passed:
                 progress.warn(f"recall@15 is {check.recall:.3f}; published all the same, since something was deleted")
-            require_unchanged(places, material, stages)
+            build.require_unchanged(places, material, stages)
             linked = {file: facts for file, facts in before.files.items() if _is_linked(file)}
-            built = finish_build(
+            built = build.finish_build(
                 writer, stages, manifest, material, publish=publish, ignore_failed_check=must_go, described=linked
             )
     return IndexUpdate(
@@ -271,7 +265,7 @@ def _segment_work(
         material=material,
         vocabulary=vocabulary,
         limits=replace(Limits(**before.limits), factory=None),
-        erased=key_sets_of(erased),
+        erased=build.key_sets_of(erased),
         bm25=None,  # the main segment's word statistics serve for this one too
         least_coverage=0.0,
         check_queries=0,

@@ -23,21 +23,13 @@ import faiss
 import numpy as np
 
 from refaug.core.errors import Corrupt
-from refaug.indexer.nearest.faiss_calls import (
-    Ids,
-    Kind,
-    Vectors,
-    openmp_threads,
-    padded_rows,
-    search_threads,
-    untyped_faiss,
-)
+from refaug.indexer.nearest import faiss_calls
 from refaug.indexer.nearest.index_files import mapping_flags, read_index
 from refaug.indexer.nearest.index_kinds import KINDS, lists_of
 from refaug.indexer.nearest.projection import Projection
 
 _EVERY_ID: Final = faiss.IDSelectorAll()
-_ONE_PATH: Final = untyped_faiss.SearchParameters(sel=_EVERY_ID)
+_ONE_PATH: Final = faiss_calls.untyped_faiss.SearchParameters(sel=_EVERY_ID)
 
 
 class AnnIndex:
@@ -45,7 +37,7 @@ class AnnIndex:
 
     def __init__(self, index: Any, projection: Projection | None = None) -> None:
         self._index, self.projection = index, projection
-        self.kind: Kind = KINDS[type(index).__name__]
+        self.kind: faiss_calls.Kind = KINDS[type(index).__name__]
         self.size, self.lists = int(index.ntotal), lists_of(index)
         self.dimensions = int(index.d) if projection is None else len(projection.matrix)  # a multiple of eight
         self._parameters_by_lists = dict[int, Any]()  # creating them takes longer than using them
@@ -69,8 +61,8 @@ class AnnIndex:
         return (*steps, self.lists) if self.lists else ()
 
     def search(
-        self, queries: Vectors, depth: int, effort: int = 1, *, threads: int | None = None
-    ) -> tuple[Ids, Vectors]:
+        self, queries: faiss_calls.Vectors, depth: int, effort: int = 1, *, threads: int | None = None
+    ) -> tuple[faiss_calls.Ids, faiss_calls.Vectors]:
         """Return ids and similarities (queries, depth), best first; −1 and −∞ fill the rest.
 
         Behind a projection, similarities are computed from distances and as rough as the codes. `effort` is how
@@ -81,14 +73,14 @@ class AnnIndex:
         return self.search_projected(self.project(queries), depth, effort, threads=threads)
 
     def search_projected(
-        self, queries: Vectors, depth: int, effort: int = 1, *, threads: int | None = None
-    ) -> tuple[Ids, Vectors]:
+        self, queries: faiss_calls.Vectors, depth: int, effort: int = 1, *, threads: int | None = None
+    ) -> tuple[faiss_calls.Ids, faiss_calls.Vectors]:
         """Search for queries that `project` has already transformed."""
         width = min(depth, self.size) if len(queries) else 0
         ids = np.full((len(queries), depth), -1, np.int64)
         similarities = np.full((len(queries), depth), -np.inf, np.float32)
         if width:
-            with openmp_threads(threads or search_threads.count):
+            with faiss_calls.openmp_threads(threads or faiss_calls.search_threads.count):
                 near, where = self._index.search(queries, width, params=self._parameters(effort))
             if where.max() >= self.size or where.min() < -1:
                 raise Corrupt(
@@ -100,20 +92,22 @@ class AnnIndex:
             similarities[ids < 0] = -np.inf
         return ids, similarities
 
-    def project(self, queries: Vectors) -> Vectors:
+    def project(self, queries: faiss_calls.Vectors) -> faiss_calls.Vectors:
         """Return queries padded and projected like the stored vectors."""
-        rows = padded_rows(queries, self.dimensions)
+        rows = faiss_calls.padded_rows(queries, self.dimensions)
         return rows if self.projection is None else self.projection.project_queries(rows)
 
     def _parameters(self, effort: int) -> Any:
         if self.kind == "flat":
             return _ONE_PATH
         if self.kind == "hnsw":
-            return untyped_faiss.SearchParametersHNSW(efSearch=effort)
+            return faiss_calls.untyped_faiss.SearchParametersHNSW(efSearch=effort)
         if self.kind == "codes":
             return None
         lists = min(max(1, effort), self.lists)
         if lists not in self._parameters_by_lists:
             within = _ONE_PATH if self._one_path else None
-            self._parameters_by_lists[lists] = untyped_faiss.SearchParametersIVF(nprobe=lists, quantizer_params=within)
+            self._parameters_by_lists[lists] = faiss_calls.untyped_faiss.SearchParametersIVF(
+                nprobe=lists, quantizer_params=within
+            )
         return self._parameters_by_lists[lists]

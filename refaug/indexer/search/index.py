@@ -25,13 +25,7 @@ from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
-from refaug.indexer.search.candidates.searched_segments import (
-    LocalSegments,
-    SearchedSegments,
-    SearchTerms,
-    ShardsMissing,
-    first_pair_of,
-)
+from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.queries import Queries, prepare, rules_of
 from refaug.indexer.search.search import (
     RankedPairs,
@@ -245,7 +239,7 @@ class ReferenceIndex:
 
     def first_pair(self) -> Item:
         """Return the first pair of the index, by which a search warms up."""
-        return first_pair_of(self.segments[0]) if self.fleet is None else self.fleet.first_pair()
+        return searched_segments.first_pair_of(self.segments[0]) if self.fleet is None else self.fleet.first_pair()
 
     @property
     def spec(self) -> str:
@@ -282,7 +276,7 @@ class ReferenceIndex:
             return []
         queries = prepare(pairs, self.vocabulary)
         likeness = self.likeness(pairs, queries, settings, threads)
-        terms = SearchTerms(likeness, queries.tables, rules_of(settings, self.logs), settings)
+        terms = searched_segments.SearchTerms(likeness, queries.tables, rules_of(settings, self.logs), settings)
         found = self._find(terms, len(queries), most_excluded)
         return [
             RetrievalResult(
@@ -295,7 +289,7 @@ class ReferenceIndex:
             for query, able in enumerate(likeness.able.tolist())
         ]
 
-    def _find(self, terms: SearchTerms, query_count: int, most_excluded: int) -> FoundPairs:
+    def _find(self, terms: searched_segments.SearchTerms, query_count: int, most_excluded: int) -> FoundPairs:
         """Search through all segments; on a cluster and if allowed, without shards that do not answer."""
         missing: tuple[str, ...] = ()
         while True:
@@ -309,14 +303,16 @@ class ReferenceIndex:
                     excluded=excluded_of(*sources, most_excluded) if most_excluded else [()] * query_count,
                     missing=missing,
                 )
-            except ShardsMissing as error:
+            except searched_segments.ShardsMissing as error:
                 if terms.settings.partial == "refuse":
                     raise
                 missing = tuple(sorted({*missing, *error.shards}))
 
-    def _searched(self, terms: SearchTerms, without: Sequence[str]) -> SearchedSegments:
+    def _searched(
+        self, terms: searched_segments.SearchTerms, without: Sequence[str]
+    ) -> searched_segments.SearchedSegments:
         if self.fleet is None:
-            return LocalSegments(self.segments, terms)
+            return searched_segments.LocalSegments(self.segments, terms)
         return self.fleet.segments(terms, without)
 
     def draw_utterance(self, number: int) -> str:

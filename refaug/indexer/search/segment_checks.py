@@ -19,42 +19,27 @@ from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import Corrupt
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.indexer.bm25.index import Bm25Index
-from refaug.indexer.search.segments import (
-    BM25,
-    EXACT,
-    LENGTHS,
-    OCCURRENCES,
-    PAIRS,
-    QUICK_BASES,
-    QUICK_STEPS,
-    RESPONSE_TOKEN_START,
-    RESPONSE_TOKENS,
-    SPEAKERS,
-    SUPERSEDED,
-    UTTERANCE_TOKEN_START,
-    UTTERANCE_TOKENS,
-    UTTERANCES,
-    VECTOR_ROWS,
-    Segment,
-)
+from refaug.indexer.search import segments
 
 _PIECE: Final = 1 << 20  # numbers
 _REMEDY: Final = "restore it from a backup, or build the index again"
 _CHECKED: Final = BoundedCache[tuple[Stamp, str], bool](65_536)
 
 
-def require_sound(version: Path, number: int, segment: Segment, *, words: int, logs: int, dimensions: int) -> None:
+def require_sound(
+    version: Path, number: int, segment: segments.Segment, *, words: int, logs: int, dimensions: int
+) -> None:
     """Refuse a segment whose arrays do not fit together; `words` is the size of the index's vocabulary."""
     folder = version / segment.info.folder
-    _require_lengths(folder, version / SUPERSEDED.format(number), segment, dimensions)
+    _require_lengths(folder, version / segments.SUPERSEDED.format(number), segment, dimensions)
     _require_tables(folder, segment, words, logs)
-    _require_vectors(folder, version / SUPERSEDED.format(number), segment)
+    _require_vectors(folder, version / segments.SUPERSEDED.format(number), segment)
     _require_texts(folder, segment)
     if segment.bm25 is not None:
-        _require_bm25(folder / BM25, segment, segment.bm25, words)
+        _require_bm25(folder / segments.BM25, segment, segment.bm25, words)
 
 
-def _require_lengths(folder: Path, superseded: Path, segment: Segment, dimensions: int) -> None:
+def _require_lengths(folder: Path, superseded: Path, segment: segments.Segment, dimensions: int) -> None:
     """Compare how many rows each array has."""
     tables = segment.tables
     utterances, pairs, occurrences = len(tables.utterance_key), len(tables.response_key), len(tables.occurrence_log)
@@ -63,19 +48,19 @@ def _require_lengths(folder: Path, superseded: Path, segment: Segment, dimension
         folder / "response_sha.npy": (tables.response_sha.shape, (pairs,)),
         folder / "occurrence_dialogue.npy": (tables.occurrence_dialogue.shape, (occurrences,)),
         folder / "occurrence_time.npy": (tables.occurrence_time.shape, (occurrences,)),
-        folder / UTTERANCES: ((len(segment.utterances),), (utterances,)),
-        folder / PAIRS: ((len(segment.responses),), (pairs,)),
-        folder / OCCURRENCES: ((len(segment.dialogues),), (occurrences,)),
-        folder / VECTOR_ROWS: (segment.vector_rows.shape, (segment.info.with_vector,)),
+        folder / segments.UTTERANCES: ((len(segment.utterances),), (utterances,)),
+        folder / segments.PAIRS: ((len(segment.responses),), (pairs,)),
+        folder / segments.OCCURRENCES: ((len(segment.dialogues),), (occurrences,)),
+        folder / segments.VECTOR_ROWS: (segment.vector_rows.shape, (segment.info.with_vector,)),
     }
     if segment.speakers is not None:
-        shapes[folder / SPEAKERS] = (len(segment.speakers),), (occurrences,)
+        shapes[folder / segments.SPEAKERS] = (len(segment.speakers),), (occurrences,)
     if len(tables.superseded):
         shapes[superseded] = tables.superseded.shape, (utterances,)
     if segment.lengths is not None:
-        shapes[folder / LENGTHS] = segment.lengths.shape, (utterances,)
+        shapes[folder / segments.LENGTHS] = segment.lengths.shape, (utterances,)
     if segment.exact is not None:
-        shapes[folder / EXACT] = segment.exact.shape, (utterances, dimensions)
+        shapes[folder / segments.EXACT] = segment.exact.shape, (utterances, dimensions)
     expected_rows = segment.info.utterances, segment.info.pairs, segment.info.occurrences
     if expected_rows != (utterances, pairs, occurrences):
         rows = utterances, pairs, occurrences
@@ -85,45 +70,45 @@ def _require_lengths(folder: Path, superseded: Path, segment: Segment, dimension
             raise Corrupt(f"{path}: the shape {expected} was expected, {shape} was found", remedy=_REMEDY)
 
 
-def _require_tables(folder: Path, segment: Segment, words: int, logs: int) -> None:
+def _require_tables(folder: Path, segment: segments.Segment, words: int, logs: int) -> None:
     tables = segment.tables
     for name, starts in (
         ("pair_start.npy", tables.pair_start),
         ("occurrence_start.npy", tables.occurrence_start),
-        (UTTERANCE_TOKEN_START, segment.utterance_token_start),
-        (RESPONSE_TOKEN_START, tables.response_token_start),
+        (segments.UTTERANCE_TOKEN_START, segment.utterance_token_start),
+        (segments.RESPONSE_TOKEN_START, tables.response_token_start),
     ):
         _once(folder / name, "rises", partial(_fall, starts))
-    _require_between(folder / UTTERANCE_TOKENS, segment.utterance_tokens, words)
-    _require_between(folder / RESPONSE_TOKENS, tables.response_tokens, words)
+    _require_between(folder / segments.UTTERANCE_TOKENS, segment.utterance_tokens, words)
+    _require_between(folder / segments.RESPONSE_TOKENS, tables.response_tokens, words)
     _require_between(folder / "occurrence_log.npy", tables.occurrence_log, logs)
 
 
-def _require_vectors(folder: Path, superseded: Path, segment: Segment) -> None:
-    _require_between(folder / VECTOR_ROWS, segment.vector_rows, segment.utterance_count)
+def _require_vectors(folder: Path, superseded: Path, segment: segments.Segment) -> None:
+    _require_between(folder / segments.VECTOR_ROWS, segment.vector_rows, segment.utterance_count)
     if len(segment.tables.superseded):
         _require_between(superseded, segment.tables.superseded.view(np.uint8), 2)
     if segment.lengths is not None:
-        _require_finite(folder / LENGTHS, segment.lengths)
+        _require_finite(folder / segments.LENGTHS, segment.lengths)
     if segment.exact is not None:
-        _require_finite(folder / EXACT, segment.exact.reshape(-1))
+        _require_finite(folder / segments.EXACT, segment.exact.reshape(-1))
     if segment.quick is not None:
-        _require_finite(folder / QUICK_BASES, segment.quick.bases)
-        _require_finite(folder / QUICK_STEPS, segment.quick.steps)
+        _require_finite(folder / segments.QUICK_BASES, segment.quick.bases)
+        _require_finite(folder / segments.QUICK_STEPS, segment.quick.steps)
 
 
-def _require_texts(folder: Path, segment: Segment) -> None:
+def _require_texts(folder: Path, segment: segments.Segment) -> None:
     for name, column in (
-        (UTTERANCES, segment.utterances),
-        (PAIRS, segment.responses),
-        (OCCURRENCES, segment.dialogues),
-        (OCCURRENCES, segment.positions),
-        *(((SPEAKERS, segment.speakers),) if segment.speakers is not None else ()),
+        (segments.UTTERANCES, segment.utterances),
+        (segments.PAIRS, segment.responses),
+        (segments.OCCURRENCES, segment.dialogues),
+        (segments.OCCURRENCES, segment.positions),
+        *(((segments.SPEAKERS, segment.speakers),) if segment.speakers is not None else ()),
     ):
         _once(folder / name, f"texts of {column.column}", column.problem)
 
 
-def _require_bm25(folder: Path, segment: Segment, index: Bm25Index, words: int) -> None:
+def _require_bm25(folder: Path, segment: segments.Segment, index: Bm25Index, words: int) -> None:
     postings, documents = index.postings, index.postings.document_count
     if documents != segment.utterance_count or len(postings.start) > words + 1:
         raise Corrupt(

@@ -22,32 +22,18 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.kernels import frozen
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.words import WordTokenizer
-from refaug.indexer.tokens.token_kernels import (
-    Bytes,
-    Codes,
-    Hashes,
-    Places,
-    PythonTokens,
-    copy_all,
-    count_codes,
-    cut,
-    enter_all,
-    hash_all,
-    look_up,
-    look_up_or_enter,
-    survey,
-)
+from refaug.indexer.tokens import token_kernels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tokens:
     """The tokens of texts, one text after the other."""
 
-    hashes: Hashes  # (tokens,) of the token's bytes in UTF-8; never changes
-    offsets: Places  # (texts + 1,) the tokens of text i are offsets[i] to offsets[i + 1]
-    content: Bytes
-    starts: Places  # (tokens,) where the token's bytes begin in content, in any order
-    ends: Places  # (tokens,)
+    hashes: token_kernels.Hashes  # (tokens,) of the token's bytes in UTF-8; never changes
+    offsets: token_kernels.Places  # (texts + 1,) the tokens of text i are offsets[i] to offsets[i + 1]
+    content: token_kernels.Bytes
+    starts: token_kernels.Places  # (tokens,) where the token's bytes begin in content, in any order
+    ends: token_kernels.Places  # (tokens,)
 
     def __len__(self) -> int:
         """The number of texts."""
@@ -73,25 +59,27 @@ class Splitter:
             raw, bounds = _content(column)
         plain = np.zeros(len(column), np.bool_)
         lowered = np.empty(raw.size if isinstance(self.tokenizer, WordTokenizer) else 0, np.uint8)
-        room = survey(raw, bounds, lowered, plain) if lowered.size else 0
+        room = token_kernels.survey(raw, bounds, lowered, plain) if lowered.size else 0
         content, python_tokens = self._tokenize_in_python(column, plain, lowered)
         room += python_tokens.bounds.size - 1
         starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
         offsets = np.zeros(len(column) + 1, np.int64)
-        count = cut(content, bounds, plain, python_tokens, starts, ends, offsets)
+        count = token_kernels.cut(content, bounds, plain, python_tokens, starts, ends, offsets)
         starts, ends = starts[:count], ends[:count]
         return Tokens(
             hashes=_hash_tokens(content, starts, ends), offsets=offsets, content=content, starts=starts, ends=ends
         )
 
-    def _tokenize_in_python(self, column: Any, plain: NDArray[np.bool_], lowered: Bytes) -> tuple[Bytes, PythonTokens]:
+    def _tokenize_in_python(
+        self, column: Any, plain: NDArray[np.bool_], lowered: token_kernels.Bytes
+    ) -> tuple[token_kernels.Bytes, token_kernels.PythonTokens]:
         """Tokenize the texts that are not plain, and append the bytes of their tokens to those of the others."""
         if plain.all():
-            return lowered, PythonTokens(np.zeros(0, np.int64), np.zeros(1, np.int64))
+            return lowered, token_kernels.PythonTokens(np.zeros(0, np.int64), np.zeros(1, np.int64))
         lists = self.tokenizer.tokenize_batch(_column(column).filter(pa.array(~plain)).to_pylist())
         content, bounds = _content(pa.array(itertools.chain.from_iterable(lists), pa.large_string()))
         counts = np.fromiter(map(len, lists), np.int64, len(lists))
-        return np.concatenate([lowered, content]), PythonTokens(counts, bounds + lowered.size)
+        return np.concatenate([lowered, content]), token_kernels.PythonTokens(counts, bounds + lowered.size)
 
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -114,7 +102,7 @@ def _column(texts: pa.StringArray | pa.LargeStringArray | Sequence[str]) -> Any:
 _FEW: Final = 8  # texts that are encoded faster without Arrow
 
 
-def _encode(texts: Sequence[str]) -> tuple[Bytes, Places]:
+def _encode(texts: Sequence[str]) -> tuple[token_kernels.Bytes, token_kernels.Places]:
     """Return the same as `_content`, but of a few texts that are not in an Arrow array."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     if any(b"\xed" in encoded_text for encoded_text in encoded):  # surrogates begin with this byte
@@ -126,7 +114,7 @@ def _encode(texts: Sequence[str]) -> tuple[Bytes, Places]:
     return content, bounds
 
 
-def _content(column: Any) -> tuple[Bytes, Places]:
+def _content(column: Any) -> tuple[token_kernels.Bytes, token_kernels.Places]:
     """Return the bytes of an Arrow array of strings, without copying, and the bounds of each string, (strings + 1,).
 
     The bytes are read-only, so that loops are compiled for one kind of array.
@@ -142,13 +130,15 @@ def _content(column: Any) -> tuple[Bytes, Places]:
     return content, places - start
 
 
-def _hash_tokens(content: Bytes, starts: Places, ends: Places) -> Hashes:
+def _hash_tokens(
+    content: token_kernels.Bytes, starts: token_kernels.Places, ends: token_kernels.Places
+) -> token_kernels.Hashes:
     hashes = np.empty(starts.size, np.uint64)
-    hash_all(frozen(content), frozen(starts), frozen(ends), hashes)
+    token_kernels.hash_all(frozen(content), frozen(starts), frozen(ends), hashes)
     return hashes
 
 
-def hash_words(words: Sequence[str]) -> Hashes:
+def hash_words(words: Sequence[str]) -> token_kernels.Hashes:
     """Hash words as tokens are hashed."""
     content, bounds = _content(_column(words))
     return _hash_tokens(content, bounds[:-1], bounds[1:])
@@ -174,7 +164,7 @@ class WordTable:
         return cls.of_hashes(hash_words(words))
 
     @classmethod
-    def of_hashes(cls, hashes: Hashes) -> Self:
+    def of_hashes(cls, hashes: token_kernels.Hashes) -> Self:
         """Number words 0, 1, … by their hashes alone, as `hashes_in_order` returns them."""
         table = cls()
         size = _FEWEST_SLOTS
@@ -188,29 +178,31 @@ class WordTable:
         """The number of codes: the next new word gets this one."""
         return self._count
 
-    def codes(self, hashes: Hashes, *, grow: bool = False) -> Codes:
+    def codes(self, hashes: token_kernels.Hashes, *, grow: bool = False) -> token_kernels.Codes:
         """Return the code of each hash; with `grow` a new hash gets the next code, else -1."""
         hashes = frozen(np.asarray(hashes, np.uint64))
         codes = np.empty(hashes.size, np.int32)
         if not grow:
-            look_up(hashes, self._slots, self._by_code, codes)
+            token_kernels.look_up(hashes, self._slots, self._by_code, codes)
             return codes
         done = 0
         while done < hashes.size:
-            done, self._count = look_up_or_enter(hashes, done, self._slots, self._by_code, self._count, codes)
+            done, self._count = token_kernels.look_up_or_enter(
+                hashes, done, self._slots, self._by_code, self._count, codes
+            )
             if done < hashes.size:
                 self._resize(self._by_code, 2 * self._slots.size)
         return codes
 
-    def hashes_in_order(self) -> Hashes:
+    def hashes_in_order(self) -> token_kernels.Hashes:
         """Return a copy of the hashes, in the order of their codes."""
         return self._by_code[: self._count].copy()
 
-    def _resize(self, by_code: Hashes, size: int) -> None:
+    def _resize(self, by_code: token_kernels.Hashes, size: int) -> None:
         self._slots = np.full(size, -1, np.int32)
         self._by_code = np.empty(size // 2, np.uint64)
         self._by_code[: self._count] = by_code[: self._count]
-        enter_all(self._by_code, self._count, self._slots)
+        token_kernels.enter_all(self._by_code, self._count, self._slots)
 
 
 _FEWEST_SLOTS: Final = 1024
@@ -240,10 +232,10 @@ class WordCounts:
         if len(self._table) > self._counts.size:
             self._counts = np.concatenate([self._counts, np.zeros(len(self._table), np.int64)])
         firsts = np.empty(len(self._table) - known_count, np.int64)
-        count_codes(codes, self._counts, known_count, firsts)
+        token_kernels.count_codes(codes, self._counts, known_count, firsts)
         starts, ends = tokens.starts[firsts], tokens.ends[firsts]
         spellings = np.empty(int((ends - starts).sum()), np.uint8)
-        copy_all(tokens.content, starts, ends, spellings)
+        token_kernels.copy_all(tokens.content, starts, ends, spellings)
         self._spellings += spellings.tobytes()
         self._lengths.frombytes((ends - starts).tobytes())
         self.total += codes.size
@@ -264,12 +256,14 @@ class WordCounts:
         _, firsts = np.unique(codes, return_index=True)
         new = firsts[codes[firsts] >= known_count]
         spellings = np.empty(int((ends[new] - starts[new]).sum()), np.uint8)
-        copy_all(content, starts[new], ends[new], spellings)
+        token_kernels.copy_all(content, starts[new], ends[new], spellings)
         self._spellings += spellings.tobytes()
         self._lengths.frombytes((ends[new] - starts[new]).tobytes())
         self.total += int(counts.sum())
 
-    def most_common(self, *, min_count: int = 1, max_words: int | None = None) -> tuple[list[str], Places]:
+    def most_common(
+        self, *, min_count: int = 1, max_words: int | None = None
+    ) -> tuple[list[str], token_kernels.Places]:
         """Return the words and their counts: by descending frequency, then by code points."""
         if max_words is not None and max_words < 1:
             raise Usage(f"a vocabulary of {max_words} words is none", remedy="ask for one word or more")

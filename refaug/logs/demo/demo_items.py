@@ -24,14 +24,7 @@ from math import sqrt
 import orjson
 
 from refaug.core.errors import Usage
-from refaug.logs.demo.generator import (
-    draw_register,
-    draw_slots,
-    is_joke_at_desk,
-    is_reserved,
-    replies_in_log,
-    reserved_reply,
-)
+from refaug.logs.demo import generator
 from refaug.logs.demo.registers import Moment, Register, say
 from refaug.logs.demo.small_talk import VAGUE_BEGINNINGS, VAGUE_ENDS
 from refaug.logs.demo.topic_model import COMMON_SLOTS, SLOT, Intent, Opener, Topic, fill
@@ -160,13 +153,13 @@ def _draw_scene(used: set[str], rng: random.Random) -> ItemScene:
         topic = rng.choice(TOPICS)
         opener = rng.choice(topic.openers)
         wording = rng.choice(opener.says)
-        register = draw_register(topic, rng)
+        register = generator.draw_register(topic, rng)
         for _ in range(FILLING_TRIES if "{" in wording else 0):
             scene = ItemScene(
-                topic=topic, opener=opener, wording=wording, register=register, slots=draw_slots(topic, rng)
+                topic=topic, opener=opener, wording=wording, register=register, slots=generator.draw_slots(topic, rng)
             )
             opening = scene.opening()
-            if is_reserved(opening) and (opening not in used or misses > MISSES):
+            if generator.is_reserved(opening) and (opening not in used or misses > MISSES):
                 used.add(opening)
                 return scene
         misses += 1
@@ -174,9 +167,9 @@ def _draw_scene(used: set[str], rng: random.Random) -> ItemScene:
 
 def _exchange(scene: ItemScene, rng: random.Random) -> Exchange:
     """Write gold and replies: human-like is another reply to this opener, and the others follow its length."""
-    gold, human_like = rng.sample(replies_in_log(scene.opener, scene.register), 2)
-    reserved = reserved_reply(scene.opener)
-    if rng.random() < RESERVED_REPLY_RATE and not is_joke_at_desk(reserved, scene.register):
+    gold, human_like = rng.sample(generator.replies_in_log(scene.opener, scene.register), 2)
+    reserved = generator.reserved_reply(scene.opener)
+    if rng.random() < RESERVED_REPLY_RATE and not generator.is_joke_at_desk(reserved, scene.register):
         human_like = reserved
     goal = scene.says(human_like.text, human_like.intent, rng)
     gold_text = scene.says(gold.text, gold.intent, rng)
@@ -199,7 +192,9 @@ def _decent(scene: ItemScene, rng: random.Random) -> list[str]:
     """
     other_openers = [opener for opener in scene.topic.openers if opener is not scene.opener]
     lines: list[tuple[str, Intent | Moment]] = [
-        (reply.text, reply.intent) for opener in other_openers for reply in replies_in_log(opener, scene.register)
+        (reply.text, reply.intent)
+        for opener in other_openers
+        for reply in generator.replies_in_log(opener, scene.register)
     ]
     lines += [(remark, Moment.LATER) for remark in scene.topic.later]
     things = set(SLOT.findall(scene.wording)) - set(COMMON_SLOTS)
@@ -220,8 +215,8 @@ def _random(scene: ItemScene, rng: random.Random) -> list[str]:
     candidates = []
     for _ in range(CANDIDATES):
         topic = rng.choice(topics)
-        reply = rng.choice(replies_in_log(rng.choice(topic.openers), scene.register))
-        text = fill(reply.text, draw_slots(topic, rng))
+        reply = rng.choice(generator.replies_in_log(rng.choice(topic.openers), scene.register))
+        text = fill(reply.text, generator.draw_slots(topic, rng))
         candidates.append(say(text, scene.register, reply.intent, is_desk=True, rng=rng))
     return candidates
 

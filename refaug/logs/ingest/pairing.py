@@ -21,17 +21,9 @@ from xxhash import xxh3_64_intdigest
 from refaug.core.files import write_aside
 from refaug.logs.ingest.cleaning import MOST_FLOOD_CAP, Cleaner, CleaningSettings, CleanTexts, is_bot, skeleton
 from refaug.logs.pairs import PAIR_SCHEMA, TIME, erasure_key
+from refaug.logs.reading import shapes
 from refaug.logs.reading.containers import ArrowBlock, Block
 from refaug.logs.reading.formats import Container, Format, rows_of
-from refaug.logs.reading.shapes import (
-    SINGLE,
-    MessageColumns,
-    Shape,
-    TurnColumns,
-    dialogue_columns,
-    message_columns,
-    pair_columns,
-)
 from refaug.logs.reading.sources import BadRow
 
 MESSAGE_SCHEMA: Final = pa.schema(
@@ -122,12 +114,12 @@ class _BlockWorker:
         format_ = self.settings.format
         place = "row" if isinstance(block, ArrowBlock) else "line"
         rows = rows_of(block, format_)
-        if format_.shape in SINGLE:
-            return self._messages(message_columns(rows, format_.fields, format_.name, place, format_.shape))
-        shape = dialogue_columns if format_.shape is Shape.DIALOGUES else pair_columns
+        if format_.shape in shapes.SINGLE:
+            return self._messages(shapes.message_columns(rows, format_.fields, format_.name, place, format_.shape))
+        shape = shapes.dialogue_columns if format_.shape is shapes.Shape.DIALOGUES else shapes.pair_columns
         return self._pairs(shape(rows, format_.fields, place))
 
-    def _pairs(self, columns: TurnColumns) -> BlockResult:
+    def _pairs(self, columns: shapes.TurnColumns) -> BlockResult:
         """Return consecutive surviving turns of one dialogue, as rows of PAIR_SCHEMA."""
         clean = self.cleaner.clean(columns.texts)
         ids = self._dialogue_ids(columns)
@@ -179,7 +171,7 @@ class _BlockWorker:
             ]
         return block_result
 
-    def _dialogue_ids(self, columns: TurnColumns) -> list[str]:
+    def _dialogue_ids(self, columns: shapes.TurnColumns) -> list[str]:
         return self._complete_ids(columns.ids if self.use_ids else [None] * len(columns.ids), columns.lines)
 
     def _complete_ids(self, ids: Sequence[str | None], lines: Sequence[int]) -> list[str]:
@@ -187,7 +179,7 @@ class _BlockWorker:
         fingerprint = self.settings.fingerprint
         return [identity or f"{fingerprint}:{line}" for identity, line in zip(ids, lines, strict=True)]
 
-    def _messages(self, columns: MessageColumns) -> BlockResult:
+    def _messages(self, columns: shapes.MessageColumns) -> BlockResult:
         """Return messages of trees as rows of MESSAGE_SCHEMA; their parents are found after all sources are read."""
         clean = self.cleaner.clean(columns.texts)
         self._drop_speakers(clean, columns.speakers)
@@ -203,7 +195,7 @@ class _BlockWorker:
                 pa.array(columns.tags, pa.list_(pa.string())),
                 pa.array(_keys(clean.normalised)),
                 pa.array(columns.lines, pa.int64()),
-                pa.array([self.settings.format.shape is Shape.TURNS] * len(ids), pa.bool_()),
+                pa.array([self.settings.format.shape is shapes.Shape.TURNS] * len(ids), pa.bool_()),
             ],
             schema=MESSAGE_SCHEMA,
         )
@@ -223,13 +215,15 @@ class _BlockWorker:
             ]
         return block_result
 
-    def _account(self, block_result: BlockResult, columns: TurnColumns | MessageColumns, clean: CleanTexts) -> None:
+    def _account(
+        self, block_result: BlockResult, columns: shapes.TurnColumns | shapes.MessageColumns, clean: CleanTexts
+    ) -> None:
         """Count every row and turn once, by what became of it."""
         block_result.bad = columns.bad
         block_result.counts["rows"] = len(columns.lines) + len(columns.bad)
         block_result.counts["turns"] = len(columns.texts)
         block_result.counts["unreadable times"] = columns.unreadable_times
-        if isinstance(columns, TurnColumns):
+        if isinstance(columns, shapes.TurnColumns):
             block_result.counts.update(columns.left_out)
         block_result.counts.update(f"bad:{bad.reason}" for bad in columns.bad)
         block_result.counts.update(f"dropped:{reason}" for reason in clean.reasons.values())

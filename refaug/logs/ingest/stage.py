@@ -15,13 +15,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from refaug.core import files
 from refaug.core.errors import Corrupt
-from refaug.core.files import (
-    make_folder,
-    read_json,
-    remove_tree,
-    write_json,
-)
 from refaug.core.progress import Progress
 from refaug.logs.ingest.order import IngestOrder, Unit
 from refaug.logs.ingest.pairing import Reject
@@ -57,7 +52,7 @@ class StageState:
     def read(cls, path: Path) -> StageState | None:
         """Read what `save` wrote; None if there is nothing to resume."""
         try:
-            return cls(**read_json(path))  # type: ignore[arg-type]
+            return cls(**files.read_json(path))  # type: ignore[arg-type]
         except (FileNotFoundError, Corrupt, TypeError):
             return None
 
@@ -76,14 +71,14 @@ class Stage:
         self.folder = log / f"{STAGE}{self.key}"
         for other in log.glob(f"{STAGE}*"):
             if other != self.folder:
-                remove_tree(other)  # of a run with other sources or settings
+                files.remove_tree(other)  # of a run with other sources or settings
         state = StageState.read(self.folder / _STATE)
         self.state = state or StageState()
         self.resumed = state is not None and self._is_whole()
         if not self.resumed:
             self.state = StageState()
-            remove_tree(self.folder)
-        make_folder(self.folder)
+            files.remove_tree(self.folder)
+        files.make_folder(self.folder)
 
     def _is_whole(self) -> bool:
         """Return whether every file that the state names exists; parts may already have their final names."""
@@ -108,7 +103,7 @@ class Stage:
 
     def save(self) -> None:
         """Write the state: from here on this much is done."""
-        write_json(self.folder / _STATE, asdict(self.state))
+        files.write_json(self.folder / _STATE, asdict(self.state))
 
     def warn(self, message: str, progress: Progress) -> None:
         """Show a problem, and note it for the report."""

@@ -15,31 +15,8 @@ import orjson
 import pyarrow as pa
 
 from refaug.core.errors import MissingField, NoSource, UnknownFormat, Usage
+from refaug.logs.reading import containers, shapes
 from refaug.logs.reading.arrow_files import arrow_blocks, arrow_schema, is_arrow
-from refaug.logs.reading.containers import (
-    ArrowBlock,
-    Block,
-    Row,
-    RowBlock,
-    arrow_rows,
-    csv_blocks,
-    json_rows,
-    listed_rows,
-    open_parquet,
-    parlai_blocks,
-    parquet_blocks,
-    tab_rows,
-)
-from refaug.logs.reading.shapes import (
-    CONVERSATION_IDS,
-    KNOWN_NAMES,
-    MESSAGE_IDS,
-    OPTIONAL,
-    REQUIRED,
-    TURN_IDS,
-    Fields,
-    Shape,
-)
 from refaug.logs.reading.sources import BadRow, LineBlock, LineReader, Source, head_of
 
 
@@ -61,8 +38,8 @@ class Format:
 
     name: str
     container: Container
-    shape: Shape
-    fields: Fields
+    shape: shapes.Shape
+    fields: shapes.Fields
     columns: tuple[str, ...] = ()  # in order, if a row is a list: CSV, TSV, aligned files, ParlAI
     header: bool = False
     markup: str = "none"
@@ -129,22 +106,22 @@ def detect(source: Source, *, requested: str, mapping: Mapping[str, str], encodi
         return Format(
             name="parlai",
             container=container,
-            shape=Shape.DIALOGUES,
-            fields=Fields(names={"turns": "turns", "id": "id"}),
+            shape=shapes.Shape.DIALOGUES,
+            fields=shapes.Fields(names={"turns": "turns", "id": "id"}),
             columns=("turns", "id"),
         )
     columns, header = _columns(source, container, head, mapping)
-    stated_shape = Shape.TURNS if requested == "turns" else _stated_shape(mapping)
+    stated_shape = shapes.Shape.TURNS if requested == "turns" else _stated_shape(mapping)
     preset = requested if requested in ("messages", "convokit", *_PRESETS) else ""
-    if not preset and stated_shape in (None, Shape.MESSAGES):
+    if not preset and stated_shape in (None, shapes.Shape.MESSAGES):
         preset = _preset(columns)
-    shape = Shape.MESSAGES if preset else stated_shape or _shape(source, columns, head, container)
+    shape = shapes.Shape.MESSAGES if preset else stated_shape or _shape(source, columns, head, container)
     names = _names(source, columns, shape, preset, mapping)
     return Format(
         name=preset or container.value.replace("json", "jsonl"),
         container=container,
         shape=shape,
-        fields=Fields(names=names),
+        fields=shapes.Fields(names=names),
         columns=tuple(columns) if container in (Container.CSV, Container.TSV) else (),
         header=header,
         markup=_PRESET_MARKUP.get(preset, "none"),
@@ -230,7 +207,7 @@ def _columns(
         fields = head.split(b"\n", 1)[0].decode(errors="replace").removesuffix("\r").split("\t")
     else:
         fields = next(iter(_csv_sample(head.split(b"\n")[:_SNIFF_ROWS])), [])
-    known_names = {name for names in KNOWN_NAMES.values() for name in names} | set(mapping.values())
+    known_names = {name for names in shapes.KNOWN_NAMES.values() for name in names} | set(mapping.values())
     if any(field.strip() in known_names for field in fields):
         return [field.strip() for field in fields], True
     if len(fields) == 2 and not mapping:
@@ -272,33 +249,35 @@ def _preset(columns: Sequence[str]) -> str:
     return ""
 
 
-def _stated_shape(mapping: Mapping[str, str]) -> Shape | None:
+def _stated_shape(mapping: Mapping[str, str]) -> shapes.Shape | None:
     """Return what a row is, as far as the map says."""
     for shape, field_names in (
-        (Shape.DIALOGUES, {"turns"}),
-        (Shape.MESSAGES, {"parent", "root"}),
-        (Shape.PAIRS, {"utterance", "response"}),
+        (shapes.Shape.DIALOGUES, {"turns"}),
+        (shapes.Shape.MESSAGES, {"parent", "root"}),
+        (shapes.Shape.PAIRS, {"utterance", "response"}),
     ):
         if field_names & mapping.keys():
             return shape
     return None
 
 
-def _shape(source: Source, columns: Sequence[str], head: bytes, container: Container) -> Shape:
+def _shape(source: Source, columns: Sequence[str], head: bytes, container: Container) -> shapes.Shape:
     """Return what a row is, by its field names."""
     has = set(columns)
     if container is Container.JSON:  # a list distinguishes dialogues from messages whose field has the same name
         lists = {key for row in _sample(head) for key, content in row.items() if isinstance(content, list)}
-        if lists & set(KNOWN_NAMES["turns"]):
-            return Shape.DIALOGUES
-    elif has & set(KNOWN_NAMES["turns"][:2]) or _list_columns(source, container) & set(KNOWN_NAMES["turns"]):
-        return Shape.DIALOGUES
-    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.PAIRS]):
-        return Shape.PAIRS
-    if all(has & set(KNOWN_NAMES[name]) for name in REQUIRED[Shape.MESSAGES]):
-        return Shape.MESSAGES
-    if has & set(CONVERSATION_IDS) and has & set(KNOWN_NAMES["text"]):
-        return Shape.TURNS
+        if lists & set(shapes.KNOWN_NAMES["turns"]):
+            return shapes.Shape.DIALOGUES
+    elif has & set(shapes.KNOWN_NAMES["turns"][:2]) or _list_columns(source, container) & set(
+        shapes.KNOWN_NAMES["turns"]
+    ):
+        return shapes.Shape.DIALOGUES
+    if all(has & set(shapes.KNOWN_NAMES[name]) for name in shapes.REQUIRED[shapes.Shape.PAIRS]):
+        return shapes.Shape.PAIRS
+    if all(has & set(shapes.KNOWN_NAMES[name]) for name in shapes.REQUIRED[shapes.Shape.MESSAGES]):
+        return shapes.Shape.MESSAGES
+    if has & set(shapes.CONVERSATION_IDS) and has & set(shapes.KNOWN_NAMES["text"]):
+        return shapes.Shape.TURNS
     shown_fields = ", ".join(columns[:12]) or "none (no readable row among the first)"
     raise MissingField(
         f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
@@ -321,40 +300,42 @@ def _schema(source: Source, container: Container) -> pa.Schema | None:
         return arrow_schema(source.path, str(source.path))
     if container is not Container.PARQUET:
         return None
-    with open_parquet(source) as file:
+    with containers.open_parquet(source) as file:
         return file.schema_arrow
 
 
 def _names(
-    source: Source, columns: Sequence[str], shape: Shape, preset: str, mapping: Mapping[str, str]
+    source: Source, columns: Sequence[str], shape: shapes.Shape, preset: str, mapping: Mapping[str, str]
 ) -> dict[str, str]:
     """Return field → name in this source: the preset's, overridden by the map, completed with known names."""
     has = set(columns)
-    inner = {"text", "speaker", "time"} if shape is Shape.DIALOGUES else set()  # inside the turns, not the row
+    inner = {"text", "speaker", "time"} if shape is shapes.Shape.DIALOGUES else set()  # inside the turns, not the row
     for name, column in mapping.items():
         if name not in inner and not {column, column.split(".")[0]} & has:
             raise MissingField(f"{source.path}: no field {column!r} (for {name}); it has: {', '.join(columns[:20])}")
     names = {**_PRESETS.get(preset, {}), **mapping}
-    for name in (*REQUIRED[shape], *OPTIONAL[shape]):
+    for name in (*shapes.REQUIRED[shape], *shapes.OPTIONAL[shape]):
         if name not in names and name not in inner:
-            candidates = _NAMES_IN.get((shape, name), KNOWN_NAMES[name])
+            candidates = _NAMES_IN.get((shape, name), shapes.KNOWN_NAMES[name])
             chosen = next((column for column in candidates if column in has and column not in names.values()), None)
             if chosen is not None:
                 names[name] = chosen
-    missing = [name for name in REQUIRED[shape] if not _is_there(name, names, has, preset)]
+    missing = [name for name in shapes.REQUIRED[shape] if not _is_there(name, names, has, preset)]
     if missing:
         raise MissingField(
             f"{source.path}: no field for {' and '.join(missing)} of {shape.value}; it has: {', '.join(columns[:20])}",
             remedy=" ".join(f"--map {name}=FIELD" for name in missing),
         )
-    return {name: column for name, column in names.items() if name in (*REQUIRED[shape], *OPTIONAL[shape])}
+    return {
+        name: column for name, column in names.items() if name in (*shapes.REQUIRED[shape], *shapes.OPTIONAL[shape])
+    }
 
 
 _NAMES_IN: Final = MappingProxyType(
     {
-        (Shape.MESSAGES, "id"): MESSAGE_IDS,
-        (Shape.TURNS, "id"): TURN_IDS,
-        (Shape.TURNS, "root"): CONVERSATION_IDS,
+        (shapes.Shape.MESSAGES, "id"): shapes.MESSAGE_IDS,
+        (shapes.Shape.TURNS, "id"): shapes.TURN_IDS,
+        (shapes.Shape.TURNS, "root"): shapes.CONVERSATION_IDS,
     }
 )
 
@@ -369,31 +350,31 @@ def _is_there(name: str, names: Mapping[str, str], has: set[str], preset: str) -
     return bool({names[name], names[name].split(".")[0], *stand_ins} & has)
 
 
-def blocks_of(reader: LineReader, format_: Format) -> Iterator[Block]:
+def blocks_of(reader: LineReader, format_: Format) -> Iterator[containers.Block]:
     """Yield a source as blocks, in the parent process."""
     match format_.container:
         case Container.PARQUET:
-            return parquet_blocks(reader.source)
+            return containers.parquet_blocks(reader.source)
         case Container.ARROW:
             return arrow_blocks(reader.source)
         case Container.CSV:
-            return csv_blocks(reader, columns=len(format_.columns))
+            return containers.csv_blocks(reader, columns=len(format_.columns))
         case Container.PARLAI:
-            return parlai_blocks(reader)
+            return containers.parlai_blocks(reader)
         case _:
             return iter(reader)
 
 
-def rows_of(block: Block, format_: Format) -> Iterator[tuple[int, Row] | BadRow]:
+def rows_of(block: containers.Block, format_: Format) -> Iterator[tuple[int, containers.Row] | BadRow]:
     """Yield a block as rows, in a worker, without the header of CSV and TSV."""
-    if isinstance(block, LineBlock | ArrowBlock) and block.bad is not None:
+    if isinstance(block, LineBlock | containers.ArrowBlock) and block.bad is not None:
         return iter((block.bad,))
-    if isinstance(block, ArrowBlock):
-        return arrow_rows(block)
-    if isinstance(block, RowBlock):
-        rows = listed_rows(block, format_.columns)
+    if isinstance(block, containers.ArrowBlock):
+        return containers.arrow_rows(block)
+    if isinstance(block, containers.RowBlock):
+        rows = containers.listed_rows(block, format_.columns)
     elif format_.container is Container.TSV:
-        rows = tab_rows(block, format_.columns)
+        rows = containers.tab_rows(block, format_.columns)
     else:
-        return json_rows(block)
+        return containers.json_rows(block)
     return (row for row in rows if isinstance(row, BadRow) or row[0] > 1) if format_.header else rows

@@ -23,13 +23,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.metrics.embeddings.embedding_kernels import (
-    average_pairs,
-    extrema_pairs,
-    greedy_pairs,
-    pooled_pairs,
-    scale_to_unit,
-)
+from refaug.metrics.embeddings import embedding_kernels
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -154,7 +148,7 @@ class EmbeddingSpace:
         self._weights[new] = 1.0
         if self.weighting is Weighting.SIF:
             self._weights[new] = SIF_A / (SIF_A + self._vectors.frequencies(rows))
-        scale_to_unit(self._matrix, rows, self._unit[new])
+        embedding_kernels.scale_to_unit(self._matrix, rows, self._unit[new])
         self._ready = needed
 
     def pair_scores(
@@ -175,13 +169,15 @@ class EmbeddingSpace:
         reply_of, reference_of = self._check_indexes(replies, references, reply_of, reference_of)
         texts = (replies.words, replies.starts, references.words, references.starts, reply_of, reference_of)
         if similarity is Similarity.GREEDY:
-            precision, recall = greedy_pairs(self._unit, self._weights, *texts, _MOST_ROWS, _MOST_COLUMNS)
+            precision, recall = embedding_kernels.greedy_pairs(
+                self._unit, self._weights, *texts, _MOST_ROWS, _MOST_COLUMNS
+            )
             return _combine_directions(precision, recall, measure)
         if similarity is Similarity.EXTREMA:
-            return np.asarray(extrema_pairs(self._matrix, self._rows, *texts))
+            return np.asarray(embedding_kernels.extrema_pairs(self._matrix, self._rows, *texts))
         if similarity is Similarity.POOLED:
-            return np.asarray(pooled_pairs(self._matrix, self._rows, *texts))
-        return np.asarray(average_pairs(self._matrix, self._rows, self._weights, *texts))
+            return np.asarray(embedding_kernels.pooled_pairs(self._matrix, self._rows, *texts))
+        return np.asarray(embedding_kernels.average_pairs(self._matrix, self._rows, self._weights, *texts))
 
     def _check_indexes(
         self,

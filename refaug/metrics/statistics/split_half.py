@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refaug.core.kernels import compiled
-from refaug.metrics.statistics.correlation import (
-    BOOTSTRAPPED_KINDS,
-    FEWEST_ROWS,
-    Spread,
-    correlate,
-    join_near_ties,
-    row_correlations,
-)
+from refaug.metrics.statistics import correlation
 from refaug.metrics.statistics.ratings import ONE_ANNOTATOR, ratings_matrix
 from refaug.metrics.statistics.resampling import Floats, check_resampling, percentile_interval
 
@@ -60,15 +53,15 @@ def split_half(ratings: ArrayLike, *, draws: int = 1000, seed: int = 0, level: f
     why = None
     if matrix.shape[1] < 2:
         why = ONE_ANNOTATOR
-    elif len(rated) < FEWEST_ROWS:
-        why = f"fewer than {FEWEST_ROWS} rows with two ratings"
+    elif len(rated) < correlation.FEWEST_ROWS:
+        why = f"fewer than {correlation.FEWEST_ROWS} rows with two ratings"
     if why is not None:
         undefined = [Reliability(kind=kind, half=None, stepped_up=None, why=why) for kind in ("spearman", "pearson")]
         return SplitHalf(spearman=undefined[0], pearson=undefined[1], rows=len(rated), left_out=left_out)
-    draws_by_kind: dict[str, list[Floats]] = {kind: [] for kind in BOOTSTRAPPED_KINDS}
+    draws_by_kind: dict[str, list[Floats]] = {kind: [] for kind in correlation.BOOTSTRAPPED_KINDS}
     for first_means, second_means in _halve(rated, draws, seed):
         for kind, results in draws_by_kind.items():
-            results.append(row_correlations(kind, first_means, second_means))
+            results.append(correlation.row_correlations(kind, first_means, second_means))
     spearman, pearson = (
         _reliability(kind, np.concatenate(draws_by_kind[kind]), level) for kind in ("spearman", "pearson")
     )
@@ -99,7 +92,7 @@ def _halve(rated: Floats, draws: int, seed: int) -> Iterator[tuple[Floats, Float
     block = max(1, _BLOCK_CELLS // rated.size)
     for start in range(0, draws, block):
         chances = random.random((min(block, draws - start), *rated.shape))
-        halves = join_near_ties(_half_means(rated, chances))
+        halves = correlation.join_near_ties(_half_means(rated, chances))
         yield halves[0], halves[1]
 
 
@@ -135,7 +128,7 @@ def _half_means(rated: Floats, chances: Floats) -> Floats:
     return means
 
 
-def one_against_others(ratings: ArrayLike, kind: str = "spearman") -> Spread:
+def one_against_others(ratings: ArrayLike, kind: str = "spearman") -> correlation.Spread:
     """Return the correlation of each annotator with the mean of the others, over rows that both rated."""
     matrix = ratings_matrix(ratings)
     each = {}
@@ -144,7 +137,7 @@ def one_against_others(ratings: ArrayLike, kind: str = "spearman") -> Spread:
         is_rated = ~np.isnan(other_ratings)
         rated = is_rated.sum(axis=1)
         mean = np.where(rated > 0, np.where(is_rated, other_ratings, 0.0).sum(axis=1) / np.maximum(rated, 1), np.nan)
-        each[annotator] = correlate(kind, matrix[:, annotator], mean)
+        each[annotator] = correlation.correlate(kind, matrix[:, annotator], mean)
     if len(each) < 2:
-        return replace(Spread.of(kind, {}), why=ONE_ANNOTATOR)
-    return Spread.of(kind, each)
+        return replace(correlation.Spread.of(kind, {}), why=ONE_ANNOTATOR)
+    return correlation.Spread.of(kind, each)

@@ -28,16 +28,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from refaug.core.errors import Usage
+from refaug.metrics import single_reference
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Prepared, Problem, References
 from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.single_reference import (
-    DistinctTexts,
-    MetricTokenizer,
-    PreparedTexts,
-    TextPairs,
-    non_empty,
-    prepare_texts,
-)
 
 TOO_FEW_ITEMS: Final = Problem("too_few_items", "CIDEr takes its idf from the set, and needs at least two items in it")
 
@@ -78,7 +71,7 @@ class PreparedCider(Prepared):
     """The references of all items as tf-idf, with the idf for the replies."""
 
     idf: Idf
-    texts: PreparedTexts
+    texts: single_reference.PreparedTexts
     ngrams: Sequence[WeightedNgrams]
 
 
@@ -92,7 +85,7 @@ class Cider(MeanMetric):
         if not self._clips and chosen["sigma"] != "6":
             raise Usage(f"{info.name}: sigma={chosen['sigma']} is only for variant=cider-d", remedy="leave sigma out")
         self._order = int(chosen["n"])
-        self._words = MetricTokenizer(info.name, chosen)
+        self._words = single_reference.MetricTokenizer(info.name, chosen)
         self._gold_only = chosen["refs"] == "gold"
         self._idf: Idf | None = None
         self.info = info
@@ -128,10 +121,12 @@ class Cider(MeanMetric):
             ngrams=[_weigh(of_text, idf) for of_text in counts],
         )
 
-    def _texts(self, references: Sequence[References]) -> PreparedTexts:
-        return prepare_texts(references, gold_only=self._gold_only, read=self._words.of, usable=non_empty)
+    def _texts(self, references: Sequence[References]) -> single_reference.PreparedTexts:
+        return single_reference.prepare_texts(
+            references, gold_only=self._gold_only, read=self._words.of, usable=single_reference.non_empty
+        )
 
-    def _idf_of(self, texts: PreparedTexts, counts: Sequence[Counts]) -> Idf:
+    def _idf_of(self, texts: single_reference.PreparedTexts, counts: Sequence[Counts]) -> Idf:
         """Count the items of each n-gram; items without usable references do not count."""
         scored = [item for item in range(texts.items) if item not in texts.problems]
         frequency = Counter[Ngram]()
@@ -145,9 +140,9 @@ class Cider(MeanMetric):
     ) -> Floats:
         """Return a score and a count for each row."""
         assert isinstance(prepared, PreparedCider)
-        distinct = DistinctTexts.of(replies)
+        distinct = single_reference.DistinctTexts.of(replies)
         weighted = [_weigh(self._counts(tokens), prepared.idf) for tokens in self._words.of(distinct.texts)]
-        pairs = TextPairs.of(
+        pairs = single_reference.TextPairs.of(
             prepared.texts.offsets, prepared.texts.numbers, distinct.numbers[reply_places], item_places
         )
         values = [

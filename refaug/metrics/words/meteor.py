@@ -21,16 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Corrupt, NotFound
+from refaug.metrics import single_reference
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.single_reference import (
-    MetricTokenizer,
-    SingleReferenceMetric,
-    import_library,
-    non_empty,
-    package_version,
-    porter,
-)
 
 # ── WordNet ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,17 +192,17 @@ class _Stemmer:
     """A stemmer for nltk that caches stems."""
 
     def __init__(self) -> None:
-        self.stem = porter()
+        self.stem = single_reference.porter()
 
 
-class Meteor(SingleReferenceMetric):
+class Meteor(single_reference.SingleReferenceMetric):
     """Words in common, exactly, as stems and as synonyms, less a penalty for fragmentation."""
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         chosen = dict(settings)
-        library = import_library("nltk.translate.meteor_score", package="nltk", metric=info.name)
+        library = single_reference.import_library("nltk.translate.meteor_score", package="nltk", metric=info.name)
         self._wordnet = NoWordNet() if chosen["wordnet"] == "none" else WordNet.open(Path(chosen["wordnet"]))
-        self._words = MetricTokenizer(info.name, chosen)
+        self._words = single_reference.MetricTokenizer(info.name, chosen)
         self._score = functools.partial(
             library.single_meteor_score,
             preprocess=str,  # the tokens already have their case
@@ -223,7 +216,7 @@ class Meteor(SingleReferenceMetric):
 
     def versions(self) -> Mapping[str, str]:
         """Return the package's and the tokenizer's."""
-        return {**package_version("nltk"), **self._words.versions()}
+        return {**single_reference.package_version("nltk"), **self._words.versions()}
 
     def read(self, texts: list[str]) -> list[list[str]]:
         """Return the tokens of each text."""
@@ -231,7 +224,7 @@ class Meteor(SingleReferenceMetric):
 
     def usable(self, read: Any) -> NDArray[np.bool_]:
         """Return which texts have tokens."""
-        return non_empty(read)
+        return single_reference.non_empty(read)
 
     def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
         """Return METEOR of every pair."""

@@ -16,16 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
+from refaug.metrics import single_reference
 from refaug.metrics.base import Floats, Indexes, Problem
 from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.single_reference import (
-    TOO_LONG,
-    MetricTokenizer,
-    SingleReferenceMetric,
-    import_library,
-    non_empty,
-    package_version,
-)
 
 _TYPES: Final = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 _FIELDS: Final = {"f": "fmeasure", "precision": "precision", "recall": "recall"}
@@ -44,12 +37,12 @@ class _TokenPassThrough:
         return tokens
 
 
-class Rouge(SingleReferenceMetric):
+class Rouge(single_reference.SingleReferenceMetric):
     """One kind of ROUGE."""
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         chosen = dict(settings)
-        library = import_library("rouge_score.rouge_scorer", package="rouge-score", metric=info.name)
+        library = single_reference.import_library("rouge_score.rouge_scorer", package="rouge-score", metric=info.name)
         self._type = _TYPES[info.name]
         self._field = _FIELDS[chosen["measure"]]
         self._scorer = library.RougeScorer([self._type], tokenizer=_TokenPassThrough())
@@ -63,7 +56,7 @@ class Rouge(SingleReferenceMetric):
 
     def versions(self) -> Mapping[str, str]:
         """Return the package's and the tokenizer's."""
-        return {**package_version("rouge-score"), **self._words.versions()}
+        return {**single_reference.package_version("rouge-score"), **self._words.versions()}
 
     def read(self, texts: list[str]) -> list[Tokens]:
         """Return tokens."""
@@ -71,7 +64,7 @@ class Rouge(SingleReferenceMetric):
 
     def usable(self, read: Any) -> NDArray[np.bool_]:
         """Return which texts have tokens."""
-        return non_empty(read)
+        return single_reference.non_empty(read)
 
     def pair_values(self, replies: Any, references: Any, reply_places: Indexes, reference_places: Indexes) -> Floats:
         """Return F, precision or recall."""
@@ -97,7 +90,7 @@ class Rouge(SingleReferenceMetric):
 
     def undefined(self) -> Problem:
         """Only texts that are too long have no score."""
-        return TOO_LONG
+        return single_reference.TOO_LONG
 
 
 def common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
@@ -126,7 +119,7 @@ class _RougeWords:
             raise Usage(
                 f"{metric}: tok=rouge is lower-case by itself", remedy="case=lc, or another tokenizer: 13a, intl"
             )
-        library = import_library("rouge_score.tokenizers", package="rouge-score", metric=metric)
+        library = single_reference.import_library("rouge_score.tokenizers", package="rouge-score", metric=metric)
         self._stems = settings["stem"] == "yes"
         self._tokenizer = library.DefaultTokenizer(use_stemmer=self._stems)
         self.settings = {"case": "lc", "tok": "rouge"}
@@ -136,11 +129,11 @@ class _RougeWords:
         return [tokenize(text) for text in texts]
 
     def versions(self) -> dict[str, str]:
-        return package_version("nltk") if self._stems else {}
+        return single_reference.package_version("nltk") if self._stems else {}
 
 
-def _metric_tokenizer(metric: str, settings: dict[str, str]) -> MetricTokenizer:
-    return MetricTokenizer(metric, settings, stem_from=_STEM_FROM)
+def _metric_tokenizer(metric: str, settings: dict[str, str]) -> single_reference.MetricTokenizer:
+    return single_reference.MetricTokenizer(metric, settings, stem_from=_STEM_FROM)
 
 
 def build(info: MetricInfo, settings: Mapping[str, str]) -> Rouge:

@@ -15,19 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from refaug.core.errors import Usage
+from refaug.metrics import single_reference
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Prepared, Problem, References
 from refaug.metrics.costs import LARGEST_TER_TABLE
 from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.single_reference import (
-    TOO_LONG,
-    DistinctTexts,
-    PreparedTexts,
-    TextPairs,
-    import_library,
-    non_empty,
-    package_version,
-    prepare_texts,
-)
 
 
 class Ter(Metric):
@@ -38,7 +29,7 @@ class Ter(Metric):
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
         if settings["asian"] == "yes" and settings["norm"] == "no" and settings["punct"] == "yes":
             raise Usage(f"{info.name}: asian=yes changes nothing by itself", remedy="give norm=yes or punct=no with it")
-        library = import_library("sacrebleu.metrics.lib_ter", package="sacrebleu", metric=info.name)
+        library = single_reference.import_library("sacrebleu.metrics.lib_ter", package="sacrebleu", metric=info.name)
         self._edits = library.translation_edit_rate
         self._tokenizer = _tokenizer(
             normalized=settings["norm"] == "yes",
@@ -52,7 +43,7 @@ class Ter(Metric):
 
     def versions(self) -> Mapping[str, str]:
         """Return the package's."""
-        return package_version("sacrebleu")
+        return single_reference.package_version("sacrebleu")
 
     def read(self, texts: Sequence[str]) -> list[list[str]]:
         """Return words, as Tercom splits them."""
@@ -62,18 +53,22 @@ class Ter(Metric):
         """Return words, normalised twice."""
         return self.read([self._tokenizer(text.rstrip()) for text in texts])
 
-    def prepare(self, references: Sequence[References]) -> PreparedTexts:
+    def prepare(self, references: Sequence[References]) -> single_reference.PreparedTexts:
         """Split every distinct text once."""
-        return prepare_texts(references, gold_only=self._gold_only, read=self.read_references, usable=non_empty)
+        return single_reference.prepare_texts(
+            references, gold_only=self._gold_only, read=self.read_references, usable=single_reference.non_empty
+        )
 
     def statistics(
         self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
     ) -> Floats:
         """Return edits to the closest reference, and the mean length of all references."""
-        assert isinstance(prepared, PreparedTexts)
-        distinct = DistinctTexts.of(replies)
+        assert isinstance(prepared, single_reference.PreparedTexts)
+        distinct = single_reference.DistinctTexts.of(replies)
         words = self.read(distinct.texts)
-        pairs = TextPairs.of(prepared.offsets, prepared.numbers, distinct.numbers[reply_places], item_places)
+        pairs = single_reference.TextPairs.of(
+            prepared.offsets, prepared.numbers, distinct.numbers[reply_places], item_places
+        )
         edits = [
             self._edits(words[h], prepared.read[t])[0]
             if len(words[h]) * len(prepared.read[t]) <= LARGEST_TER_TABLE
@@ -86,7 +81,7 @@ class Ter(Metric):
 
     def undefined(self) -> Problem:
         """Only texts that are too long have no score."""
-        return TOO_LONG
+        return single_reference.TOO_LONG
 
     def values(self, sums: Floats, level: Level) -> Floats:
         """Return edits per word."""
@@ -98,7 +93,7 @@ class Ter(Metric):
 @functools.cache
 def _tokenizer(**settings: bool) -> Callable[[str], str]:
     """Return the shared tokenizer for each choice of settings, since sacrebleu's tokenizer caches what it has seen."""
-    library = import_library("sacrebleu.tokenizers.tokenizer_ter", package="sacrebleu", metric="ter")
+    library = single_reference.import_library("sacrebleu.tokenizers.tokenizer_ter", package="sacrebleu", metric="ter")
     tokenizer: Callable[[str], str] = library.TercomTokenizer(**settings)
     return tokenizer
 

@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from refaug.rater import network_folder
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
 from refaug.rater.cross.rate import CrossRater
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.network_folder import (
-    NetworkFields,
-    StoredNetwork,
-    open_network,
-    read_network_manifest,
-    require_temperature,
-    write_network,
-)
 
 KIND: Final = "rater"
 NETWORK: Final = "cross"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredCrossRater(StoredNetwork):
+class StoredCrossRater(network_folder.StoredNetwork):
     """The settings in a cross rater's manifest."""
 
     config: CrossConfig
@@ -45,7 +38,7 @@ def save_cross_rater(
     beside: Sequence[str] = (),
 ) -> str:
     """Write a rater's folder and return the rater's id; `beside` names files that the folder holds already."""
-    return write_network(
+    return network_folder.write_network(
         folder,
         KIND,
         model,
@@ -61,21 +54,23 @@ def save_cross_rater(
 
 def read_cross_manifest(folder: Path) -> StoredCrossRater:
     """Read a cross rater's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(folder, KIND, _cross_fields)
+    return network_folder.read_network_manifest(folder, KIND, _cross_fields)
 
 
-def _cross_fields(manifest: Mapping[str, Any], fields: NetworkFields) -> StoredCrossRater:
+def _cross_fields(manifest: Mapping[str, Any], fields: network_folder.NetworkFields) -> StoredCrossRater:
     if manifest["network"] != NETWORK:
         raise ValueError(f"a network {manifest['network']!r}")
     return StoredCrossRater(
-        config=CrossConfig(**manifest["config"]), temperature=require_temperature(manifest["temperature"]), **fields
+        config=CrossConfig(**manifest["config"]),
+        temperature=network_folder.require_temperature(manifest["temperature"]),
+        **fields,
     )
 
 
 def open_cross_rater(folder: Path, *, spec: str = "", threads: int = 1) -> CrossRater:
     """Load a cross rater; refuse files that were altered after saving."""
     stored = read_cross_manifest(folder)
-    model, tokenizer = open_network(
+    model, tokenizer = network_folder.open_network(
         folder, KIND, stored, lambda: CrossNetwork(stored.config), settings=("network", "config", "temperature")
     )
     return CrossRater(

@@ -14,19 +14,8 @@ from torch import Tensor, nn
 from refaug.core.progress import Progress
 from refaug.rater.cross.examples import CrossBatch, CrossExamples
 from refaug.rater.cross.model import CrossNetwork
+from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc
-from refaug.rater.training.loop import (
-    VALIDATION_EPOCH,
-    BatchResult,
-    OnEpoch,
-    OnNow,
-    Task,
-    TrainConfig,
-    TrainingCourse,
-    ValidationScores,
-    mixed_precision,
-    run,
-)
 
 _HIDDEN_SHARE: Final = 0.5  # of the loss of hidden pieces, beside that of replies
 
@@ -35,22 +24,22 @@ def train_network(
     model: CrossNetwork,
     examples: CrossExamples,
     validation: CrossExamples,
-    config: TrainConfig,
+    config: loop.TrainConfig,
     folder: Path,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-) -> TrainingCourse:
+    on_now: loop.OnNow = lambda _now: None,
+    on_epoch: loop.OnEpoch = lambda _figures: None,
+) -> loop.TrainingCourse:
     """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
 
     The training changes the model: in the end it has the weights of the best epoch.
     """
-    return run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
+    return loop.run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
 
 
 def task_of(
-    model: CrossNetwork, examples: CrossExamples, validation: CrossExamples, config: TrainConfig
-) -> Task[CrossBatch]:
+    model: CrossNetwork, examples: CrossExamples, validation: CrossExamples, config: loop.TrainConfig
+) -> loop.Task[CrossBatch]:
     """Return the task of a training; the model gets its dropout."""
     model.dropout = config.dropout
     return _CrossTask(model, examples, validation, config.device)
@@ -71,14 +60,14 @@ class _CrossTask:
     validation: CrossExamples
     device: str
 
-    def evaluate_batch(self, batch: CrossBatch) -> BatchResult:
+    def evaluate_batch(self, batch: CrossBatch) -> loop.BatchResult:
         labels = torch.from_numpy(batch.labels).to(self.device)
-        with mixed_precision(self.device):
+        with loop.mixed_precision(self.device):
             states, logits = _read(self.model, batch, self.device)
             hidden = self._hidden_loss(states, batch)
         right = ((logits > 0) == (labels > 0)).float()
         accuracy = (right[labels > 0].mean() + right[labels == 0].mean()) / 2
-        return BatchResult(balanced_loss(logits, labels) + _HIDDEN_SHARE * hidden, float(accuracy), batch.examples)
+        return loop.BatchResult(balanced_loss(logits, labels) + _HIDDEN_SHARE * hidden, float(accuracy), batch.examples)
 
     def _hidden_loss(self, states: Tensor, batch: CrossBatch) -> Tensor:
         """Return the mean cross entropy of the hidden pieces; 0 where none is hidden."""
@@ -90,9 +79,9 @@ class _CrossTask:
         )
         return nn.functional.cross_entropy(self.model.predict_pieces(states[rows, places]).float(), pieces)
 
-    def validate(self) -> ValidationScores:
+    def validate(self) -> loop.ValidationScores:
         predictions = predict(self.model, self.validation, self.device)
-        return ValidationScores(predictions.loss, predictions.accuracy, predictions.auc())
+        return loop.ValidationScores(predictions.loss, predictions.accuracy, predictions.auc())
 
 
 def _read(model: CrossNetwork, batch: CrossBatch, device: str) -> tuple[Tensor, Tensor]:
@@ -128,14 +117,14 @@ class ReplyPredictions(NamedTuple):
 
 
 def predict(
-    model: CrossNetwork, examples: CrossExamples, device: str = "cpu", epoch: int = VALIDATION_EPOCH
+    model: CrossNetwork, examples: CrossExamples, device: str = "cpu", epoch: int = loop.VALIDATION_EPOCH
 ) -> ReplyPredictions:
     """Predict the examples of an epoch, in the order of its batches."""
     model.eval()
     logits, labels, kinds = [], [], []
     with torch.inference_mode():
         for batch in examples.batches(epoch):
-            with mixed_precision(device):
+            with loop.mixed_precision(device):
                 _, judged = _read(model, batch, device)
             logits.append(judged.double().cpu().numpy())
             labels.append(batch.labels > 0)

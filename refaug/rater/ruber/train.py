@@ -14,18 +14,8 @@ from torch import Tensor
 from refaug.core.progress import Progress
 from refaug.rater.ruber.examples import PairBatch, PairExamples
 from refaug.rater.ruber.model import RuberNetwork
+from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc
-from refaug.rater.training.loop import (
-    VALIDATION_EPOCH,
-    BatchResult,
-    OnEpoch,
-    OnNow,
-    TrainConfig,
-    TrainingCourse,
-    ValidationScores,
-    mixed_precision,
-    run,
-)
 from refaug.rater.training.pair_corpus import PairCorpus
 
 _BINS: Final = 40
@@ -38,18 +28,18 @@ def train_network(
     examples: PairExamples,
     validation: PairExamples,
     margin: float,
-    config: TrainConfig,
+    config: loop.TrainConfig,
     folder: Path,
     progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-) -> TrainingCourse:
+    on_now: loop.OnNow = lambda _now: None,
+    on_epoch: loop.OnEpoch = lambda _figures: None,
+) -> loop.TrainingCourse:
     """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
 
     The training changes the model: in the end it has the weights of the best epoch.
     """
     model.dropout = config.dropout
-    return run(
+    return loop.run(
         _RuberTask(model, examples, validation, margin, config.device), config, folder, progress, on_now, on_epoch
     )
 
@@ -69,20 +59,20 @@ class _RuberTask:
     margin: float
     device: str
 
-    def evaluate_batch(self, batch: PairBatch) -> BatchResult:
+    def evaluate_batch(self, batch: PairBatch) -> loop.BatchResult:
         good, other = (logits.sigmoid() for logits in _logits(self.model, batch, self.device))
         loss = ranking_loss(good, other, self.margin).mean()
-        return BatchResult(loss, float((good > other).float().mean()), len(batch.rows))
+        return loop.BatchResult(loss, float((good > other).float().mean()), len(batch.rows))
 
-    def validate(self) -> ValidationScores:
+    def validate(self) -> loop.ValidationScores:
         scores = score_pairs(self.model, self.validation, self.device)
-        return ValidationScores(scores.loss(self.margin), scores.accuracy, scores.auc)
+        return loop.ValidationScores(scores.loss(self.margin), scores.accuracy, scores.auc)
 
 
 def _logits(model: RuberNetwork, batch: PairBatch, device: str) -> tuple[Tensor, Tensor]:
     """Return logits (pairs,) of the true and of the negative replies, in single precision."""
     rows = torch.from_numpy(batch.rows).to(device)
-    with mixed_precision(device):
+    with loop.mixed_precision(device):
         utterances = model.read_utterances(
             torch.from_numpy(batch.utterances).to(device), torch.from_numpy(batch.utterance_lengths)
         )[rows[:, 0]]
@@ -116,7 +106,7 @@ class PairScores(NamedTuple):
 
 
 def score_pairs(
-    model: RuberNetwork, examples: PairExamples, device: str = "cpu", epoch: int = VALIDATION_EPOCH
+    model: RuberNetwork, examples: PairExamples, device: str = "cpu", epoch: int = loop.VALIDATION_EPOCH
 ) -> PairScores:
     """Score the pairs of an epoch, in the order of its batches."""
     model.eval()
@@ -129,7 +119,7 @@ def score_pairs(
 
 
 def report_of(
-    model: RuberNetwork, course: TrainingCourse, validation: PairExamples, margin: float
+    model: RuberNetwork, course: loop.TrainingCourse, validation: PairExamples, margin: float
 ) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
     scores = score_pairs(model, validation)

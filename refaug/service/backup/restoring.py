@@ -18,16 +18,8 @@ from refaug.core.files import exclusive, make_folder, remove_tree, sha256_of, sy
 from refaug.core.full_disk import storage_errors
 from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Progress
+from refaug.service.backup import backup_files
 from refaug.service.backup.backing_up import BackupReport, clear_folder
-from refaug.service.backup.backup_files import (
-    HOME,
-    MANIFEST,
-    ROWS,
-    BackupManifest,
-    copy_file,
-    link_file,
-    require_same,
-)
 from refaug.service.database.database import Database, newest_step
 from refaug.service.database.table_rows import write_rows
 
@@ -38,7 +30,7 @@ _PASSING: Final = frozenset({RESTORING, _RESTORED, ".lock"})
 
 def restore(backup: Path, home: Settings, database_url: str, progress: Progress) -> BackupReport:
     """Restore a backup into an empty home and an empty database; Conflict where either holds something."""
-    manifest = BackupManifest.read(backup)
+    manifest = backup_files.BackupManifest.read(backup)
     if manifest.tables != newest_step():
         raise Conflict(
             f"{backup} has the tables of refaug {manifest.refaug}, of step {manifest.tables}; this refaug has those of "
@@ -58,10 +50,10 @@ def restore(backup: Path, home: Settings, database_url: str, progress: Progress)
             for folder, _, _ in os.walk(staging):
                 sync_folder(Path(folder))
             with write_aside(staging / _COMPLETE) as file:
-                file.write(sha256_of(backup / MANIFEST).encode())
-        if (staging / _COMPLETE).read_text() != sha256_of(backup / MANIFEST):
+                file.write(sha256_of(backup / backup_files.MANIFEST).encode())
+        if (staging / _COMPLETE).read_text() != sha256_of(backup / backup_files.MANIFEST):
             raise Conflict(f"{home.home}: another backup is half restored here", remedy="finish that, or empty it")
-        rows = sum(1 for _ in _lines(backup / ROWS))
+        rows = sum(1 for _ in _lines(backup / backup_files.ROWS))
         _move_into_place(home, staging)
     return BackupReport(files=len(manifest.files), bytes=sum(file.size for file in manifest.files.values()), rows=rows)
 
@@ -82,7 +74,7 @@ def _require_still_empty(home: Settings, staging: Path) -> None:
         raise
 
 
-def _copy_aside(backup: Path, manifest: BackupManifest, staging: Path, progress: Progress) -> None:
+def _copy_aside(backup: Path, manifest: backup_files.BackupManifest, staging: Path, progress: Progress) -> None:
     """Copy every file and compare its hash; what versions share in the backup they share in the home."""
     progress.stage("copying the backup", sum(file.size for file in manifest.files.values()), "B")
     copied = dict[tuple[int, int], str]()
@@ -92,26 +84,26 @@ def _copy_aside(backup: Path, manifest: BackupManifest, staging: Path, progress:
             raise Corrupt(f"{path} is missing, or no file", remedy="use another backup")
         status = path.stat()
         same = copied.setdefault((status.st_dev, status.st_ino), name)
-        if same != name and link_file(staging / same, staging / name):
-            require_same(path, named, manifest.files[same])
+        if same != name and backup_files.link_file(staging / same, staging / name):
+            backup_files.require_same(path, named, manifest.files[same])
         else:
-            require_same(path, named, copy_file(path, staging / name, progress))
-    make_folder(staging / HOME)
+            backup_files.require_same(path, named, backup_files.copy_file(path, staging / name, progress))
+    make_folder(staging / backup_files.HOME)
 
 
 def _restore_database(staging: Path, home: Settings, database_url: str) -> None:
     """Write the rows into PostgreSQL, or into a new file that moves into the home with the rest."""
-    place = home if database_url else Settings(home=staging / HOME)
+    place = home if database_url else Settings(home=staging / backup_files.HOME)
     with closing(Database.open(place, database_url)) as database:
-        write_rows(database, _lines(staging / ROWS), str(staging / ROWS))
+        write_rows(database, _lines(staging / backup_files.ROWS), str(staging / backup_files.ROWS))
 
 
 def _move_into_place(home: Settings, staging: Path) -> None:
     """Move what is copied into the home; the rename of the folder ends the restore."""
-    for path in sorted((staging / HOME).iterdir()):
+    for path in sorted((staging / backup_files.HOME).iterdir()):
         path.replace(home.home / path.name)
     sync_folder(home.home)
-    (staging / ROWS).unlink(missing_ok=True)
+    (staging / backup_files.ROWS).unlink(missing_ok=True)
     remove_tree(home.home / _RESTORED)
     staging.rename(home.home / _RESTORED)
     sync_folder(home.home)

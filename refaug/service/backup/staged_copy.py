@@ -14,14 +14,7 @@ from refaug.core.errors import Conflict
 from refaug.core.files import make_folder, sync_folder
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.service.backup.backup_files import (
-    HOME,
-    BackedUpFile,
-    BackupManifest,
-    copy_file,
-    describe_file,
-    link_file,
-)
+from refaug.service.backup import backup_files
 from refaug.service.jobs.posted_requests import LIST_FILE
 
 TRIES: Final = 20  # of what jobs change while it is copied
@@ -34,12 +27,12 @@ class EarlierBackup:
     """A backup whose unchanged files the new one shares."""
 
     folder: Path
-    files: Mapping[str, BackedUpFile]
+    files: Mapping[str, backup_files.BackedUpFile]
 
     @classmethod
     def read(cls, folder: Path | None) -> EarlierBackup | None:
         """Read the manifest of a backup; None without a folder."""
-        return None if folder is None else cls(folder=folder, files=BackupManifest.read(folder).files)
+        return None if folder is None else cls(folder=folder, files=backup_files.BackupManifest.read(folder).files)
 
 
 @dataclass
@@ -50,16 +43,16 @@ class StagedCopy:
     folder: Path
     progress: Progress
     earlier: EarlierBackup | None = None
-    files: dict[str, BackedUpFile] = field(default_factory=dict)
+    files: dict[str, backup_files.BackedUpFile] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)  # a sentence each
     shared: int = 0  # files that are links to those of the earlier backup
     _linked: dict[_Stamp, str] = field(default_factory=dict)  # files of versions by inode
 
     def name_of(self, path: Path) -> str:
         """Return the name of a file of the home in the backup."""
-        return f"{HOME}/{path.relative_to(self.home.home).as_posix()}"
+        return f"{backup_files.HOME}/{path.relative_to(self.home.home).as_posix()}"
 
-    def add(self, path: Path) -> BackedUpFile | None:
+    def add(self, path: Path) -> backup_files.BackedUpFile | None:
         """Copy a file of the home as it is; None if it was removed meanwhile."""
         name = self.name_of(path)
         try:
@@ -68,7 +61,9 @@ class StagedCopy:
             self.progress.warn(f"{path!r} is not in the backup: its name is not UTF-8")
             return None
         with suppress(FileNotFoundError):
-            self.files[name] = self._share(path, name) or copy_file(path, self.folder / name, self.progress)
+            self.files[name] = self._share(path, name) or backup_files.copy_file(
+                path, self.folder / name, self.progress
+            )
             return self.files[name]
         return None
 
@@ -82,23 +77,27 @@ class StagedCopy:
         """Copy a file of a version that is held; what versions share in the home they share in the backup."""
         name, stamp = self.name_of(path), _stamp_of(path)
         same = self._linked.get(stamp)
-        if same is not None and link_file(self.folder / same, self.folder / name):
+        if same is not None and backup_files.link_file(self.folder / same, self.folder / name):
             self.files[name] = self.files[same]
             return
         self.add_checked(path, sha256)
         if name in self.files:
             self._linked[stamp] = name
 
-    def _share(self, path: Path, name: str) -> BackedUpFile | None:
+    def _share(self, path: Path, name: str) -> backup_files.BackedUpFile | None:
         """Link the file of the earlier backup, if both still have the content that its manifest names."""
         before = self.earlier.files.get(name) if self.earlier is not None else None
         if self.earlier is None or before is None or path.stat().st_size != before.size:
             return None
         same = self.earlier.folder / name
-        if describe_file(path) != before or not same.is_file() or describe_file(same) != before:
+        if (
+            backup_files.describe_file(path) != before
+            or not same.is_file()
+            or backup_files.describe_file(same) != before
+        ):
             return None
         self.forget([path])
-        if not link_file(same, self.folder / name):
+        if not backup_files.link_file(same, self.folder / name):
             return None
         self.progress.advance(before.size)
         self.shared += 1
@@ -112,7 +111,7 @@ class StagedCopy:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        self.files[self.name_of(path)] = describe_file(target)
+        self.files[self.name_of(path)] = backup_files.describe_file(target)
 
     def add_folder(self, folder: Path, *, without: Iterable[str] = ()) -> None:
         """Copy the files of a folder and of the folders in it, except files that are removed meanwhile."""
@@ -143,11 +142,13 @@ class StagedCopy:
     def forget_folder(self, folder: Path) -> None:
         """Remove the copied files of a folder of the home."""
         begin = f"{self.name_of(folder)}/"
-        self.forget([self.home.home / name[len(HOME) + 1 :] for name in list(self.files) if name.startswith(begin)])
+        self.forget(
+            [self.home.home / name[len(backup_files.HOME) + 1 :] for name in list(self.files) if name.startswith(begin)]
+        )
 
     def sync(self) -> None:
         """Make all names survive a power cut."""
-        make_folder(self.folder / HOME)
+        make_folder(self.folder / backup_files.HOME)
         for folder, _, _ in os.walk(self.folder):
             sync_folder(Path(folder))
 

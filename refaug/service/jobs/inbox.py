@@ -26,18 +26,8 @@ from typing import Any, Final
 
 import orjson
 
+from refaug.core import files
 from refaug.core.errors import BadInput, Corrupt, Overloaded, TooLarge
-from refaug.core.files import (
-    exclusive,
-    lock_file,
-    make_folder,
-    read_json,
-    remove_asides,
-    require_name,
-    sync_folder,
-    write_aside,
-    write_json,
-)
 from refaug.core.home import Settings
 from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.logs.reading.shapes import KNOWN_NAMES, Fields, as_id, as_tags, as_time, dialogue_columns
@@ -113,7 +103,7 @@ class Inbox:
 
     def folder(self, log: str) -> Path:
         """Return the folder of a log's waiting dialogues."""
-        return self._inbox / FOLDER / require_name("log", log)
+        return self._inbox / FOLDER / files.require_name("log", log)
 
     # ── posting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,15 +123,17 @@ class Inbox:
         digest = _digest(good)
         lines = b"".join(_line(one, digest, place) for place, one in enumerate(good))
         for folder_made in (self._inbox.parent, self._inbox, self._inbox / FOLDER, folder):
-            make_folder(folder_made)
-        with lock_file(folder / _POSTING_LOCK):  # so that two equal requests at the same time do not write two files
+            files.make_folder(folder_made)
+        with files.lock_file(
+            folder / _POSTING_LOCK
+        ):  # so that two equal requests at the same time do not write two files
             posted = self._posted_requests(log)
             is_known = digest in posted or self._is_ingested(log, digest)
             if not is_known:
                 self._require_room(log, posted.waiting, len(lines))
                 name = f"{time.time_ns():020}-{digest}-{len(good)}-{len(lines)}.jsonl"
                 request = PostedRequest(name=name, digest=digest, dialogues=len(good), size=len(lines))
-                with posted.adding(request), write_aside(folder / name) as file:
+                with posted.adding(request), files.write_aside(folder / name) as file:
                     file.write(lines)
             waiting = posted.waiting
         return {
@@ -242,9 +234,9 @@ class Inbox:
     def _exclusive(self, log: str) -> Iterator[None]:
         """Hold the lock on taking and erasing; posting waits for it only for a moment."""
         folder = self.folder(log)
-        with exclusive(folder, f"taking what was posted for log {log}"):
-            with lock_file(folder / _POSTING_LOCK):
-                remove_asides(folder)  # no process is writing now, so these are of killed ones
+        with files.exclusive(folder, f"taking what was posted for log {log}"):
+            with files.lock_file(folder / _POSTING_LOCK):
+                files.remove_asides(folder)  # no process is writing now, so these are of killed ones
             yield
 
     def _make_plan(self, log: str) -> _BatchPlan:
@@ -253,7 +245,7 @@ class Inbox:
         if parts:
             names = [part.name for part in parts]
             file = f"batch-{hashlib.sha256(orjson.dumps(names)).hexdigest()[:32]}.jsonl"
-            write_json(self.folder(log) / _PLAN_FILE, {"file": file, "requests": names})
+            files.write_json(self.folder(log) / _PLAN_FILE, {"file": file, "requests": names})
             return _BatchPlan(file=file, parts=tuple(parts))
         return _BatchPlan()
 
@@ -269,12 +261,12 @@ class Inbox:
                     f"{folder}: {len(plan.parts) - len(waiting):,} of the requests that batch.json names are missing",
                     remedy="restore them from a backup, or remove batch.json to go on with those that are there",
                 )
-            with write_aside(folder / plan.file) as out:
+            with files.write_aside(folder / plan.file) as out:
                 for path in waiting:
                     out.writelines(_read_chunks(path))
         for path in waiting:
             path.unlink()
-        sync_folder(folder)
+        files.sync_folder(folder)
         return True
 
     def _mark_ingested(self, log: str, plan: _BatchPlan) -> None:
@@ -283,18 +275,18 @@ class Inbox:
         created, before = self._log_created(log), _read_optional(folder / _INGESTED_FILE)
         remembered = _string_list(before.get("requests")) if before.get("log_created") == created else []
         all_known = list(dict.fromkeys([*remembered, *(part.digest for part in plan.parts)]))
-        write_json(folder / _INGESTED_FILE, {"log_created": created, "requests": all_known[-_MAX_REMEMBERED:]})
+        files.write_json(folder / _INGESTED_FILE, {"log_created": created, "requests": all_known[-_MAX_REMEMBERED:]})
         self._remove_batch(log, plan)
 
     def _remove_batch(self, log: str, plan: _BatchPlan) -> None:
         folder = self.folder(log)
-        with lock_file(folder / _POSTING_LOCK):
+        with files.lock_file(folder / _POSTING_LOCK):
             (folder / LIST_FILE).unlink(missing_ok=True)  # those who post make it anew, without this batch
             if plan.file:
                 (folder / plan.file).unlink(missing_ok=True)
-                sync_folder(folder)  # the name last: without it, the batch would never be found again
+                files.sync_folder(folder)  # the name last: without it, the batch would never be found again
             (folder / _PLAN_FILE).unlink(missing_ok=True)
-            sync_folder(folder)
+            files.sync_folder(folder)
 
     # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -370,7 +362,7 @@ def _stamp_of(path: Path) -> tuple[int, ...]:
 
 def _read_optional(path: Path) -> dict[str, object]:
     try:
-        return read_json(path)
+        return files.read_json(path)
     except FileNotFoundError:
         return {}
 
@@ -476,7 +468,7 @@ def _rewrite(path: Path, gone: frozenset[str], silent: frozenset[str]) -> int:
         touched = sum(_erase_from(orjson.loads(line), gone, silent) is not None for line in file)
     if not touched:
         return 0
-    with write_aside(path) as out, path.open("rb") as file:
+    with files.write_aside(path) as out, path.open("rb") as file:
         for line in file:
             changed = _erase_from(orjson.loads(line), gone, silent)
             out.write(line if changed is None else changed)

@@ -18,19 +18,11 @@ from typing import Final
 
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
-from refaug.service.process import json_logging
+from refaug.service.process import json_logging, start_conditions
 from refaug.service.process.child_environment import child_environment
 from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig
 from refaug.service.process.job_process import JobProcess
 from refaug.service.process.listening_socket import BACKLOG, address_of, bound_socket
-from refaug.service.process.start_conditions import (
-    has_keys,
-    lock_home,
-    migrate,
-    raise_file_limit,
-    require_keys_if_public,
-    retry_migration,
-)
 from refaug.service.process.supervisor import Supervisor
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.shard_cluster import require_shards
@@ -63,10 +55,12 @@ def serve(
         require_shards()
     json_logging.configure_logging(home.home, level=level)
     with ExitStack() as stack:
-        stack.enter_context(lock_home(home, settings))
-        has_schema = migrate(home, settings)
-        settings = require_keys_if_public(settings, lambda: not has_schema or has_keys(home, settings))
-        raise_file_limit(settings)
+        stack.enter_context(start_conditions.lock_home(home, settings))
+        has_schema = start_conditions.migrate(home, settings)
+        settings = start_conditions.require_keys_if_public(
+            settings, lambda: not has_schema or start_conditions.has_keys(home, settings)
+        )
+        start_conditions.raise_file_limit(settings)
         listener = stack.enter_context(bound_socket(settings, any_port=any_port))
         stack.enter_context(child_environment(home, settings))
         address = address_of(listener)
@@ -74,7 +68,9 @@ def serve(
         tell(address)
         jobs = JobProcess(within_s=settings.shutdown_s, level=level) if settings.job_worker else None
         if not has_schema:
-            threading.Thread(target=retry_migration, args=(home, settings), name="migrate", daemon=True).start()
+            threading.Thread(
+                target=start_conditions.retry_migration, args=(home, settings), name="migrate", daemon=True
+            ).start()
         supervisor = Supervisor(config_of(settings, app=app), [listener], jobs, level=level)
         supervisor.run()
     if supervisor.has_failed:

@@ -13,15 +13,7 @@ from sqlalchemy import Connection, delete, select, update
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.erased_storage import overwrite_removed, remove_old_copies
-from refaug.service.database.migrations.tables import (
-    STUDY_ACTIONS,
-    STUDY_ANSWERS,
-    STUDY_MESSAGES,
-    STUDY_PARTICIPANTS,
-    STUDY_RESUME_LINKS,
-    STUDY_SESSIONS,
-    STUDY_TASKS,
-)
+from refaug.service.database.migrations import tables
 from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance, participant_row
 
 _TABLES: Final = ("study_messages", "study_answers", "study_actions", "study_participants", "study_tasks")
@@ -31,13 +23,13 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
     """Remove everything that a participant has written, in a transaction of the caller."""
     overwrite_removed(connection, is_sqlite=is_sqlite)
     me = attending.participant.id
-    tasks = select(STUDY_TASKS.c.id).where(STUDY_TASKS.c.participant == me)
-    connection.execute(delete(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(tasks)))
-    connection.execute(delete(STUDY_ANSWERS).where(STUDY_ANSWERS.c.task.in_(tasks)))
-    connection.execute(delete(STUDY_ACTIONS).where(STUDY_ACTIONS.c.participant == me))
+    tasks = select(tables.STUDY_TASKS.c.id).where(tables.STUDY_TASKS.c.participant == me)
+    connection.execute(delete(tables.STUDY_MESSAGES).where(tables.STUDY_MESSAGES.c.task.in_(tasks)))
+    connection.execute(delete(tables.STUDY_ANSWERS).where(tables.STUDY_ANSWERS.c.task.in_(tasks)))
+    connection.execute(delete(tables.STUDY_ACTIONS).where(tables.STUDY_ACTIONS.c.participant == me))
     connection.execute(
-        update(STUDY_TASKS)
-        .where(STUDY_TASKS.c.participant == me)
+        update(tables.STUDY_TASKS)
+        .where(tables.STUDY_TASKS.c.participant == me)
         .values(state="withdrawn", skip_reason=None, ended=time_text(attending.now))
     )
     values: dict[str, object] = {
@@ -49,7 +41,7 @@ def erase_rows(connection: Connection, attending: Attendance, *, is_sqlite: bool
         "excluded_reason": None,
         "ended": time_text(attending.now),
     }
-    connection.execute(update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == me).values(values))
+    connection.execute(update(tables.STUDY_PARTICIPANTS).where(tables.STUDY_PARTICIPANTS.c.id == me).values(values))
 
 
 def erase_participant(
@@ -74,7 +66,7 @@ def erase_one(
     """Erase a participant with sessions and links, in a transaction of the caller; `clean_storage` belongs after it."""
     attending = attendance(connection, participant, locks=True)
     erase_rows(connection, attending, is_sqlite=is_sqlite)
-    for table in (STUDY_SESSIONS, STUDY_RESUME_LINKS):
+    for table in (tables.STUDY_SESSIONS, tables.STUDY_RESUME_LINKS):
         connection.execute(delete(table).where(table.c.participant == participant))
     subject = f"participant {attending.participant.code} of study {study.name}"
     add_row(connection, actor, "erase", subject, request=request)

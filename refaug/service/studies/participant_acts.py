@@ -12,12 +12,7 @@ from refaug.core.errors import BadInput, Conflict
 from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
 from refaug.evaluation.studies.protocol.study_form import StudyQuestion
 from refaug.service.database.database import time_text
-from refaug.service.database.migrations.tables import (
-    STUDY_ACTIONS,
-    STUDY_MESSAGES,
-    STUDY_PARTICIPANTS,
-    STUDY_TASKS,
-)
+from refaug.service.database.migrations import tables
 from refaug.service.studies.action_log import UNDONE, ActionOutcome
 from refaug.service.studies.admission.places import FULL, QUOTA, places_are_taken, quota_is_full
 from refaug.service.studies.study_rows import Attendance, json_text, lock_study, storable_json
@@ -25,9 +20,9 @@ from refaug.service.studies.tasks.task_acts import write_answers
 from refaug.service.studies.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
 
 _ACTIONS: Final = (
-    select(STUDY_ACTIONS)
-    .where(STUDY_ACTIONS.c.participant == bindparam("participant"))
-    .order_by(STUDY_ACTIONS.c.number.desc())
+    select(tables.STUDY_ACTIONS)
+    .where(tables.STUDY_ACTIONS.c.participant == bindparam("participant"))
+    .order_by(tables.STUDY_ACTIONS.c.number.desc())
     .limit(500)  # that are looked through for one that can be undone
 )
 
@@ -67,7 +62,7 @@ def give_consent(
     }
     if protocol["training"]:
         values["training"] = json_text({"attempt": 1, "at": 0, "right": 0, "feedback": None})
-    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+    connection.execute(update(tables.STUDY_PARTICIPANTS).where(_me(attending)).values(values))
     if state == "active":
         begin_tasks(connection, attending)
     return ActionOutcome(done={"consent": sha256, "let_in": state in ("training", "active")})
@@ -147,7 +142,7 @@ def answer_training(
     values: dict[str, object] = {"training": json_text(progress), "state": state, "reason": reason}
     if state == "screened_out":
         values["ended"] = time_text(attending.now)
-    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+    connection.execute(update(tables.STUDY_PARTICIPANTS).where(_me(attending)).values(values))
     if state == "active":
         begin_tasks(connection, attending)
     return ActionOutcome(done={"item": item, "right": is_right, "feedback": progress["feedback"]})
@@ -198,16 +193,16 @@ def undo_last_action(connection: Connection, attending: Attendance) -> ActionOut
     change = orjson.loads(row.undo)
     ((kind, before),) = change.items()
     _UNDO[kind](connection, attending, before)
-    mine = (STUDY_ACTIONS.c.participant == attending.participant.id, STUDY_ACTIONS.c.action == row.action)
-    connection.execute(update(STUDY_ACTIONS).where(*mine).values(undo=json_text(UNDONE)))
+    mine = (tables.STUDY_ACTIONS.c.participant == attending.participant.id, tables.STUDY_ACTIONS.c.action == row.action)
+    connection.execute(update(tables.STUDY_ACTIONS).where(*mine).values(undo=json_text(UNDONE)))
     return ActionOutcome(done={"undone": kind, "task": before["task"]}, undo=UNDONE)
 
 
 def _undo_vote(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:
     _require_live(connection, attending, before["task"])
-    columns = STUDY_MESSAGES.c
+    columns = tables.STUDY_MESSAGES.c
     place = (columns.task == before["task"], columns.side == before["side"], columns.n == before["n"])
-    connection.execute(update(STUDY_MESSAGES).where(*place).values(vote=before["before"]))
+    connection.execute(update(tables.STUDY_MESSAGES).where(*place).values(vote=before["before"]))
 
 
 def _undo_answers(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:
@@ -228,14 +223,14 @@ def _undo_finish(connection: Connection, attending: Attendance, before: Mapping[
     if current is not None and _is_untouched(connection, attending):
         drop_untouched_task(connection, attending, current)
     connection.execute(
-        update(STUDY_TASKS).where(STUDY_TASKS.c.id == before["task"]).values(state="started", ended=None)
+        update(tables.STUDY_TASKS).where(tables.STUDY_TASKS.c.id == before["task"]).values(state="started", ended=None)
     )
     values = {"state": "active", "position": before["position"], "completion_code": None, "ended": None}
-    connection.execute(update(STUDY_PARTICIPANTS).where(_me(attending)).values(values))
+    connection.execute(update(tables.STUDY_PARTICIPANTS).where(_me(attending)).values(values))
 
 
 _UNDO: Final = {"vote": _undo_vote, "answers": _undo_answers, "finish": _undo_finish}
 
 
 def _me(attending: Attendance) -> Any:
-    return STUDY_PARTICIPANTS.c.id == attending.participant.id
+    return tables.STUDY_PARTICIPANTS.c.id == attending.participant.id

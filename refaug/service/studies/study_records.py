@@ -26,14 +26,7 @@ from refaug.evaluation.studies.records import (
     TurnRole,
 )
 from refaug.service.database.database import Database, time_of, time_text
-from refaug.service.database.migrations.tables import (
-    STUDY_ANSWERS,
-    STUDY_BOTS,
-    STUDY_ITEMS,
-    STUDY_MESSAGES,
-    STUDY_PARTICIPANTS,
-    STUDY_TASKS,
-)
+from refaug.service.database.migrations import tables
 from refaug.service.studies.adjudications import stored_decisions
 from refaug.service.studies.study_rows import StoredStudy
 from refaug.service.studies.take_state import answer_key
@@ -50,10 +43,10 @@ def study_records(
 
     All of it is as of one moment. Memory is that of some hundred tasks.
     """
-    tasks, people = STUDY_TASKS.c, STUDY_PARTICIPANTS.c
+    tasks, people = tables.STUDY_TASKS.c, tables.STUDY_PARTICIPANTS.c
     query = (
-        select(STUDY_TASKS, people.code, people.excluded_reason)
-        .join(STUDY_PARTICIPANTS, people.id == tasks.participant)
+        select(tables.STUDY_TASKS, people.code, people.excluded_reason)
+        .join(tables.STUDY_PARTICIPANTS, people.id == tasks.participant)
         .where(tasks.study == study.id, tasks.state.in_(("done", "skipped", "expired")), people.state != "withdrawn")
         .order_by(people.code, tasks.number)
         .execution_options(yield_per=_AT_ONCE)
@@ -72,9 +65,11 @@ def study_records(
 
 def bots_of_task(database: Database, study: StoredStudy, task: str) -> dict[str, str]:
     """Return the bot on each side of a task, begun or over: what participants never see."""
-    columns = STUDY_TASKS.c
+    columns = tables.STUDY_TASKS.c
     with database.reading() as connection:
-        row = connection.execute(select(STUDY_TASKS).where(columns.id == task, columns.study == study.id)).first()
+        row = connection.execute(
+            select(tables.STUDY_TASKS).where(columns.id == task, columns.study == study.id)
+        ).first()
         if row is None:
             raise NotFound(f"study {study.name} has no task {task[:40]!r}", remedy="the server of this home's database")
         bots = _bots(connection, study)
@@ -90,7 +85,7 @@ def _decisions(connection: Connection, study: StoredStudy) -> dict[str, dict[str
 
 
 def _bots(connection: Connection, study: StoredStudy) -> dict[int, Row[Any]]:
-    query = select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id)
+    query = select(tables.STUDY_BOTS).where(tables.STUDY_BOTS.c.study == study.id)
     return {row.slot: row for row in connection.execute(query)}
 
 
@@ -99,11 +94,13 @@ def _records(
 ) -> Iterator[StudyTask]:
     ids = [row.id for row in part]
     messages, answers = dict[str, list[Row[Any]]](), dict[str, list[Row[Any]]]()
-    by_place = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task.in_(ids)).order_by(STUDY_MESSAGES.c.n)
+    by_place = (
+        select(tables.STUDY_MESSAGES).where(tables.STUDY_MESSAGES.c.task.in_(ids)).order_by(tables.STUDY_MESSAGES.c.n)
+    )
     for row in connection.execute(by_place):
         messages.setdefault(row.task, []).append(row)
-    by_question = select(STUDY_ANSWERS).where(STUDY_ANSWERS.c.task.in_(ids))
-    columns = STUDY_ANSWERS.c
+    by_question = select(tables.STUDY_ANSWERS).where(tables.STUDY_ANSWERS.c.task.in_(ids))
+    columns = tables.STUDY_ANSWERS.c
     for row in connection.execute(by_question.order_by(columns.side, columns.turn, columns.question)):
         answers.setdefault(row.task, []).append(row)
     wanted_units = {row.unit for row in part if row.unit is not None}
@@ -114,7 +111,7 @@ def _records(
 
 
 def _units(connection: Connection, study: StoredStudy, units: set[str]) -> dict[str, StudyUnit]:
-    columns = STUDY_ITEMS.c
+    columns = tables.STUDY_ITEMS.c
     query = select(columns.unit, columns.content).where(columns.study == study.id, columns.unit.in_(units))
     return {unit: StudyUnit.stored(content) for unit, content in connection.execute(query)}
 

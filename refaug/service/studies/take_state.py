@@ -13,15 +13,7 @@ from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_name
 from refaug.service.database.migrations.tables import STUDY_TASKS
 from refaug.service.studies.participant_acts import undoable_action
 from refaug.service.studies.study_rows import Attendance
-from refaug.service.studies.tasks.task_acts import (
-    Answers,
-    TaskContent,
-    obstacle,
-    shown_form,
-    shown_messages,
-    shown_payload,
-    skips_left,
-)
+from refaug.service.studies.tasks import task_acts
 from refaug.service.studies.tasks.task_assignment import current_task
 
 _SEPARATOR: Final = "/"
@@ -70,7 +62,7 @@ def _study(connection: Connection, attending: Attendance) -> dict[str, object]:
         "texts": protocol["page_texts"],
         "adult_content": protocol["adult_content"],
         "pay": protocol["pay"],
-        "skips_left": skips_left(connection, attending),
+        "skips_left": task_acts.skips_left(connection, attending),
     }
     if is_chat(protocol.kind):
         names = ("min_turns", "max_turns", "max_message_chars", "delay", "votes", "opening")
@@ -110,24 +102,24 @@ def _training(attending: Attendance) -> dict[str, object]:
 
 
 def _task(connection: Connection, attending: Attendance, task: Row[Any]) -> dict[str, object]:
-    content = TaskContent.of(connection, attending, task)
-    why_not = obstacle(connection, attending, task, content)
-    messages = shown_messages(connection, attending, task, content)
+    content = task_acts.TaskContent.of(connection, attending, task)
+    why_not = task_acts.obstacle(connection, attending, task, content)
+    messages = task_acts.shown_messages(connection, attending, task, content)
     return {
         "id": task.id,
         "position": int(attending.participant.position) + 1,
         "of": len(attending.sequence),
         "kind": attending.protocol.kind.value,
         "sides": [{"side": side, "messages": messages[side]} for side in messages],
-        "payload": shown_payload(connection, attending, task),
-        "form": shown_form(attending, task),
+        "payload": task_acts.shown_payload(connection, attending, task),
+        "form": task_acts.shown_form(attending, task),
         "answers": shown_answers(content.answers),
         "can_finish": not why_not,
         "why_not": why_not,
     }
 
 
-def shown_answers(answers: Answers) -> dict[str, object]:
+def shown_answers(answers: task_acts.Answers) -> dict[str, object]:
     """Return the answers of a task under the keys of pages: side, turn and question, as far as there are such."""
     shown = {}
     for (side, turn), of_place in answers.items():

@@ -6,25 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from refaug.evaluation.agreement.report.wording import (
-    GOLDS_IN_WORDS,
-    INDEPENDENT,
-    KAPPA_IN_WORDS,
-    KINDS,
-    P_IN_WORDS,
-    PAIRS,
-    PAIRS_IN_WORDS,
-    TURNED,
-    annotator,
-    draws_in_words,
-    fixed,
-    kappa_title,
-    minus,
-    pair_label,
-    per_cent,
-    reasons,
-    row_label,
-)
+from refaug.evaluation.agreement.report import wording
 from refaug.evaluation.reports.html_page import Table
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate
@@ -34,7 +16,7 @@ _LISTED_ITEMS: Final = 100  # unreadable items that the page lists
 
 def _r(correlation: float | None) -> str:
     """Format a correlation for people."""
-    return "–" if correlation is None else minus(fixed(correlation))
+    return "–" if correlation is None else wording.minus(wording.fixed(correlation))
 
 
 def _p(p: float | None) -> str:
@@ -64,14 +46,14 @@ def _group_starts(rows: Sequence[AgreementRow | MeanRow]) -> frozenset[int]:
 
 def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> Table:
     """Return the main table, which all others explain."""
-    span = f"[{per_cent(meta_result.settings)}]"
+    span = f"[{wording.per_cent(meta_result.settings)}]"
     whys = [(f"{row.name}, {name}", figure.why) for row in rows for name, figure in _expected_figures(row)]
     return Table(
         title="Agreement with the mean rating",
         columns=("metric", f"Spearman {span}", f"Pearson {span}", "Kendall τ-b", "partial Spearman", "rows"),
         rows=[
             (
-                row_label(row),
+                wording.row_label(row),
                 _with_interval(row.spearman) + _p_beside(row, "spearman"),
                 _with_interval(row.pearson) + _p_beside(row, "pearson"),
                 _with_p(row.kendall),
@@ -81,11 +63,11 @@ def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaRes
             for row in rows
         ],
         notes=[
-            f"intervals: bootstrap, {draws_in_words(meta_result.settings)}",
+            f"intervals: bootstrap, {wording.draws_in_words(meta_result.settings)}",
             "partial Spearman: with reply length held fixed",
-            *([P_IN_WORDS] if any(isinstance(row, AgreementRow) for row in rows) else []),
-            *([TURNED] if any(row.turned for row in rows) else []),
-            *reasons(whys),
+            *([wording.P_IN_WORDS] if any(isinstance(row, AgreementRow) for row in rows) else []),
+            *([wording.TURNED] if any(row.turned for row in rows) else []),
+            *wording.reasons(whys),
         ],
         apart=_group_starts(rows),
     )
@@ -102,8 +84,8 @@ def _expected_figures(row: AgreementRow | MeanRow) -> Iterator[tuple[str, Estima
 
 def difference_tables(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> Iterator[Table]:
     """Yield every metric minus the baseline, for each kind of correlation that has an interval."""
-    span = f"[{per_cent(meta_result.settings)}]"
-    for kind in KINDS:
+    span = f"[{wording.per_cent(meta_result.settings)}]"
+    for kind in wording.KINDS:
         compared = [row for row in rows if kind in row.differences]
         if not compared:
             continue
@@ -115,7 +97,7 @@ def difference_tables(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaR
             columns=("metric", f"difference {span}", "p", "Holm p", *(("Williams t", "Williams p") if tests else ())),
             rows=[
                 (
-                    row_label(row),
+                    wording.row_label(row),
                     _with_interval(row.differences[kind]),
                     _p(row.differences[kind].p),
                     _p(row.holm.get(kind)),
@@ -124,10 +106,10 @@ def difference_tables(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaR
                 for row in compared
             ],
             notes=[
-                f"difference and p: paired bootstrap, {draws_in_words(meta_result.settings)}; "
+                f"difference and p: paired bootstrap, {wording.draws_in_words(meta_result.settings)}; "
                 "Holm p: adjusted for all compared metrics",
-                *([INDEPENDENT] if tests else []),
-                *reasons(whys),
+                *([wording.INDEPENDENT] if tests else []),
+                *wording.reasons(whys),
             ],
             apart=_group_starts(compared),
         )
@@ -173,7 +155,7 @@ def gold_tables(set_result: SetResult) -> Iterator[Table]:
             ("rating", number(golds.rating), number(golds.fair_rating)),
             *((name, number(score.golds), number(score.fair)) for name, score in golds.scores.items()),
         ],
-        notes=[GOLDS_IN_WORDS],
+        notes=[wording.GOLDS_IN_WORDS],
         apart=frozenset([1]),
     )
 
@@ -182,7 +164,7 @@ def annotator_tables(set_result: SetResult, meta_result: MetaResult) -> Iterator
     """Yield the annotators left out, the agreement of the others, and the agreement of the metrics with each."""
     figures = set_result.annotators
     if figures.dropped:
-        rows = [(annotator(dropped.annotator), dropped.why) for dropped in figures.dropped]
+        rows = [(wording.annotator(dropped.annotator), dropped.why) for dropped in figures.dropped]
         yield Table(title="Annotators left out", columns=("annotator", "why"), rows=rows, text=True)
     yield _reliability_table(set_result, meta_result)
     if len(figures.kept) > 1:
@@ -203,7 +185,7 @@ def _reliability_table(set_result: SetResult, meta_result: MetaResult) -> Table:
     ]
     whys = [("κ", figures.kappa.why), *((f"α, {level}", alpha.why) for level, alpha in figures.alpha.items())]
     whys += [(icc.form, icc.why) for icc in figures.icc.forms]
-    for kind in KINDS:
+    for kind in wording.KINDS:
         half = getattr(halves, kind)
         name = f"split half, {kind.capitalize()}"
         rows.append((name, _r(half.half) + _bounds(half.low, half.high), f"{halves.rows:,}"))
@@ -211,9 +193,9 @@ def _reliability_table(set_result: SetResult, meta_result: MetaResult) -> Table:
         whys.append((name, half.why))
     return Table(
         title="Annotators with each other",
-        columns=("figure", f"value [{per_cent(meta_result.settings)}]", "rows"),
+        columns=("figure", f"value [{wording.per_cent(meta_result.settings)}]", "rows"),
         rows=rows,
-        notes=reasons(whys),
+        notes=wording.reasons(whys),
     )
 
 
@@ -224,23 +206,25 @@ def _kappa_table(set_result: SetResult) -> Table:
     mean = {kappa.annotator: kappa.value for kappa in figures.kappa_of_each}
     return Table(
         title="Cohen's κ of annotators, quadratic weights",
-        columns=("", *(annotator(place) for place in figures.kept), "mean with the others"),
+        columns=("", *(wording.annotator(place) for place in figures.kept), "mean with the others"),
         rows=[
             (
-                annotator(figures.kept[place]),
+                wording.annotator(figures.kept[place]),
                 *("" if place == other else _r(values.get(frozenset((place, other)))) for other in places),
                 _r(mean.get(place)),
             )
             for place in places
         ],
-        notes=reasons((pair_label(figures.kept, (pair.first, pair.second)), pair.why) for pair in figures.kappa.pairs),
+        notes=wording.reasons(
+            (wording.pair_label(figures.kept, (pair.first, pair.second)), pair.why) for pair in figures.kappa.pairs
+        ),
     )
 
 
 def _by_annotator_tables(set_result: SetResult) -> Iterator[Table]:
-    for kind in KINDS:
+    for kind in wording.KINDS:
         by_row = {
-            row_label(row): row.by_annotator if kind == "spearman" else row.by_annotator_pearson
+            wording.row_label(row): row.by_annotator if kind == "spearman" else row.by_annotator_pearson
             for row in set_result.rows
         }
         spreads = {name: spread for name, spread in by_row.items() if spread is not None}
@@ -250,7 +234,7 @@ def _by_annotator_tables(set_result: SetResult) -> Iterator[Table]:
         pairs = set_result.annotators.pairs[kind]
         yield Table(
             title=f"{kind.capitalize()} with each annotator",
-            columns=("metric", "mean", "lowest", "highest", *map(annotator, places)),
+            columns=("metric", "mean", "lowest", "highest", *map(wording.annotator, places)),
             rows=[
                 *(
                     (
@@ -260,13 +244,13 @@ def _by_annotator_tables(set_result: SetResult) -> Iterator[Table]:
                     )
                     for name, spread in spreads.items()
                 ),
-                (PAIRS, *map(_r, (pairs.mean, pairs.lowest, pairs.highest)), *("" for _ in places)),
+                (wording.PAIRS, *map(_r, (pairs.mean, pairs.lowest, pairs.highest)), *("" for _ in places)),
             ],
             notes=[
-                PAIRS_IN_WORDS,
-                P_IN_WORDS,
-                *reasons(
-                    (f"{name}, {annotator(place)}", correlation.why)
+                wording.PAIRS_IN_WORDS,
+                wording.P_IN_WORDS,
+                *wording.reasons(
+                    (f"{name}, {wording.annotator(place)}", correlation.why)
                     for name, spread in spreads.items()
                     for place, correlation in spread.each.items()
                 ),
@@ -282,15 +266,18 @@ def _pairs_table(set_result: SetResult, kind: str) -> Table:
     places = range(len(kept))
     return Table(
         title=f"{kind.capitalize()} of annotators with each other",
-        columns=("", *map(annotator, kept)),
+        columns=("", *map(wording.annotator, kept)),
         rows=[
             (
-                annotator(kept[place]),
+                wording.annotator(kept[place]),
                 *("" if place == other else _with_p(each[min(place, other), max(place, other)]) for other in places),
             )
             for place in places
         ],
-        notes=[P_IN_WORDS, *reasons((pair_label(kept, pair), correlation.why) for pair, correlation in each.items())],
+        notes=[
+            wording.P_IN_WORDS,
+            *wording.reasons((wording.pair_label(kept, pair), correlation.why) for pair, correlation in each.items()),
+        ],
     )
 
 
@@ -299,10 +286,10 @@ def kappa_share_tables(set_result: SetResult) -> Iterator[Table]:
     levels = set_result.annotators.kappa_shares
     if not levels:
         return
-    labels = {row.name: row_label(row) for row in set_result.rows}
+    labels = {row.name: wording.row_label(row) for row in set_result.rows}
     yield Table(
         title="Annotators by κ",
-        columns=("κ above", *map(kappa_title, levels)),
+        columns=("κ above", *map(wording.kappa_title, levels)),
         rows=[
             ("pairs", *(f"{level.share.above:,} of {level.share.pairs:,}" for level in levels)),
             ("share of pairs", *(_share(level.share.share) for level in levels)),
@@ -313,14 +300,14 @@ def kappa_share_tables(set_result: SetResult) -> Iterator[Table]:
                     f"{kind.capitalize()}, {labels[name]}",
                     *(_r(level.correlations[name][kind].value) for level in levels),
                 )
-                for kind in KINDS
+                for kind in wording.KINDS
                 for name in levels[0].correlations
             ),
         ],
         notes=[
-            KAPPA_IN_WORDS,
-            *reasons(
-                (f"{labels[name]} at {kappa_title(level)}", by_kind[KINDS[0]].why)
+            wording.KAPPA_IN_WORDS,
+            *wording.reasons(
+                (f"{labels[name]} at {wording.kappa_title(level)}", by_kind[wording.KINDS[0]].why)
                 for level in levels
                 for name, by_kind in level.correlations.items()
             ),
@@ -335,10 +322,10 @@ def _share(share: float | None) -> str:
 
 def system_tables(set_result: SetResult) -> Iterator[Table]:
     """Yield the agreement over systems, and the effect of each system on the agreement over rows."""
-    levels = {row_label(row): row.system_level for row in set_result.rows if row.system_level is not None}
+    levels = {wording.row_label(row): row.system_level for row in set_result.rows if row.system_level is not None}
     if levels:
         first = next(iter(levels.values()))
-        kinds = (*KINDS, "kendall")
+        kinds = (*wording.KINDS, "kendall")
         yield Table(
             title=f"System level, {len(first.systems):,} systems",
             columns=("metric", *(kind.capitalize() for kind in kinds)),
@@ -346,7 +333,7 @@ def system_tables(set_result: SetResult) -> Iterator[Table]:
             notes=[
                 f"over {first.rows:,} rows; scores and ratings are relative to the mean of their context, "
                 f"{first.alone:,} rows alone in theirs are left out",
-                *reasons(
+                *wording.reasons(
                     (name, correlation.why) for name, level in levels.items() for correlation in level.by_kind.values()
                 ),
             ],
@@ -365,7 +352,7 @@ def system_tables(set_result: SetResult) -> Iterator[Table]:
 
 
 def _without_system_tables(set_result: SetResult) -> Iterator[Table]:
-    withouts = {row_label(row): row.without_system for row in set_result.rows if row.without_system is not None}
+    withouts = {wording.row_label(row): row.without_system for row in set_result.rows if row.without_system is not None}
     if not withouts:
         return
     yield Table(
@@ -380,7 +367,7 @@ def _without_system_tables(set_result: SetResult) -> Iterator[Table]:
             )
             for name, without in withouts.items()
         ],
-        notes=reasons((name, without.spread.why) for name, without in withouts.items()),
+        notes=wording.reasons((name, without.spread.why) for name, without in withouts.items()),
     )
     spreads = {name: without.spread.each for name, without in withouts.items()}
     systems = list(dict.fromkeys(system for each in spreads.values() for system in each))
@@ -394,7 +381,7 @@ def _without_system_tables(set_result: SetResult) -> Iterator[Table]:
             )
             for system in systems
         ],
-        notes=reasons(
+        notes=wording.reasons(
             (f"{name} without {system}", correlation.why)
             for name, each in spreads.items()
             for system, correlation in each.items()
@@ -407,15 +394,17 @@ def group_tables(set_result: SetResult, meta_result: MetaResult) -> Iterator[Tab
     rows = [row for row in set_result.rows if row.groups]
     if not rows:
         return
-    for kind in KINDS:
+    for kind in wording.KINDS:
         yield Table(
             title=f"{kind.capitalize()} of the means of groups of replies",
             columns=("metric", *(f"{group.size} ({group.groups:,} groups)" for group in rows[0].groups)),
-            rows=[(row_label(row), *(_with_interval(group.by_kind[kind]) for group in row.groups)) for row in rows],
+            rows=[
+                (wording.row_label(row), *(_with_interval(group.by_kind[kind]) for group in row.groups)) for row in rows
+            ],
             notes=[
                 "rows are dealt into groups at random, many times; value: the mean of the deals, "
-                f"in brackets: {per_cent(meta_result.settings)} of them",
-                *reasons((row.name, group.by_kind[kind].why) for row in rows for group in row.groups),
+                f"in brackets: {wording.per_cent(meta_result.settings)} of them",
+                *wording.reasons((row.name, group.by_kind[kind].why) for row in rows for group in row.groups),
             ],
         )
 
@@ -439,4 +428,4 @@ def bad_item_tables(set_result: SetResult) -> Iterator[Table]:
 
 def number(score: float | None) -> str:
     """Format a score of any size."""
-    return "–" if score is None else minus(f"{score:.4g}")
+    return "–" if score is None else wording.minus(f"{score:.4g}")

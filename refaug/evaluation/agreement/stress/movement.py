@@ -19,15 +19,7 @@ import numpy as np
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
-from refaug.evaluation.agreement.stress.altered_replies import (
-    FALLS,
-    HOLDS,
-    STRESSES,
-    WORDNET,
-    altered,
-    last_of_speaker,
-    open_wordnet,
-)
+from refaug.evaluation.agreement.stress import altered_replies
 from refaug.evaluation.scoring.cases import NO_REPLY, Case, bind_metric, references_for, score_cases
 from refaug.metrics.base import Floats, Metric, Problem
 from refaug.metrics.statistics.resampling import count_blocks, percentile_interval
@@ -98,7 +90,7 @@ def stress(
     settings: ProbeSettings,
     progress: Progress,
     *,
-    wordnet: Path = WORDNET,
+    wordnet: Path = altered_replies.WORDNET,
 ) -> list[MetricStress]:
     """Return the stress rows of every metric."""
     bases = _bases(items, settings)
@@ -119,10 +111,10 @@ def stress_replies(
     probes = make_probes(items, settings)
     for kind in _PROBES:
         yield kind.value, probes[kind]
-    changes = altered(settings.seed, open_wordnet(wordnet))
-    for name in STRESSES:
+    changes = altered_replies.altered(settings.seed, altered_replies.open_wordnet(wordnet))
+    for name in altered_replies.STRESSES:
         if name == "last-speaker":
-            yield name, [last_of_speaker(item.turns) or NO_EARLIER_TURN for item in items]
+            yield name, [altered_replies.last_of_speaker(item.turns) or NO_EARLIER_TURN for item in items]
         elif name in changes:
             pairs = zip(items, bases, strict=True)
             yield name, [base if isinstance(base, Problem) else changes[name](item.id, base) for item, base in pairs]
@@ -133,7 +125,7 @@ def stress_replies(
 def reply_groups(items: Sequence[Item], settings: ProbeSettings) -> dict[str, Replies]:
     """Return the seven groups: a reply of each to each item, or why there is none."""
     own = [[ref.text for ref in item.references if ref.source is Origin.GOLD] for item in items]
-    probes, unknown = make_probes(items, settings), altered(settings.seed, None)["unknown"]
+    probes, unknown = make_probes(items, settings), altered_replies.altered(settings.seed, None)["unknown"]
     golds = probes[Probe.GOLD]
     order = np.random.default_rng(settings.seed).permutation(len(items)).tolist()
     shifted = {place: order[(at + 1) % len(order)] for at, place in enumerate(order)}
@@ -212,7 +204,7 @@ def _of_metric(
 
 
 def _row(name: str, listed: Replies, own: Floats, bases: Replies, base: Floats, spread: float, seed: int) -> StressRow:
-    expected = STRESSES[name][1] if name in STRESSES else FALLS
+    expected = altered_replies.STRESSES[name][1] if name in altered_replies.STRESSES else altered_replies.FALLS
     is_altered = np.array([reply != other for reply, other in zip(listed, bases, strict=True)], dtype=np.bool_)
     counted = is_altered & np.isfinite(own) & np.isfinite(base)
     if counted.sum() < 2 or not spread:
@@ -230,7 +222,7 @@ def _row(name: str, listed: Replies, own: Floats, bases: Replies, base: Floats, 
     changes = (own - base)[counted] / spread
     drawn = np.concatenate([counts @ changes / len(changes) for counts in count_blocks(len(changes), _DRAWS, seed)])
     low, high = percentile_interval(drawn, 0.95)
-    is_right = np.abs(changes) <= HELD if expected == HOLDS else changes < 0
+    is_right = np.abs(changes) <= HELD if expected == altered_replies.HOLDS else changes < 0
     return StressRow(
         name=name,
         expected=expected,

@@ -9,16 +9,7 @@ from typing import Final
 from refaug.core.version import VERSION
 from refaug.evaluation.comparison.comparison import PairComparison, RunComparison
 from refaug.evaluation.comparison.reply_changes import Direction, ReferenceChange, ReplyChange, ReplySide
-from refaug.evaluation.comparison.report.wording import (
-    TEST_COLUMNS,
-    counts_text,
-    draws_text,
-    names_text,
-    score_text,
-    systems_text,
-    test_cells,
-    verdict_text,
-)
+from refaug.evaluation.comparison.report import wording
 from refaug.evaluation.reports.html_page import Table, render_page
 from refaug.evaluation.reports.reply_cards import CardList, CardRow, ReplyCard, cut_text, references_title
 
@@ -45,7 +36,7 @@ class _PairSection:
 def page(comparison: RunComparison) -> str:
     """Return the page; it needs no other file and no script."""
     sections = [_section(number, pair, comparison) for number, pair in enumerate(comparison.pairs)]
-    rows = [test_cells(pair, test) for pair in comparison.pairs for test in pair.tests]
+    rows = [wording.test_cells(pair, test) for pair in comparison.pairs for test in pair.tests]
     signatures = [
         (which, pair.metric, line)
         for pair in comparison.pairs
@@ -54,11 +45,11 @@ def page(comparison: RunComparison) -> str:
     return render_page(
         "comparison/report/page.html.j2",
         title="Two runs side by side",
-        summary=f"{names_text(comparison)}: second less first; {draws_text(comparison)}.",
+        summary=f"{wording.names_text(comparison)}: second less first; {wording.draws_text(comparison)}.",
         warnings=comparison.warnings,
-        verdicts=[verdict_text(pair) for pair in comparison.pairs],
+        verdicts=[wording.verdict_text(pair) for pair in comparison.pairs],
         contents=[*((section.anchor, section.title) for section in sections), ("how", "how it was made")],
-        tests=Table(title="Tests", columns=TEST_COLUMNS, rows=rows, notes=_test_notes(comparison)),
+        tests=Table(title="Tests", columns=wording.TEST_COLUMNS, rows=rows, notes=_test_notes(comparison)),
         sections=sections,
         made=[
             Table(title="Signatures", columns=("file", "metric", "signature"), rows=_distinct(signatures), text=True),
@@ -96,7 +87,7 @@ def _test_notes(comparison: RunComparison) -> list[str]:
 
 def _section(number: int, pair: PairComparison, comparison: RunComparison) -> _PairSection:
     limit = comparison.changes.limit
-    intro = [f"{counts_text(pair)}."]
+    intro = [f"{wording.counts_text(pair)}."]
     if limit is not None:
         intro.append(f"At most {limit:,} of each are listed, the largest change first.")
     lists = [
@@ -105,7 +96,9 @@ def _section(number: int, pair: PairComparison, comparison: RunComparison) -> _P
         for cards in [[_card(change, pair) for change in pair.changes if change.direction is direction]]
         if cards
     ]
-    return _PairSection(anchor=f"pair-{number}", title=f"{pair.metric}, {systems_text(pair)}", intro=intro, lists=lists)
+    return _PairSection(
+        anchor=f"pair-{number}", title=f"{pair.metric}, {wording.systems_text(pair)}", intro=intro, lists=lists
+    )
 
 
 def _card(change: ReplyChange, pair: PairComparison) -> ReplyCard:
@@ -113,12 +106,12 @@ def _card(change: ReplyChange, pair: PairComparison) -> ReplyCard:
     if first == second:
         first, second = f"{first}, first", f"{second}, second"
     return ReplyCard(
-        heading=f"{change.id}: {score_text(change.change, pair.scale, signed=True)}",
+        heading=f"{change.id}: {wording.score_text(change.change, pair.scale, signed=True)}",
         utterance=None if change.utterance is None else cut_text(change.utterance),
         rows=[
             CardRow(
                 system=name,
-                score=score_text(side.score, pair.scale),
+                score=wording.score_text(side.score, pair.scale),
                 text=_reply_text(side),
                 evidence=_evidence_text(side),
             )

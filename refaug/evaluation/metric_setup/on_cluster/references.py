@@ -28,15 +28,8 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.on_cluster import tasks
 from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder, block_key
 from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES, TIMEOUT_S, ReferenceWork
+from refaug.evaluation.scoring import augmentation
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import (
-    BATCH_SIZE,
-    BLOCK_SIZE,
-    Augmented,
-    references_provenance,
-    require_preset_index,
-    require_rater,
-)
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.indexer.index_folders import finished_references
@@ -68,7 +61,7 @@ def cluster_references(
     home = Settings(home=home.home.resolve(), quiet=home.quiet)
     store = StoreSettings.from_env_or_none()
     weigher = None if rater is None else open_rater(home, rater)
-    require_rater(weigher, settings)
+    augmentation.require_rater(weigher, settings)
     with ExitStack() as on_cluster:
         cluster = on_cluster.enter_context(connection)
         cluster.require_room(threads or 1)
@@ -83,8 +76,8 @@ def cluster_references(
             closing(ShardHosts(cluster, replicas=replicas, timeout_s=TIMEOUT_S, store=store))
         )
         opened = on_cluster.enter_context(ReferenceIndex.open_on(places, f"{name}@{version}", hosts))
-        require_preset_index(opened, settings)
-        provenance = references_provenance(opened, weigher, settings)
+        augmentation.require_preset_index(opened, settings)
+        provenance = augmentation.references_provenance(opened, weigher, settings)
         folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
         with exclusive(folder, f"references from {index}"):
             remove_asides(folder)
@@ -109,7 +102,7 @@ def _inputs_hash(index: ReferenceIndex, rater: Rater | None, settings: AugmentSe
         "rater": None if rater is None else rater.spec,
         "settings": asdict(settings),
         "software": versions_of(PACKAGES),
-        "block": BLOCK_SIZE,
+        "block": augmentation.BLOCK_SIZE,
     }
     return hash_of_inputs(inputs)
 
@@ -163,7 +156,9 @@ class ClusterReferences:
         self.close()
         self._on_cluster.close()
 
-    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
+    def augment(
+        self, items: Iterable[Item | BadItem], progress: Progress
+    ) -> Iterator[augmentation.Augmented | BadItem]:
         """Yield every item with further references, in the order given; to the last bit those of one process."""
         progress.stage(f"references on {len(self._cluster.nodes())} machines", None, "items")
         blocks, coverage = _Blocks(), Coverage()
@@ -202,7 +197,7 @@ class ClusterReferences:
             blocks.submitted.append(number)
             yield {"work": self._work, "key": key, "items": block}
 
-    def _ready(self, blocks: _Blocks) -> Iterator[Augmented | BadItem]:
+    def _ready(self, blocks: _Blocks) -> Iterator[augmentation.Augmented | BadItem]:
         """Yield the items of finished blocks, up to the first unfinished block."""
         while blocks.following in blocks.finished:
             yield from self._work.folder.read(blocks.keys[blocks.following])
@@ -216,11 +211,11 @@ def _cut(items: Iterable[Item | BadItem], blocks: _Blocks) -> Iterator[list[Item
     try:
         for test_item in items:
             block.append(test_item)
-            if len(block) == BLOCK_SIZE:
+            if len(block) == augmentation.BLOCK_SIZE:
                 yield block
                 block = []
     except RefaugError as error:
         blocks.error = error
-        block = block[: len(block) // BATCH_SIZE * BATCH_SIZE]
+        block = block[: len(block) // augmentation.BATCH_SIZE * augmentation.BATCH_SIZE]
     if block:
         yield block

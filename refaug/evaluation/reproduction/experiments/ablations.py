@@ -11,23 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from refaug.evaluation.reports.plotting import Plot
-from refaug.evaluation.reproduction.experiments.conditions import (
-    GOLD_ALONE,
-    KIND_LABELS,
-    KINDS,
-    Differences,
-    K,
-    build_soft_match,
-    change_in_words,
-    differences_between,
-    differences_json,
-    differences_table,
-    line_name,
-    lines_on,
-    main_scope,
-    main_scope_in_words,
-    pools_of,
-)
+from refaug.evaluation.reproduction.experiments import conditions
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.published_method import (
@@ -59,7 +43,7 @@ class AblationSetting:
     name: str
     metric: Metric
     pools: Mapping[str, Pool]
-    k: int = K
+    k: int = conditions.K
     parrot: bool = False
     sets: Sequence[ProofSet] | None = None
     has_gold: bool = True
@@ -82,7 +66,9 @@ def ablations_of(
     """Return all questions; `pools` are the references of the default."""
     usual = AblationSetting(name=DEFAULT, metric=build("upsilon-bleu"), pools=pools)
     combined = {
-        combine: pools_of(chain, sets, index, rater, combine=combine) for combine in COMBINES if combine != "first"
+        combine: conditions.pools_of(chain, sets, index, rater, combine=combine)
+        for combine in COMBINES
+        if combine != "first"
     }
     return [
         _reference_ablation(usual, sets, rater),
@@ -123,7 +109,7 @@ def _aggregate_ablation(chain: Chain, pools: Mapping[str, Pool]) -> Ablation:
     settings = [
         AblationSetting(
             name=aggregate + (", keep-gold" if keep == "yes" else ""),
-            metric=build_soft_match(chain, **{"agg": aggregate, "keep-gold": keep}),
+            metric=conditions.build_soft_match(chain, **{"agg": aggregate, "keep-gold": keep}),
             pools=pools,
         )
         for aggregate in AGGREGATES
@@ -204,7 +190,7 @@ def correlate_ablation(chain: Chain, ablation: Ablation, sets: Sequence[ProofSet
     chain.progress.stage(f"{ablation.title}: scoring", None, "scorings")
     lines = [line for setting in ablation.settings for line in _lines(chain, setting, sets, ablation.controls)]
     settings = chain.settings
-    return correlate(sets, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
+    return correlate(sets, lines, kinds=conditions.KINDS, draws=settings.draws, seed=settings.seed)
 
 
 def _lines(chain: Chain, setting: AblationSetting, sets: Sequence[ProofSet], controls: Sequence[str]) -> Iterator[Line]:
@@ -213,31 +199,35 @@ def _lines(chain: Chain, setting: AblationSetting, sets: Sequence[ProofSet], con
     Controls have a gold of weight 1, unless the setting has no gold at all.
     """
     own_sets = setting.sets or sets
-    [rated] = lines_on(
+    [rated] = conditions.lines_on(
         chain, setting.name, own_sets, setting.pools, setting.metric, [RATED], k=setting.k, parrot=setting.parrot
     )
     yield replace(rated, name=setting.name)
     plain = sets if setting.has_gold else own_sets
-    yield from lines_on(
+    yield from conditions.lines_on(
         chain, setting.name, plain, setting.pools, setting.metric, controls, k=setting.k, parrot=setting.parrot
     )
     if setting.has_gold:
-        yield line_of(line_name(setting.name, GOLD_ALONE), sets, setting.metric)
+        yield line_of(conditions.line_name(setting.name, conditions.GOLD_ALONE), sets, setting.metric)
 
 
-def _differences(ablation: Ablation, correlations: Correlations) -> Differences:
+def _differences(ablation: Ablation, correlations: Correlations) -> conditions.Differences:
     """Return the difference of each setting to its controls and to the default."""
     first = ablation.settings[0].name
     return {
         setting.name: {
-            "less gold alone": differences_between(
-                correlations, setting.name, line_name(setting.name if setting.has_gold else first, GOLD_ALONE)
+            "less gold alone": conditions.differences_between(
+                correlations,
+                setting.name,
+                conditions.line_name(setting.name if setting.has_gold else first, conditions.GOLD_ALONE),
             ),
             **{
-                f"less {control}": differences_between(correlations, setting.name, line_name(setting.name, control))
+                f"less {control}": conditions.differences_between(
+                    correlations, setting.name, conditions.line_name(setting.name, control)
+                )
                 for control in ablation.controls
             },
-            _OVER_DEFAULT: differences_between(correlations, setting.name, first),
+            _OVER_DEFAULT: conditions.differences_between(correlations, setting.name, first),
         }
         for setting in ablation.settings
     }
@@ -247,8 +237,8 @@ def ablation_json(ablation: Ablation, correlations: Correlations) -> dict[str, o
     """Return every figure as JSON."""
     return {
         "settings": {setting.name: str(setting.metric.name) for setting in ablation.settings},
-        "agreement": correlations.as_json(KINDS),
-        "differences": differences_json(_differences(ablation, correlations)),
+        "agreement": correlations.as_json(conditions.KINDS),
+        "differences": conditions.differences_json(_differences(ablation, correlations)),
     }
 
 
@@ -257,35 +247,37 @@ def ablation_json(ablation: Ablation, correlations: Correlations) -> dict[str, o
 
 def changes_in_words(ablation: Ablation, correlations: Correlations) -> Iterator[str]:
     """Yield a sentence for each correlation: which settings are surely better or worse than the default."""
-    for kind in KINDS:
+    for kind in conditions.KINDS:
         changes = _changes_from_default(ablation, correlations, kind)
         better = [
             f"{name} {cell(estimate)}"
             for name, estimate in changes.items()
-            if change_in_words(estimate) == "a sure gain"
+            if conditions.change_in_words(estimate) == "a sure gain"
         ]
         worse = [
             f"{name} {cell(estimate)}"
             for name, estimate in changes.items()
-            if change_in_words(estimate) == "a sure loss"
+            if conditions.change_in_words(estimate) == "a sure loss"
         ]
         yield (
-            f"{ablation.title}, {IN_WORDS[kind]}, {main_scope_in_words(correlations)}, {len(changes)} settings: "
+            f"{ablation.title}, {IN_WORDS[kind]}, {conditions.main_scope_in_words(correlations)}, "
+            f"{len(changes)} settings: "
             f"surely better than the default {_count_and_names(better)}; surely worse {_count_and_names(worse)}."
         )
 
 
 def changes_by_both_kinds(ablation: Ablation, correlations: Correlations) -> str:
     """Say which settings are surely better or worse than the default by both correlations."""
-    by_kind = [_changes_from_default(ablation, correlations, kind) for kind in KINDS]
+    by_kind = [_changes_from_default(ablation, correlations, kind) for kind in conditions.KINDS]
     names = [setting.name for setting in ablation.settings[1:]]
     better, worse = (
-        [name for name in names if all(change_in_words(changes[name]) == outcome for changes in by_kind)]
+        [name for name in names if all(conditions.change_in_words(changes[name]) == outcome for changes in by_kind)]
         for outcome in ("a sure gain", "a sure loss")
     )
-    kinds = " and ".join(IN_WORDS[kind] for kind in KINDS)
+    kinds = " and ".join(IN_WORDS[kind] for kind in conditions.KINDS)
     return (
-        f"{ablation.title}, {main_scope_in_words(correlations)}, {len(names)} settings: surely better than the default "
+        f"{ablation.title}, {conditions.main_scope_in_words(correlations)}, {len(names)} settings: surely "
+        "better than the default "
         f"by {kinds} {_count_and_names(better)}; surely worse {_count_and_names(worse)}."
     )
 
@@ -294,7 +286,7 @@ def _changes_from_default(ablation: Ablation, correlations: Correlations, kind: 
     """Return the difference of each setting to the default."""
     differences = _differences(ablation, correlations)
     return {
-        setting.name: differences[setting.name][_OVER_DEFAULT][kind][main_scope(correlations)]
+        setting.name: differences[setting.name][_OVER_DEFAULT][kind][conditions.main_scope(correlations)]
         for setting in ablation.settings[1:]
     }
 
@@ -312,23 +304,29 @@ def ablation_section(ablation: Ablation, correlations: Correlations) -> Section:
         text=[ablation.text, *changes_in_words(ablation, correlations)],
         tables=[
             agreement_table(correlations, ablation.title, baseline=names[0], lines=names),
-            differences_table(title, correlations, _differences(ablation, correlations)),
+            conditions.differences_table(title, correlations, _differences(ablation, correlations)),
         ],
-        plots=[_plot(ablation, correlations, kind) for kind in KINDS],
+        plots=[_plot(ablation, correlations, kind) for kind in conditions.KINDS],
     )
 
 
 def _plot(ablation: Ablation, correlations: Correlations, kind: str) -> Plot:
     shown = [(setting.name, control) for setting in ablation.settings for control in ("", *ablation.controls)]
-    scope = main_scope(correlations)
+    scope = conditions.main_scope(correlations)
     return bars(
         f"ablation-{ablation.name}-{kind}.png",
-        f"{ablation.title}: {IN_WORDS[kind]} with the mean rating {main_scope_in_words(correlations)}, 95 % intervals",
+        f"{ablation.title}: {IN_WORDS[kind]} with the mean rating "
+        f"{conditions.main_scope_in_words(correlations)}, 95 % intervals",
         [name for name, _ in shown],
-        [correlations.estimate(line_name(name, control) if control else name, kind, scope) for name, control in shown],
-        groups=[KIND_LABELS[control or RATED] for _, control in shown],
-        title=f"{ablation.title}, {main_scope_in_words(correlations)}",
+        [
+            correlations.estimate(conditions.line_name(name, control) if control else name, kind, scope)
+            for name, control in shown
+        ],
+        groups=[conditions.KIND_LABELS[control or RATED] for _, control in shown],
+        title=f"{ablation.title}, {conditions.main_scope_in_words(correlations)}",
         x_label=IN_WORDS[kind],
-        baseline=correlations.estimate(line_name(ablation.settings[0].name, GOLD_ALONE), kind, scope),
+        baseline=correlations.estimate(
+            conditions.line_name(ablation.settings[0].name, conditions.GOLD_ALONE), kind, scope
+        ),
         baseline_name="gold alone, default",
     )

@@ -19,6 +19,7 @@ from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.experiments.conditions import is_sure, main_scope
 from refaug.evaluation.reproduction.figures.annotators import human_rows, human_table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.evaluation.reproduction.learned import untaught
 from refaug.evaluation.reproduction.learned.encoders import RANDOM, encoders_of
 from refaug.evaluation.reproduction.learned.in_set import in_set_section
 from refaug.evaluation.reproduction.learned.lines import (
@@ -33,17 +34,6 @@ from refaug.evaluation.reproduction.learned.lines import (
 )
 from refaug.evaluation.reproduction.learned.protocols import ChosenSettings, LearnedLine, out_of_group, trained_on
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedSet, learned_sets
-from refaug.evaluation.reproduction.learned.untaught import (
-    GREEDY,
-    LIKELIHOOD,
-    RATER,
-    RATER_ALONE,
-    UPSILON_ALONE,
-    goldless_lines,
-    greedy_line,
-    likelihood_line,
-    rater_line,
-)
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
 from refaug.evaluation.reproduction.material.set_groups import SetGroup, groups_of
@@ -55,7 +45,15 @@ WITHOUT_REFERENCES: Final = ("fed_turn", "conture")
 WITHOUT_CONTEXT: Final = "dstc7_reddit"
 WORD_VECTORS: Final = "vectors/glove.twitter.27B.25d.top12k"
 _WORKS, _RECOMMENDED = 0.10, 0.29  # partial Spearman from which it works, and is worth recommending
-_UNTAUGHT: Final = (WORD_RIDGE, RATER_HEAD, RATER, GREEDY, RATER_ALONE, UPSILON_ALONE, LIKELIHOOD)
+_UNTAUGHT: Final = (
+    WORD_RIDGE,
+    RATER_HEAD,
+    untaught.RATER,
+    untaught.GREEDY,
+    untaught.RATER_ALONE,
+    untaught.UPSILON_ALONE,
+    untaught.LIKELIHOOD,
+)
 _PAIR: Final = ("dailydialog_gupta", "dailydialog_zhao")
 
 
@@ -191,13 +189,13 @@ class _Run:
         """Yield the judges that have seen no ratings: those that need what a form needs, and no more."""
         if shared.has_reference:
             if self.maker.rater is not None:
-                yield rater_line(self.maker.rater, sets)
+                yield untaught.rater_line(self.maker.rater, sets)
             if self.maker.word_vectors is not None:
-                yield greedy_line(self.maker.word_vectors, sets)
+                yield untaught.greedy_line(self.maker.word_vectors, sets)
         else:
-            yield from goldless_lines(self.chain, self.maker.rater, sets)
+            yield from untaught.goldless_lines(self.chain, self.maker.rater, sets)
         if self.chain.settings.encoder is not None:
-            yield likelihood_line(self.chain, sets)
+            yield untaught.likelihood_line(self.chain, sets)
 
     def one_domain(self) -> _LearnedPart | None:
         """Fit to one of two sets of one domain and score the other; the two share no context."""

@@ -9,17 +9,9 @@ import numpy as np
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, IntervalEstimate, Line
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    BY_CHANCE,
-    MATCHED,
-    ONE,
-    RATED,
-    SHUFFLED,
-    Pool,
-    line_of,
-)
 from refaug.evaluation.reproduction.report.report import IN_WORDS, cell
 from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.base import Floats, Metric
@@ -37,8 +29,13 @@ CLOSEST, NO_PENALTY = "υBLEU, closest", "υBLEU, no penalty"
 GREEDY, GREEDY_BEST = "υ-greedy, weighted", "υ-greedy, best"
 NUMBERS: Final = {CLOSEST: 1, NO_PENALTY: 2, GREEDY: 3, GREEDY_BEST: 4}  # in names of files
 KINDS: Final = ("spearman", PARTIAL)
-ALL: Final = (RATED, ONE, SHUFFLED, MATCHED)
-KIND_LABELS: Final = {RATED: "rated", ONE: "weights one", SHUFFLED: "ratings shuffled", MATCHED: "random, as long"}
+ALL: Final = (reference_kinds.RATED, reference_kinds.ONE, reference_kinds.SHUFFLED, reference_kinds.MATCHED)
+KIND_LABELS: Final = {
+    reference_kinds.RATED: "rated",
+    reference_kinds.ONE: "weights one",
+    reference_kinds.SHUFFLED: "ratings shuffled",
+    reference_kinds.MATCHED: "random, as long",
+}
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +68,7 @@ def pools_of(
     rater: Rater,
     mode: Mode = "embedding-utterance",
     combine: str = "first",
-) -> dict[str, Pool]:
+) -> dict[str, reference_kinds.Pool]:
     """Return the references that an index has for each set, rated against the first gold; by set."""
     return {
         rated_set.name: chain.pool(rated_set.with_first_gold(), index, rater, mode=mode, combine=combine)
@@ -88,7 +85,7 @@ def lines_on(
     chain: Chain,
     name: str,
     sets: Sequence[ProofSet],
-    pools: Mapping[str, Pool],
+    pools: Mapping[str, reference_kinds.Pool],
     metric: Metric,
     kinds: Sequence[str] = ALL,
     *,
@@ -98,14 +95,14 @@ def lines_on(
 ) -> Iterator[Line]:
     """Yield a line of the metric for each kind of references in these pools."""
     for kind in kinds:
-        yield line_of(
+        yield reference_kinds.line_of(
             line_name(name, kind),
             sets,
             metric,
             lambda rated_set, seed, kind=kind: pools[rated_set.name].extras(  # type: ignore[misc]
                 kind, k=k, parrot=parrot, seed=seed
             ),
-            seeds=chain.settings.seeds if kind in BY_CHANCE else 1,
+            seeds=chain.settings.seeds if kind in reference_kinds.BY_CHANCE else 1,
             about=f"{about}: {KIND_LABELS[kind]}" if about else "",
             progress=chain.progress,
         )

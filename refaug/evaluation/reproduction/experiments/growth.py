@@ -15,6 +15,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, CheckFailed
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.experiments import conditions
 from refaug.evaluation.reproduction.experiments.ablations import (
     Ablation,
     ablation_json,
@@ -22,27 +23,6 @@ from refaug.evaluation.reproduction.experiments.ablations import (
     ablations_of,
     changes_by_both_kinds,
     correlate_ablation,
-)
-from refaug.evaluation.reproduction.experiments.conditions import (
-    GOLD_ALONE,
-    KIND_LABELS,
-    KINDS,
-    NUMBERS,
-    Differences,
-    Estimates,
-    K,
-    build_metrics,
-    change_in_words,
-    differences_between,
-    differences_json,
-    differences_table,
-    line_name,
-    lines_on,
-    main_scope,
-    main_scope_in_words,
-    mean_over_items,
-    pools_of,
-    shares_above_zero,
 )
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, correlate
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
@@ -80,7 +60,7 @@ class Step:
     name: str
     x: float
     pools: Mapping[str, Pool]  # by set
-    k: int = K
+    k: int = conditions.K
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,7 +91,7 @@ def growth(chain: Chain, sets: Sequence[ProofSet], plan: GrowthPlan | None = Non
     plan, settings = plan or GrowthPlan(), chain.settings
     usable_sets, gaps = sets_with_references(chain, sets)
     single, main, rater = [rated_set.with_first_gold() for rated_set in usable_sets], chain.main_index(), chain.rater()
-    pools, metrics = pools_of(chain, single, main, rater), build_metrics(chain)
+    pools, metrics = conditions.pools_of(chain, single, main, rater), conditions.build_metrics(chain)
     all_axes = [
         _by_log(chain, single, rater, plan),
         _by_k(pools, plan),
@@ -185,7 +165,7 @@ def _by_log(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: GrowthPl
     def build_step(name: str, recipe: IndexRecipe) -> Step:
         index = chain.index(recipe)
         pairs = sum(log.pairs for log in manifest_of(chain, index).logs)
-        return Step(name=name, x=pairs, pools=pools_of(chain, sets, index, rater))
+        return Step(name=name, x=pairs, pools=conditions.pools_of(chain, sets, index, rater))
 
     recipes = dict[str, IndexRecipe]()
     for share in plan.shares:
@@ -238,7 +218,7 @@ def _by_width(chain: Chain, sets: Sequence[ProofSet], rater: Rater, plan: Growth
         name = "proof" if width == usual else f"proof-{width}"
         vectors = chain.vectors(name=name, width=width)
         index = chain.index(IndexRecipe(name=name, selections=chain.everyday), vectors)
-        return Step(name=f"{width} dimensions", x=width, pools=pools_of(chain, sets, index, rater))
+        return Step(name=f"{width} dimensions", x=width, pools=conditions.pools_of(chain, sets, index, rater))
 
     builders: dict[str, Callable[[], Step]] = {
         f"{width} dimensions": lambda width=width: build_step(width)  # type: ignore[misc]
@@ -261,7 +241,9 @@ def _by_rater(chain: Chain, sets: Sequence[ProofSet], index: str, plan: GrowthPl
     def build_step(preset: str) -> Step:
         usual = preset == chain.settings.preset
         rater = chain.rater() if usual else chain.rater(name=f"proof-{preset}", preset=preset)
-        return Step(name=f"rater {preset}", x=PRESETS[preset].hidden, pools=pools_of(chain, sets, index, rater))
+        return Step(
+            name=f"rater {preset}", x=PRESETS[preset].hidden, pools=conditions.pools_of(chain, sets, index, rater)
+        )
 
     builders: dict[str, Callable[[], Step]] = {
         f"rater {preset}": lambda preset=preset: build_step(preset)  # type: ignore[misc]
@@ -289,11 +271,11 @@ def _not_trained(plan: GrowthPlan) -> Iterator[str]:
 
 def _correlate_axis(chain: Chain, axis: Axis, name: str, metric: Metric, sets: Sequence[ProofSet]) -> Correlations:
     chain.progress.stage(f"{axis.title}: scoring with {name}", None, "scorings")
-    lines = [line_of(GOLD_ALONE, sets, metric)]
+    lines = [line_of(conditions.GOLD_ALONE, sets, metric)]
     for step in axis.steps:
-        lines += lines_on(chain, step.name, sets, step.pools, metric, axis.kinds, k=step.k)
+        lines += conditions.lines_on(chain, step.name, sets, step.pools, metric, axis.kinds, k=step.k)
     settings = chain.settings
-    return correlate(sets, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
+    return correlate(sets, lines, kinds=conditions.KINDS, draws=settings.draws, seed=settings.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,28 +296,32 @@ def counts_by_step(axis: Axis, rated_set: ProofSet, draws: int, seed: int) -> li
     counts = list[StepCounts]()
     for step in axis.steps:
         tops = [references[: step.k] for references in step.pools[rated_set.name].retrieved]
-        above = shares_above_zero([[reference.rating or 0.0 for reference in top] for top in tops])
+        above = conditions.shares_above_zero([[reference.rating or 0.0 for reference in top] for top in tops])
         lacking = sum(1 for top in tops if len(top) < step.k)
-        counts.append(StepCounts(items=len(tops), lacking=lacking, above=mean_over_items(above, draws, seed)))
+        counts.append(
+            StepCounts(items=len(tops), lacking=lacking, above=conditions.mean_over_items(above, draws, seed))
+        )
     return counts
 
 
-def _differences(axis: Axis, correlations: Correlations) -> Differences:
+def _differences(axis: Axis, correlations: Correlations) -> conditions.Differences:
     """Return the difference of each step to its controls and to the first step."""
-    differences = dict[str, dict[str, Estimates]]()
+    differences = dict[str, dict[str, conditions.Estimates]]()
     for step in axis.steps:
-        rated, matched = line_name(step.name, RATED), line_name(step.name, MATCHED)
+        rated, matched = conditions.line_name(step.name, RATED), conditions.line_name(step.name, MATCHED)
         differences[step.name] = {
-            "rated less gold alone": differences_between(correlations, rated, GOLD_ALONE),
-            "rated less matched random": differences_between(correlations, rated, matched),
-            "one less matched random": differences_between(correlations, line_name(step.name, ONE), matched),
+            "rated less gold alone": conditions.differences_between(correlations, rated, conditions.GOLD_ALONE),
+            "rated less matched random": conditions.differences_between(correlations, rated, matched),
+            "one less matched random": conditions.differences_between(
+                correlations, conditions.line_name(step.name, ONE), matched
+            ),
         }
         if SHUFFLED in axis.kinds:
-            differences[step.name]["rated less shuffled"] = differences_between(
-                correlations, rated, line_name(step.name, SHUFFLED)
+            differences[step.name]["rated less shuffled"] = conditions.differences_between(
+                correlations, rated, conditions.line_name(step.name, SHUFFLED)
             )
-        differences[step.name][_OVER_FIRST] = differences_between(
-            correlations, rated, line_name(axis.steps[0].name, RATED)
+        differences[step.name][_OVER_FIRST] = conditions.differences_between(
+            correlations, rated, conditions.line_name(axis.steps[0].name, RATED)
         )
     return differences
 
@@ -346,9 +332,10 @@ def _axis_json(
     return {
         "steps": [{"name": step.name, "x": step.x, "k": step.k} for step in axis.steps],
         "held": {name: [step_counts.as_json() for step_counts in counts] for name, counts in counts_by_set.items()},
-        "agreement": {name: correlations.as_json(KINDS) for name, correlations in by_metric.items()},
+        "agreement": {name: correlations.as_json(conditions.KINDS) for name, correlations in by_metric.items()},
         "differences": {
-            name: differences_json(_differences(axis, correlations)) for name, correlations in by_metric.items()
+            name: conditions.differences_json(_differences(axis, correlations))
+            for name, correlations in by_metric.items()
         },
     }
 
@@ -358,14 +345,16 @@ def _axis_json(
 
 def _summary_of_axis(axis: Axis, by_metric: Mapping[str, Correlations]) -> Iterator[str]:
     """Yield in how many of all comparisons the metric improves along the axis and beats its controls."""
-    count = len(by_metric) * len(KINDS)
+    count = len(by_metric) * len(conditions.KINDS)
     differences = {name: _differences(axis, correlations) for name, correlations in by_metric.items()}
     for before, after in axis.comparisons:
-        later, earlier = line_name(after.name, RATED), line_name(before.name, RATED)
+        later, earlier = conditions.line_name(after.name, RATED), conditions.line_name(before.name, RATED)
         changes = [
-            change_in_words(differences_between(correlations, later, earlier)[kind][main_scope(correlations)])
+            conditions.change_in_words(
+                conditions.differences_between(correlations, later, earlier)[kind][conditions.main_scope(correlations)]
+            )
             for correlations in by_metric.values()
-            for kind in KINDS
+            for kind in conditions.KINDS
         ]
         stands = [
             f"{label} shown in {sum(verdict([estimate]) == 'shown' for estimate in estimates)}"
@@ -373,9 +362,9 @@ def _summary_of_axis(axis: Axis, by_metric: Mapping[str, Correlations]) -> Itera
             if label != _OVER_FIRST
             for estimates in [
                 [
-                    differences[name][after.name][label][kind][main_scope(correlations)]
+                    differences[name][after.name][label][kind][conditions.main_scope(correlations)]
                     for name, correlations in by_metric.items()
-                    for kind in KINDS
+                    for kind in conditions.KINDS
                 ]
             ]
         ]
@@ -394,22 +383,24 @@ def _summary_of_axis(axis: Axis, by_metric: Mapping[str, Correlations]) -> Itera
 def _in_words(axis: Axis, by_metric: Mapping[str, Correlations]) -> Iterator[str]:
     """Yield whether a later step is better than an earlier one, and better than its controls."""
     for name, correlations in by_metric.items():
-        differences, scope = _differences(axis, correlations), main_scope(correlations)
+        differences, scope = _differences(axis, correlations), conditions.main_scope(correlations)
         for before, after in axis.comparisons:
             parts = list[str]()
-            later, earlier = line_name(after.name, RATED), line_name(before.name, RATED)
-            for kind in KINDS:
-                difference = differences_between(correlations, later, earlier)[kind][scope]
+            later, earlier = conditions.line_name(after.name, RATED), conditions.line_name(before.name, RATED)
+            for kind in conditions.KINDS:
+                difference = conditions.differences_between(correlations, later, earlier)[kind][scope]
                 change_text = (
-                    f"{cell(difference)}, {change_in_words(difference)}, and there " if before is not after else ""
+                    f"{cell(difference)}, {conditions.change_in_words(difference)}, and there "
+                    if before is not after
+                    else ""
                 )
                 controls = "; ".join(_controls_in_words(differences[after.name], kind, scope))
                 parts.append(f"{IN_WORDS[kind]} {change_text}{controls}")
             way = f"from {before.name} to {after.name}" if before is not after else f"at {after.name}"
-            yield f"{axis.title}, {name}, {main_scope_in_words(correlations)}, {way}: {'. '.join(parts)}."
+            yield f"{axis.title}, {name}, {conditions.main_scope_in_words(correlations)}, {way}: {'. '.join(parts)}."
 
 
-def _controls_in_words(differences: Mapping[str, Estimates], kind: str, scope: str) -> Iterator[str]:
+def _controls_in_words(differences: Mapping[str, conditions.Estimates], kind: str, scope: str) -> Iterator[str]:
     for label, estimates in differences.items():
         if label != _OVER_FIRST:
             yield f"{label} {cell(estimates[kind][scope])}, {verdict([estimates[kind][scope]])}"
@@ -420,14 +411,18 @@ def _section(
 ) -> Section:
     tables = [_counts_table(axis, counts_by_set)]
     for name, correlations in by_metric.items():
-        tables.append(agreement_table(correlations, f"{axis.title}, {name}", baseline=GOLD_ALONE))
+        tables.append(agreement_table(correlations, f"{axis.title}, {name}", baseline=conditions.GOLD_ALONE))
         title = f"{axis.title}, {name}: what each step has over its controls and over the first"
-        tables.append(differences_table(title, correlations, _differences(axis, correlations)))
+        tables.append(conditions.differences_table(title, correlations, _differences(axis, correlations)))
     return Section(
         title=axis.title,
         text=[axis.about, *_in_words(axis, by_metric)],
         tables=tables,
-        plots=[_plot(axis, name, correlations, kind) for name, correlations in by_metric.items() for kind in KINDS],
+        plots=[
+            _plot(axis, name, correlations, kind)
+            for name, correlations in by_metric.items()
+            for kind in conditions.KINDS
+        ],
     )
 
 
@@ -451,18 +446,19 @@ def _counts_table(axis: Axis, counts_by_set: Mapping[str, Sequence[StepCounts]])
 
 
 def _plot(axis: Axis, name: str, correlations: Correlations, kind: str) -> Plot:
-    file, scope = f"growth-{axis.name}-{NUMBERS[name]}-{kind}.png", main_scope(correlations)
-    title = f"{axis.title}: {name}, {main_scope_in_words(correlations)}"
+    file, scope = f"growth-{axis.name}-{conditions.NUMBERS[name]}-{kind}.png", conditions.main_scope(correlations)
+    title = f"{axis.title}: {name}, {conditions.main_scope_in_words(correlations)}"
     caption = f"{title}: {IN_WORDS[kind]} with the mean rating, 95 % intervals"
-    gold = correlations.estimate(GOLD_ALONE, kind, scope)
+    gold = correlations.estimate(conditions.GOLD_ALONE, kind, scope)
     if axis.x_label:
         series = {
-            KIND_LABELS[reference_kind]: [
-                correlations.estimate(line_name(step.name, reference_kind), kind, scope) for step in axis.steps
+            conditions.KIND_LABELS[reference_kind]: [
+                correlations.estimate(conditions.line_name(step.name, reference_kind), kind, scope)
+                for step in axis.steps
             ]
             for reference_kind in axis.kinds
         }
-        series[GOLD_ALONE] = [gold] * len(axis.steps)
+        series[conditions.GOLD_ALONE] = [gold] * len(axis.steps)
         places = [step.x for step in axis.steps]
         return curves(file, caption, places, series, axis.x_label, log_x=True, y_label=IN_WORDS[kind], title=title)
     shown = [(step.name, reference_kind) for step in axis.steps for reference_kind in axis.kinds]
@@ -470,10 +466,13 @@ def _plot(axis: Axis, name: str, correlations: Correlations, kind: str) -> Plot:
         file,
         caption,
         [step for step, _ in shown],
-        [correlations.estimate(line_name(step, reference_kind), kind, scope) for step, reference_kind in shown],
-        groups=[KIND_LABELS[reference_kind] for _, reference_kind in shown],
+        [
+            correlations.estimate(conditions.line_name(step, reference_kind), kind, scope)
+            for step, reference_kind in shown
+        ],
+        groups=[conditions.KIND_LABELS[reference_kind] for _, reference_kind in shown],
         title=title,
         x_label=IN_WORDS[kind],
         baseline=gold,
-        baseline_name=GOLD_ALONE,
+        baseline_name=conditions.GOLD_ALONE,
     )

@@ -19,40 +19,11 @@ from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.material import reference_kinds, reference_ladder
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_candidates import GREEDY, VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, read_sets
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    MATCHED,
-    ONE,
-    RATED,
-    SHUFFLED,
-    ReplySample,
-    scores_of,
-)
-from refaug.evaluation.reproduction.material.reference_ladder import (
-    BOTH,
-    HUMAN,
-    KINDS,
-    PENALTIES,
-    SEEDS_TO_CHOOSE,
-    SINGLE,
-    SIZES,
-    SMOOTHINGS,
-    Curve,
-    K,
-    Ladder,
-    RungCorrelations,
-    correlate_rungs,
-    correlate_rungs_at_best,
-    curve_by_size,
-    curve_by_subsets,
-    drawn_name,
-    own_name,
-    rung_name,
-    with_references,
-)
 from refaug.evaluation.reproduction.report.plots import curves
 from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, verdict
 from refaug.metrics.base import Metric
@@ -62,8 +33,8 @@ from refaug.metrics.statistics.correlation import PARTIAL
 SCARCE: Final = "smooth=epsilon[1e-15]"  # of the published ladder
 PUBLISHED: Final = {  # set → rung → Spearman of BLEU-2 and BLEU-4 on all rows (Gangal et al. 2021, SCARCE)
     "dailydialog_gupta": {
-        SINGLE: (0.040, 0.093),
-        HUMAN: (0.203, 0.281),
+        reference_ladder.SINGLE: (0.040, 0.093),
+        reference_ladder.HUMAN: (0.203, 0.281),
         "automatic": (0.275, 0.302),
         "both": (0.327, 0.357),
     }
@@ -78,25 +49,34 @@ _CURVES: Final = {
 }
 
 CLAIMS: Final = {  # claim → the rung that has to be above, and the rung that it has to beat
-    "all references by people beat one": (HUMAN, SINGLE),
-    "retrieved ones beside one by people beat that one alone": (rung_name(SINGLE, ONE), SINGLE),
+    "all references by people beat one": (reference_ladder.HUMAN, reference_ladder.SINGLE),
+    "retrieved ones beside one by people beat that one alone": (
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.ONE),
+        reference_ladder.SINGLE,
+    ),
     "retrieved ones beside one by people beat drawn ones of the same lengths": (
-        rung_name(SINGLE, ONE),
-        rung_name(SINGLE, MATCHED),
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.ONE),
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.MATCHED),
     ),
     "rated ones beside one by people beat the same weights dealt out anew": (
-        rung_name(SINGLE, RATED),
-        rung_name(SINGLE, SHUFFLED),
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.RATED),
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.SHUFFLED),
     ),
-    "retrieved ones beside one by people beat all by people": (rung_name(SINGLE, ONE), HUMAN),
-    "retrieved ones beside all by people beat these alone": (rung_name(HUMAN, ONE), HUMAN),
+    "retrieved ones beside one by people beat all by people": (
+        reference_ladder.rung_name(reference_ladder.SINGLE, reference_kinds.ONE),
+        reference_ladder.HUMAN,
+    ),
+    "retrieved ones beside all by people beat these alone": (
+        reference_ladder.rung_name(reference_ladder.HUMAN, reference_kinds.ONE),
+        reference_ladder.HUMAN,
+    ),
     "retrieved ones beside all by people beat drawn ones of the same lengths": (
-        rung_name(HUMAN, ONE),
-        rung_name(HUMAN, MATCHED),
+        reference_ladder.rung_name(reference_ladder.HUMAN, reference_kinds.ONE),
+        reference_ladder.rung_name(reference_ladder.HUMAN, reference_kinds.MATCHED),
     ),
     "rated ones beside all by people beat the same weights dealt out anew": (
-        rung_name(HUMAN, RATED),
-        rung_name(HUMAN, SHUFFLED),
+        reference_ladder.rung_name(reference_ladder.HUMAN, reference_kinds.RATED),
+        reference_ladder.rung_name(reference_ladder.HUMAN, reference_kinds.SHUFFLED),
     ),
 }
 
@@ -106,7 +86,7 @@ def multi_reference(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     several, gaps = sets_with_several_references(sets)
     index, rater = (chain.main_index(), chain.rater()) if several else ("", None)
     ladders = [
-        Ladder(
+        reference_ladder.Ladder(
             rated_set=rated_set,
             single=rated_set.with_first_gold(),
             beside_one=chain.pool(rated_set.with_first_gold(), index, rater),
@@ -143,7 +123,7 @@ def _with_items(rated_set: ProofSet, chosen: Mask, most: int) -> ProofSet:
     items = (test_item for test_item, is_chosen in zip(rated_set.items, chosen, strict=True) if is_chosen)
     return replace(
         remaining,
-        items=tuple(with_references(test_item, test_item.references[:most]) for test_item in items),
+        items=tuple(reference_ladder.with_references(test_item, test_item.references[:most]) for test_item in items),
         item=number[remaining.item],
     )
 
@@ -164,14 +144,14 @@ class _LadderResults:
     """All that was measured on one set."""
 
     rated_set: ProofSet
-    at_scarce: tuple[RungCorrelations, ...]
-    all_rows: tuple[RungCorrelations, ...]
-    at_best: tuple[RungCorrelations, ...]
-    curves: tuple[Curve, ...]
+    at_scarce: tuple[reference_ladder.RungCorrelations, ...]
+    all_rows: tuple[reference_ladder.RungCorrelations, ...]
+    at_best: tuple[reference_ladder.RungCorrelations, ...]
+    curves: tuple[reference_ladder.Curve, ...]
 
 
 def multi_report(
-    ladders: Sequence[Ladder],
+    ladders: Sequence[reference_ladder.Ladder],
     big: ProofSet | None,
     gaps: Sequence[str],
     vectors: Path,
@@ -199,22 +179,34 @@ def multi_report(
 
 
 def _measure_ladder(
-    ladder: Ladder, built: Mapping[str, Metric], vectors: str, settings: ProofSettings, progress: Progress
+    ladder: reference_ladder.Ladder,
+    built: Mapping[str, Metric],
+    vectors: str,
+    settings: ProofSettings,
+    progress: Progress,
 ) -> _LadderResults:
     rated_set = ladder.rated_set
     everything = np.ones(len(rated_set.replies), dtype=np.bool_)
     progress.stage(f"the ladder of {rated_set.name}", len(_ORDERS) * len(ladder.rungs()), "rungs")
-    at_scarce = [correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings) for order in _ORDERS]
-    greedy = correlate_rungs(ladder, f"upsilon-greedy:agg=best,{GREEDY.replace(VECTORS, vectors)}", settings)
+    at_scarce = [
+        reference_ladder.correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings) for order in _ORDERS
+    ]
+    greedy = reference_ladder.correlate_rungs(
+        ladder, f"upsilon-greedy:agg=best,{GREEDY.replace(VECTORS, vectors)}", settings
+    )
     sample = ladder.beside_one.sample
     return _LadderResults(
         rated_set=rated_set,
         at_scarce=(*at_scarce, replace(greedy, metric="υ-greedy, the best of all")),
         all_rows=tuple(
-            correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings, rows=everything) for order in _ORDERS
+            reference_ladder.correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings, rows=everything)
+            for order in _ORDERS
         ),
-        at_best=tuple(correlate_rungs_at_best(ladder, order, settings, progress) for order in _ORDERS),
-        curves=tuple(curve_by_subsets(rated_set, name, metric, settings, sample) for name, metric in built.items()),
+        at_best=tuple(reference_ladder.correlate_rungs_at_best(ladder, order, settings, progress) for order in _ORDERS),
+        curves=tuple(
+            reference_ladder.curve_by_subsets(rated_set, name, metric, settings, sample)
+            for name, metric in built.items()
+        ),
     )
 
 
@@ -223,7 +215,7 @@ class _SizeResults:
     """Very many references: the curves, and how far two formulas for the same number differ."""
 
     rated_set: ProofSet
-    curves: tuple[Curve, ...]
+    curves: tuple[reference_ladder.Curve, ...]
     apart: float  # the largest difference between multi-bleu and upsilon-bleu with every weight 1
 
 
@@ -231,12 +223,16 @@ def _measure_size(
     big: ProofSet, built: Mapping[str, Metric], settings: ProofSettings, progress: Progress
 ) -> _SizeResults:
     progress.stage(f"very many references: {big.name}", len(built), "metrics")
-    sample = ReplySample.of([reference.text for test_item in big.items for reference in test_item.references])
-    size_curves = list[Curve]()
+    sample = reference_kinds.ReplySample.of(
+        [reference.text for test_item in big.items for reference in test_item.references]
+    )
+    size_curves = list[reference_ladder.Curve]()
     for name, metric in built.items():
-        size_curves.append(curve_by_size(big, name, metric, settings, sample))
+        size_curves.append(reference_ladder.curve_by_size(big, name, metric, settings, sample))
         progress.advance(1)
-    apart = np.abs(scores_of(big, build("multi-bleu")) - scores_of(big, build("upsilon-bleu")))
+    apart = np.abs(
+        reference_kinds.scores_of(big, build("multi-bleu")) - reference_kinds.scores_of(big, build("upsilon-bleu"))
+    )
     return _SizeResults(rated_set=big, curves=tuple(size_curves), apart=float(np.nanmax(apart)))
 
 
@@ -245,11 +241,15 @@ def _sections(results: _LadderResults) -> Iterator[Section]:
     yield Section(
         title=f"{name}: the ladder at the smoothing of the published one",
         text=(
-            f"Fair rows. {people} references by people for every item; {K} further ones, without the utterance itself. "
+            f"Fair rows. {people} references by people for every item; {reference_ladder.K} further ones, "
+            "without the utterance itself. "
             "Drawn ones are as many and as long, token by token.",
         ),
         tables=[
-            *(agreement_table(rungs.correlations, _title(rungs), baseline=SINGLE) for rungs in results.at_scarce),
+            *(
+                agreement_table(rungs.correlations, _title(rungs), baseline=reference_ladder.SINGLE)
+                for rungs in results.at_scarce
+            ),
             _claims_table(results.at_scarce, "Claims"),
         ],
     )
@@ -263,7 +263,7 @@ def _sections(results: _LadderResults) -> Iterator[Section]:
             tables=(
                 _published_table(name, results.all_rows),
                 *(
-                    agreement_table(rungs.correlations, f"{_title(rungs)}, all rows", kinds=BOTH)
+                    agreement_table(rungs.correlations, f"{_title(rungs)}, all rows", kinds=reference_ladder.BOTH)
                     for rungs in results.all_rows
                 ),
             ),
@@ -271,12 +271,16 @@ def _sections(results: _LadderResults) -> Iterator[Section]:
     yield Section(
         title=f"{name}: each rung at its own best setting",
         text=(
-            f"The best of {len(SMOOTHINGS) * len(PENALTIES)} settings of smoothing and penalty by Spearman on these "
+            f"The best of {len(reference_ladder.SMOOTHINGS) * len(reference_ladder.PENALTIES)} settings of "
+            "smoothing and penalty by Spearman on these "
             "very rows: an upper bound that nobody gets who has to choose beforehand. The intervals do not know that "
             "it was chosen.",
         ),
         tables=[
-            *(agreement_table(rungs.correlations, _title(rungs), baseline=SINGLE) for rungs in results.at_best),
+            *(
+                agreement_table(rungs.correlations, _title(rungs), baseline=reference_ladder.SINGLE)
+                for rungs in results.at_best
+            ),
             _settings_table(results.at_best),
             _claims_table(results.at_best, "Claims, each rung at its best"),
         ],
@@ -292,16 +296,16 @@ def _sections(results: _LadderResults) -> Iterator[Section]:
     )
 
 
-def _title(rungs: RungCorrelations) -> str:
+def _title(rungs: reference_ladder.RungCorrelations) -> str:
     order = rungs.metric.partition("n=")[2][:1]
     return f"BLEU-{order}, {SCARCE.partition('=')[2]}" if SCARCE in rungs.metric else rungs.metric
 
 
-def _claims_table(rungs_by_metric: Sequence[RungCorrelations], title: str) -> Table:
+def _claims_table(rungs_by_metric: Sequence[reference_ladder.RungCorrelations], title: str) -> Table:
     rows = []
     for rungs in rungs_by_metric:
         for claim, (above, below) in CLAIMS.items():
-            differences = [rungs.correlations.difference(above, below, kind) for kind in KINDS]
+            differences = [rungs.correlations.difference(above, below, kind) for kind in reference_ladder.KINDS]
             rows.append([f"{_title(rungs)}: {claim}", *map(cell, differences), verdict(differences)])
     return Table(
         title=title,
@@ -311,14 +315,20 @@ def _claims_table(rungs_by_metric: Sequence[RungCorrelations], title: str) -> Ta
     )
 
 
-def _published_table(name: str, rungs_by_metric: Sequence[RungCorrelations]) -> Table:
+def _published_table(name: str, rungs_by_metric: Sequence[reference_ladder.RungCorrelations]) -> Table:
     """Set our rungs beside the corresponding published ones."""
     published = PUBLISHED[name]
     beside = {
-        SINGLE: (SINGLE,),
-        HUMAN: (HUMAN,),
-        "automatic": tuple(rung_name(SINGLE, kind) for kind in (ONE, RATED, MATCHED)),
-        "both": tuple(rung_name(HUMAN, kind) for kind in (ONE, RATED, MATCHED)),
+        reference_ladder.SINGLE: (reference_ladder.SINGLE,),
+        reference_ladder.HUMAN: (reference_ladder.HUMAN,),
+        "automatic": tuple(
+            reference_ladder.rung_name(reference_ladder.SINGLE, kind)
+            for kind in (reference_kinds.ONE, reference_kinds.RATED, reference_kinds.MATCHED)
+        ),
+        "both": tuple(
+            reference_ladder.rung_name(reference_ladder.HUMAN, kind)
+            for kind in (reference_kinds.ONE, reference_kinds.RATED, reference_kinds.MATCHED)
+        ),
     }
     rows = [
         [
@@ -342,23 +352,26 @@ def _published_table(name: str, rungs_by_metric: Sequence[RungCorrelations]) -> 
     )
 
 
-def _settings_table(rungs_by_metric: Sequence[RungCorrelations]) -> Table:
+def _settings_table(rungs_by_metric: Sequence[reference_ladder.RungCorrelations]) -> Table:
     names = rungs_by_metric[0].correlations.names
     return Table(
         title="The setting of each rung",
         columns=("", *(rungs.metric for rungs in rungs_by_metric)),
         rows=[[name, *(f"smooth={rungs.settings[name]}" for rungs in rungs_by_metric)] for name in names],
-        notes=(f"of rungs with chance in them, by the mean of at most {SEEDS_TO_CHOOSE} seeds",),
+        notes=(f"of rungs with chance in them, by the mean of at most {reference_ladder.SEEDS_TO_CHOOSE} seeds",),
         text=True,
     )
 
 
-def _curve_table(curve: Curve) -> Table:
+def _curve_table(curve: reference_ladder.Curve) -> Table:
     [set_name] = curve.correlations.sets
     last, first = curve.numbers[-1], curve.numbers[0]
     rows = []
-    for kind in KINDS:
-        for label, name_of in (("of the set", own_name), ("one, and drawn ones", drawn_name)):
+    for kind in reference_ladder.KINDS:
+        for label, name_of in (
+            ("of the set", reference_ladder.own_name),
+            ("one, and drawn ones", reference_ladder.drawn_name),
+        ):
             numbers = [number for number in curve.numbers if name_of(number) in curve.correlations.names]
             rows.append(
                 [
@@ -380,7 +393,11 @@ def _curve_table(curve: Curve) -> Table:
                 f"{_KIND_WORDS[kind]}: less {first}",
                 "",
                 *(
-                    cell(curve.correlations.difference(own_name(number), own_name(first), kind))
+                    cell(
+                        curve.correlations.difference(
+                            reference_ladder.own_name(number), reference_ladder.own_name(first), kind
+                        )
+                    )
                     for number in curve.numbers[1:]
                 ),
             ]
@@ -397,15 +414,17 @@ def _curve_table(curve: Curve) -> Table:
 _KIND_WORDS: Final = {"spearman": "Spearman", PARTIAL: "partial Spearman"}
 
 
-def _less_drawn(curve: Curve, number: str, kind: str) -> str:
+def _less_drawn(curve: reference_ladder.Curve, number: str, kind: str) -> str:
     if number == curve.numbers[0]:
         return ""
-    if drawn_name(number) not in curve.correlations.names:
+    if reference_ladder.drawn_name(number) not in curve.correlations.names:
         return "–"
-    return cell(curve.correlations.difference(own_name(number), drawn_name(number), kind))
+    return cell(
+        curve.correlations.difference(reference_ladder.own_name(number), reference_ladder.drawn_name(number), kind)
+    )
 
 
-def _plot(file: str, curve: Curve, x: Sequence[float] | None = None, *, log_x: bool = False) -> Plot:
+def _plot(file: str, curve: reference_ladder.Curve, x: Sequence[float] | None = None, *, log_x: bool = False) -> Plot:
     numbers = [number for number in curve.numbers if number != "all"]
     return curves(
         file,
@@ -451,18 +470,23 @@ def _summary(ladder_results: Sequence[_LadderResults], size: _SizeResults | None
             yield _curve_in_words(name, curve, curve.numbers[-1])
     if size is not None:
         for curve in size.curves:
-            yield _curve_in_words(size.rated_set.name, curve, str(SIZES[-1]))
+            yield _curve_in_words(size.rated_set.name, curve, str(reference_ladder.SIZES[-1]))
 
 
-def _claim_in_words(rungs: RungCorrelations, above: str, below: str) -> str:
-    differences = [rungs.correlations.difference(above, below, kind) for kind in KINDS]
+def _claim_in_words(rungs: reference_ladder.RungCorrelations, above: str, below: str) -> str:
+    differences = [rungs.correlations.difference(above, below, kind) for kind in reference_ladder.KINDS]
     return f"{_title(rungs)} {cell(differences[0])} ({verdict(differences)})"
 
 
-def _curve_in_words(name: str, curve: Curve, number: str) -> str:
+def _curve_in_words(name: str, curve: reference_ladder.Curve, number: str) -> str:
     first = curve.numbers[0]
-    gained = curve.correlations.difference(own_name(number), own_name(first), "spearman")
-    over = [curve.correlations.difference(own_name(number), drawn_name(number), kind) for kind in KINDS]
+    gained = curve.correlations.difference(
+        reference_ladder.own_name(number), reference_ladder.own_name(first), "spearman"
+    )
+    over = [
+        curve.correlations.difference(reference_ladder.own_name(number), reference_ladder.drawn_name(number), kind)
+        for kind in reference_ladder.KINDS
+    ]
     return (
         f"{name}, {curve.metric}: Spearman {cell(curve.own(first))} with {first} reference and "
         f"{cell(curve.own(number))} with {number}, {cell(gained)} more; over drawn ones of the same lengths "
@@ -473,18 +497,18 @@ def _curve_in_words(name: str, curve: Curve, number: str) -> str:
 def _as_json(results: _LadderResults) -> dict[str, object]:
     return {
         "at_scarce": {_title(rungs): _rungs_json(rungs) for rungs in results.at_scarce},
-        "all_rows": {_title(rungs): rungs.correlations.as_json(BOTH) for rungs in results.all_rows},
+        "all_rows": {_title(rungs): rungs.correlations.as_json(reference_ladder.BOTH) for rungs in results.all_rows},
         "published": {rung_: list(figures) for rung_, figures in PUBLISHED.get(results.rated_set.name, {}).items()},
         "at_best": {rungs.metric: _rungs_json(rungs) for rungs in results.at_best},
-        "curves": {curve.metric: curve.correlations.as_json(KINDS) for curve in results.curves},
+        "curves": {curve.metric: curve.correlations.as_json(reference_ladder.KINDS) for curve in results.curves},
     }
 
 
-def _rungs_json(rungs: RungCorrelations) -> dict[str, object]:
+def _rungs_json(rungs: reference_ladder.RungCorrelations) -> dict[str, object]:
     return {
-        **rungs.correlations.as_json(KINDS),
+        **rungs.correlations.as_json(reference_ladder.KINDS),
         "claims": {
-            claim: {kind: rungs.correlations.difference(*pair, kind).as_json() for kind in KINDS}
+            claim: {kind: rungs.correlations.difference(*pair, kind).as_json() for kind in reference_ladder.KINDS}
             for claim, pair in CLAIMS.items()
         },
         **({"settings": dict(rungs.settings)} if rungs.settings else {}),
@@ -496,5 +520,5 @@ def _size_json(size: _SizeResults) -> dict[str, object]:
         "set": size.rated_set.name,
         "data": size.rated_set.data,
         "formulas_apart": size.apart,
-        "curves": {curve.metric: curve.correlations.as_json(KINDS) for curve in size.curves},
+        "curves": {curve.metric: curve.correlations.as_json(reference_ladder.KINDS) for curve in size.curves},
     }

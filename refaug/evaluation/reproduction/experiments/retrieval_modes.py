@@ -15,52 +15,21 @@ from typing import Final
 import numpy as np
 
 from refaug.evaluation.reports.plotting import Plot
-from refaug.evaluation.reproduction.experiments.conditions import (
-    ALL,
-    GOLD_ALONE,
-    KIND_LABELS,
-    KINDS,
-    NUMBERS,
-    Differences,
-    K,
-    build_metrics,
-    differences_between,
-    differences_json,
-    differences_table,
-    is_sure,
-    line_name,
-    lines_on,
-    main_scope,
-    main_scope_in_words,
-    pools_of,
-)
+from refaug.evaluation.reproduction.experiments import conditions
+from refaug.evaluation.reproduction.figures import retrieval_quality
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
-from refaug.evaluation.reproduction.figures.retrieval_quality import (
-    lacking_references,
-    profile_retrieval,
-    profiles_section,
-    time_searches,
-)
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_coverage import sets_with_references
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, ONE, RATED, SHUFFLED, line_of
+from refaug.evaluation.reproduction.report import report
 from refaug.evaluation.reproduction.report.plots import bars
-from refaug.evaluation.reproduction.report.report import (
-    IN_WORDS,
-    Report,
-    Section,
-    about_table,
-    agreement_table,
-    cell,
-    verdict,
-)
 from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.statistics.correlation import PARTIAL
 
 _CLAIMS: Final = {  # name of the difference → minuend and subtrahend
-    "rated less gold alone": (RATED, GOLD_ALONE),
-    "one less gold alone": (ONE, GOLD_ALONE),
+    "rated less gold alone": (RATED, conditions.GOLD_ALONE),
+    "one less gold alone": (ONE, conditions.GOLD_ALONE),
     "rated less matched random": (RATED, MATCHED),
     "one less matched random": (ONE, MATCHED),
     "rated less shuffled": (RATED, SHUFFLED),
@@ -80,9 +49,9 @@ class Way:
     def about(self) -> str:
         """Describe the way in words."""
         if self.mode.startswith("bm25"):
-            return f"{K} references by {self.mode}"
+            return f"{conditions.K} references by {self.mode}"
         scaled = "scaled to one length" if self.norm_words else "as long as they are"
-        return f"{K} references by {self.mode}; a sentence is the {self.weighting} of word vectors {scaled}"
+        return f"{conditions.K} references by {self.mode}; a sentence is the {self.weighting} of word vectors {scaled}"
 
     def index(self, chain: Chain) -> str:
         """Build the index of the everyday logs that the way needs."""
@@ -114,34 +83,34 @@ WAYS: Final = (
 )
 
 
-def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] = WAYS) -> Report:
+def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] = WAYS) -> report.Report:
     """Report on all ways, the default among them, with all metrics: what each finds, and what it costs."""
     usable_sets, gaps = sets_with_references(chain, sets)
     single, settings, rater = [rated_set.with_first_gold() for rated_set in usable_sets], chain.settings, chain.rater()
     indexes = {way.name: way.index(chain) for way in ways}
-    pools = {way.name: pools_of(chain, single, indexes[way.name], rater, way.mode) for way in ways}
+    pools = {way.name: conditions.pools_of(chain, single, indexes[way.name], rater, way.mode) for way in ways}
     by_metric, lines = dict[str, Correlations](), list[Line]()
-    for name, metric in build_metrics(chain).items():
+    for name, metric in conditions.build_metrics(chain).items():
         chain.progress.stage(f"scoring with {name}", None, "scorings")
-        lines = [line_of(GOLD_ALONE, single, metric, about="the first gold of each item, and nothing else")]
+        lines = [line_of(conditions.GOLD_ALONE, single, metric, about="the first gold of each item, and nothing else")]
         for way in ways:
-            lines += lines_on(chain, way.name, single, pools[way.name], metric, about=way.about)
-        by_metric[name] = correlate(single, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
+            lines += conditions.lines_on(chain, way.name, single, pools[way.name], metric, about=way.about)
+        by_metric[name] = correlate(single, lines, kinds=conditions.KINDS, draws=settings.draws, seed=settings.seed)
     profiles = {
         rated_set.name: {
-            way.name: profile_retrieval(
+            way.name: retrieval_quality.profile_retrieval(
                 chain,
                 rated_set,
                 pools[way.name][rated_set.name],
                 pools[DEFAULT.name][rated_set.name],
                 rater,
-                time_searches(chain, indexes[way.name], way.mode, rated_set.items),
+                retrieval_quality.time_searches(chain, indexes[way.name], way.mode, rated_set.items),
             )
             for way in ways
         }
         for rated_set in single
     }
-    return Report(
+    return report.Report(
         name="retrieval-modes",
         title="Ways to look for references",
         summary=[
@@ -152,28 +121,29 @@ def retrieval_modes(chain: Chain, sets: Sequence[ProofSet], ways: Sequence[Way] 
         ],
         sections=[
             *(_section(name, correlations, ways) for name, correlations in by_metric.items()),
-            profiles_section(profiles),
-            Section(
+            retrieval_quality.profiles_section(profiles),
+            report.Section(
                 title="What was scored",
                 text=["The dialog modes look at the gold as well: they find replies like it to utterances like that."],
-                tables=[about_table(lines)],
+                tables=[report.about_table(lines)],
             ),
         ],
         notes=[
             *gaps,
             *(f"{rated_set.name}: {note}" for rated_set in usable_sets for note in rated_set.notes),
-            *lacking_references(profiles),
+            *retrieval_quality.lacking_references(profiles),
         ],
         data={
-            "k": K,
+            "k": conditions.K,
             "ways": [asdict(way) for way in ways],
-            "agreement": {name: correlations.as_json(KINDS) for name, correlations in by_metric.items()},
+            "agreement": {name: correlations.as_json(conditions.KINDS) for name, correlations in by_metric.items()},
             "differences": {
-                name: differences_json(_differences(correlations, ways)) for name, correlations in by_metric.items()
+                name: conditions.differences_json(_differences(correlations, ways))
+                for name, correlations in by_metric.items()
             },
             "best": {
                 weights: {
-                    name: {kind: best_mode(correlations, kind, weights).as_json() for kind in KINDS}
+                    name: {kind: best_mode(correlations, kind, weights).as_json() for kind in conditions.KINDS}
                     for name, correlations in by_metric.items()
                 }
                 for weights in (RATED, ONE)
@@ -214,21 +184,25 @@ class BestMode:
 def best_mode(correlations: Correlations, kind: str, weights: str = RATED) -> BestMode:
     """Return the best of the four modes, with references that are rated or that have weight 1."""
     names, scope = (
-        [way.name for way in MODES if line_name(way.name, weights) in correlations.names],
-        main_scope(correlations),
+        [way.name for way in MODES if conditions.line_name(way.name, weights) in correlations.names],
+        conditions.main_scope(correlations),
     )
-    estimates = {name: correlations.estimate(line_name(name, weights), kind, scope) for name in names}
+    estimates = {name: correlations.estimate(conditions.line_name(name, weights), kind, scope) for name in names}
     ranked = sorted(names, key=lambda name: -_or_lowest(estimates[name].value))
     best, following = ranked[0], ranked[min(1, len(ranked) - 1)]
-    places = [correlations.names.index(line_name(name, weights)) for name in names]
+    places = [correlations.names.index(conditions.line_name(name, weights)) for name in names]
     drawn = np.nan_to_num(correlations.drawn[kind, scope][places], nan=-1.0)
     leads = np.bincount(drawn.argmax(axis=0), minlength=len(names)) / drawn.shape[1]
     return BestMode(
         mode=best,
         following=following,
         figure=estimates[best],
-        ahead=correlations.difference(line_name(best, weights), line_name(following, weights), kind, scope),
-        over_default=correlations.difference(line_name(best, weights), line_name(DEFAULT.name, weights), kind, scope),
+        ahead=correlations.difference(
+            conditions.line_name(best, weights), conditions.line_name(following, weights), kind, scope
+        ),
+        over_default=correlations.difference(
+            conditions.line_name(best, weights), conditions.line_name(DEFAULT.name, weights), kind, scope
+        ),
         leads=dict(zip(names, leads.tolist(), strict=True)),
     )
 
@@ -239,27 +213,30 @@ def _or_lowest(correlation: float | None) -> float:
 
 def best_mode_overall(by_metric: Mapping[str, Correlations], weights: str = RATED) -> str:
     """Say which mode wins most often over metrics and correlations, and how often surely."""
-    bests = [best_mode(correlations, kind, weights) for correlations in by_metric.values() for kind in KINDS]
+    bests = [best_mode(correlations, kind, weights) for correlations in by_metric.values() for kind in conditions.KINDS]
     wins = Counter(best.mode for best in bests)
     [(mode, count)] = wins.most_common(1)
     won = [best for best in bests if best.mode == mode]
-    ahead = sum(1 for best in won if is_sure(best.ahead))
+    ahead = sum(1 for best in won if conditions.is_sure(best.ahead))
     text = (
-        f"Of the modes, references {KIND_LABELS[weights]}, {mode} has the most in {count} of {len(bests)} comparisons "
+        f"Of the modes, references {conditions.KIND_LABELS[weights]}, {mode} has the most in {count} of "
+        f"{len(bests)} comparisons "
         f"(metrics and correlations), and is surely ahead of the next one in {ahead} of them"
     )
     if mode != DEFAULT.name:
-        text += f", surely better than the default in {sum(1 for best in won if is_sure(best.over_default))}"
+        text += f", surely better than the default in {sum(1 for best in won if conditions.is_sure(best.over_default))}"
     return f"{text}. The best of several looks better on the sets that it was chosen on than it is."
 
 
 def _best_in_words(name: str, correlations: Correlations) -> Iterator[str]:
-    for kind in KINDS:
+    for kind in conditions.KINDS:
         best = best_mode(correlations, kind)
-        surely = "surely" if is_sure(best.ahead) else "not surely"
+        surely = "surely" if conditions.is_sure(best.ahead) else "not surely"
         yield (
-            f"{name}, {IN_WORDS[kind]}, {main_scope_in_words(correlations)}: with rated references {best.mode} has "
-            f"the most of the modes, {cell(best.figure)}, {surely} ahead of {best.following} ({cell(best.ahead)}); "
+            f"{name}, {report.IN_WORDS[kind]}, {conditions.main_scope_in_words(correlations)}: with rated "
+            f"references {best.mode} has "
+            f"the most of the modes, {report.cell(best.figure)}, {surely} ahead of {best.following} "
+            f"({report.cell(best.ahead)}); "
             f"it leads in {100 * best.leads[best.mode]:.0f} % of the draws. {_beside_default(best)}"
         )
 
@@ -267,8 +244,8 @@ def _best_in_words(name: str, correlations: Correlations) -> Iterator[str]:
 def _beside_default(best: BestMode) -> str:
     if best.mode == DEFAULT.name:
         return "It is the default."
-    shown = "is better than" if is_sure(best.over_default) else "is not shown to be better than"
-    return f"It {shown} the default, {DEFAULT.name} ({cell(best.over_default)})."
+    shown = "is better than" if conditions.is_sure(best.over_default) else "is not shown to be better than"
+    return f"It {shown} the default, {DEFAULT.name} ({report.cell(best.over_default)})."
 
 
 def _vectors_in_words(by_metric: Mapping[str, Correlations], ways: Sequence[Way]) -> Iterator[str]:
@@ -280,12 +257,15 @@ def _vectors_in_words(by_metric: Mapping[str, Correlations], ways: Sequence[Way]
         same = ways_by_mode[other.mode]
         estimates = {
             name: correlations.difference(
-                line_name(other.name, RATED), line_name(same.name, RATED), PARTIAL, main_scope(correlations)
+                conditions.line_name(other.name, RATED),
+                conditions.line_name(same.name, RATED),
+                PARTIAL,
+                conditions.main_scope(correlations),
             )
             for name, correlations in by_metric.items()
         }
         texts = [
-            f"{name} {cell(estimate)}, {'sure' if is_sure(estimate) else 'not sure'}"
+            f"{name} {report.cell(estimate)}, {'sure' if conditions.is_sure(estimate) else 'not sure'}"
             for name, estimate in estimates.items()
         ]
         yield f"{other.name} less {same.name}, partial Spearman with rated references: {'; '.join(texts)}."
@@ -294,36 +274,36 @@ def _vectors_in_words(by_metric: Mapping[str, Correlations], ways: Sequence[Way]
 # ── tables and plots ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _section(name: str, correlations: Correlations, ways: Sequence[Way]) -> Section:
+def _section(name: str, correlations: Correlations, ways: Sequence[Way]) -> report.Section:
     differences = _differences(correlations, ways)
-    return Section(
+    return report.Section(
         title=name,
         text=[*_best_in_words(name, correlations), *_claims_in_words(correlations, differences)],
         tables=[
-            agreement_table(correlations, f"{name}: agreement with people", baseline=GOLD_ALONE),
-            differences_table(
+            report.agreement_table(correlations, f"{name}: agreement with people", baseline=conditions.GOLD_ALONE),
+            conditions.differences_table(
                 f"{name}: what each way has over its controls and over the default", correlations, differences
             ),
         ],
-        plots=[_plot(name, correlations, ways, kind) for kind in KINDS],
+        plots=[_plot(name, correlations, ways, kind) for kind in conditions.KINDS],
     )
 
 
-def _differences(correlations: Correlations, ways: Sequence[Way]) -> Differences:
+def _differences(correlations: Correlations, ways: Sequence[Way]) -> conditions.Differences:
     """Return the difference of each way to its controls, to the gold alone, and to the default way."""
     return {
         way.name: {
             **{
-                label: differences_between(
+                label: conditions.differences_between(
                     correlations,
-                    line_name(way.name, kind),
-                    other if other == GOLD_ALONE else line_name(way.name, other),
+                    conditions.line_name(way.name, kind),
+                    other if other == conditions.GOLD_ALONE else conditions.line_name(way.name, other),
                 )
                 for label, (kind, other) in _CLAIMS.items()
             },
             **{
-                f"{kind} less the default way": differences_between(
-                    correlations, line_name(way.name, kind), line_name(DEFAULT.name, kind)
+                f"{kind} less the default way": conditions.differences_between(
+                    correlations, conditions.line_name(way.name, kind), conditions.line_name(DEFAULT.name, kind)
                 )
                 for kind in (RATED, ONE)
             },
@@ -332,14 +312,17 @@ def _differences(correlations: Correlations, ways: Sequence[Way]) -> Differences
     }
 
 
-def _claims_in_words(correlations: Correlations, differences: Differences) -> Iterator[str]:
+def _claims_in_words(correlations: Correlations, differences: conditions.Differences) -> Iterator[str]:
     """Yield for how many ways each claim holds."""
     for label in _CLAIMS:
-        for kind in KINDS:
-            verdicts = {way: verdict([own[label][kind][main_scope(correlations)]]) for way, own in differences.items()}
+        for kind in conditions.KINDS:
+            verdicts = {
+                way: report.verdict([own[label][kind][conditions.main_scope(correlations)]])
+                for way, own in differences.items()
+            }
             shown = [way for way, outcome in verdicts.items() if outcome == "shown"]
             refuted = [way for way, outcome in verdicts.items() if outcome == "refuted"]
-            text = f"{label}, {IN_WORDS[kind]}: shown for {len(shown)} of {len(differences)} ways"
+            text = f"{label}, {report.IN_WORDS[kind]}: shown for {len(shown)} of {len(differences)} ways"
             text += f" ({'; '.join(shown)})" if shown and len(shown) < len(differences) else ""
             yield text + (f"; refuted for {'; '.join(refuted)}." if refuted else ".")
 
@@ -348,29 +331,36 @@ def _claims_over_all(by_metric: Mapping[str, Correlations], ways: Sequence[Way])
     """Yield in how many of all comparisons each claim holds."""
     tables = {name: _differences(correlations, ways) for name, correlations in by_metric.items()}
     for label in _CLAIMS:
-        for kind in KINDS:
+        for kind in conditions.KINDS:
             verdicts = [
-                verdict([own[label][kind][main_scope(by_metric[name])]])
+                report.verdict([own[label][kind][conditions.main_scope(by_metric[name])]])
                 for name, by in tables.items()
                 for own in by.values()
             ]
             yield (
-                f"{label}, {IN_WORDS[kind]}, {len(ways)} ways with {len(by_metric)} metrics: shown in "
+                f"{label}, {report.IN_WORDS[kind]}, {len(ways)} ways with {len(by_metric)} metrics: shown in "
                 f"{verdicts.count('shown')} of {len(verdicts)}, refuted in {verdicts.count('refuted')}."
             )
 
 
 def _plot(name: str, correlations: Correlations, ways: Sequence[Way], kind: str) -> Plot:
-    shown, scope = [(way.name, reference_kind) for way in ways for reference_kind in ALL], main_scope(correlations)
+    shown, scope = (
+        [(way.name, reference_kind) for way in ways for reference_kind in conditions.ALL],
+        conditions.main_scope(correlations),
+    )
     return bars(
-        f"modes-{NUMBERS[name]}-{kind}.png",
-        f"{name}: {IN_WORDS[kind]} with the mean rating {main_scope_in_words(correlations)}, 95 % intervals; "
+        f"modes-{conditions.NUMBERS[name]}-{kind}.png",
+        f"{name}: {report.IN_WORDS[kind]} with the mean rating {conditions.main_scope_in_words(correlations)}, "
+        "95 % intervals; "
         "the broken line: gold alone",
         [way for way, _ in shown],
-        [correlations.estimate(line_name(way, reference_kind), kind, scope) for way, reference_kind in shown],
-        groups=[KIND_LABELS[reference_kind] for _, reference_kind in shown],
-        title=f"{name}, {main_scope_in_words(correlations)}",
-        x_label=IN_WORDS[kind],
-        baseline=correlations.estimate(GOLD_ALONE, kind, scope),
-        baseline_name=GOLD_ALONE,
+        [
+            correlations.estimate(conditions.line_name(way, reference_kind), kind, scope)
+            for way, reference_kind in shown
+        ],
+        groups=[conditions.KIND_LABELS[reference_kind] for _, reference_kind in shown],
+        title=f"{name}, {conditions.main_scope_in_words(correlations)}",
+        x_label=report.IN_WORDS[kind],
+        baseline=correlations.estimate(conditions.GOLD_ALONE, kind, scope),
+        baseline_name=conditions.GOLD_ALONE,
     )

@@ -12,30 +12,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from refaug.core.errors import BadInput
+from refaug.evaluation.reproduction.figures import noninferiority
 from refaug.evaluation.reproduction.figures.correlations import Line, correlate
 from refaug.evaluation.reproduction.figures.length_stress import resampled_situation
-from refaug.evaluation.reproduction.figures.noninferiority import (
-    KINDS,
-    LEAST_LOW,
-    LEAST_POINT,
-    CandidateList,
-    Situation,
-    asks_rater,
-    baselines_of,
-)
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    EMBEDDING,
-    EVEN_JUDGE,
-    GREEDY,
-    GREEDY_BY_WORDS,
-    GREEDY_GOLD,
-    RECOMMENDED,
-    REPLY,
-    REPLY_TO_THREE,
-    MetricCandidate,
-    Trial,
-)
 from refaug.evaluation.reproduction.material.proof_logs import ELSEWHERE, EVERYDAY
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_coverage import require_references
@@ -49,71 +30,76 @@ SMALL_SHARE: Final = 0.01  # of the everyday logs
 _POSITIVES: Final = 20_000  # an epoch, drawn anew for each, of the rater of other domains: it is made in minutes
 
 CANDIDATES: Final = (
-    MetricCandidate(
+    metric_candidates.MetricCandidate(
         name="υBLEU, closest",
         why="the default",
         family="bleu",
         metric="upsilon-bleu:bp=closest",
         kind=RATED,
     ),
-    MetricCandidate(
+    metric_candidates.MetricCandidate(
         name="υBLEU, no penalty",
         why="many lengths switch a penalty off anyway",
         family="bleu",
         metric="upsilon-bleu:bp=none",
         kind=RATED,
     ),
-    MetricCandidate(
+    metric_candidates.MetricCandidate(
         name="υ-greedy, best",
         why="soft matches, rare words weighted up",
         family="greedy",
-        metric=f"upsilon-greedy:agg=best,{GREEDY}",
+        metric=f"upsilon-greedy:agg=best,{metric_candidates.GREEDY}",
         kind=RATED,
     ),
-    MetricCandidate(
+    metric_candidates.MetricCandidate(
         name="υ-greedy, best three and gold",
         why="the gold stays in the sum",
         family="greedy",
-        metric=f"upsilon-greedy:agg=mean-best-3,keep-gold=yes,{GREEDY}",
+        metric=f"upsilon-greedy:agg=mean-best-3,keep-gold=yes,{metric_candidates.GREEDY}",
         kind=RATED,
     ),
-    REPLY,
-    MetricCandidate(
+    metric_candidates.REPLY,
+    metric_candidates.MetricCandidate(
         name="ranks: rater + greedy, gold + υ-greedy, best",
         why="the gold counts as much as everything retrieved",
         family="sum",
-        sum_of=(REPLY.name, GREEDY_GOLD.name, "υ-greedy, best"),
+        sum_of=(metric_candidates.REPLY.name, metric_candidates.GREEDY_GOLD.name, "υ-greedy, best"),
     ),
-    REPLY_TO_THREE,
-    GREEDY_BY_WORDS,
-    MetricCandidate(
+    metric_candidates.REPLY_TO_THREE,
+    metric_candidates.GREEDY_BY_WORDS,
+    metric_candidates.MetricCandidate(
         name="ranks: rater, three turns + υ-greedy, words",
         why="the best of the sums on the sets at hand",
         family="sum",
-        sum_of=(REPLY_TO_THREE.name, GREEDY_BY_WORDS.name),
+        sum_of=(metric_candidates.REPLY_TO_THREE.name, metric_candidates.GREEDY_BY_WORDS.name),
     ),
-    RECOMMENDED,
-    EVEN_JUDGE,
+    metric_candidates.RECOMMENDED,
+    metric_candidates.EVEN_JUDGE,
 )
 
 
-class _TrialWithOwnReplies(Trial):
+class _TrialWithOwnReplies(metric_candidates.Trial):
     """A trial whose controls are drawn from the log of its index."""
 
     def __init__(self, chain: Chain, sets: Sequence[ProofSet], *, sample: ReplySample, **options: Any) -> None:
         super().__init__(chain, sets, **options)
         self._sample, self._own = sample, dict[tuple[str, Mode], Pool]()
 
-    def pool(self, rated_set: ProofSet, mode: Mode = EMBEDDING) -> Pool:
+    def pool(self, rated_set: ProofSet, mode: Mode = metric_candidates.EMBEDDING) -> Pool:
         """Return the references for a set, with replies of that log to draw from."""
         if (rated_set.name, mode) not in self._own:
             self._own[rated_set.name, mode] = replace(super().pool(rated_set, mode), sample=self._sample)
         return self._own[rated_set.name, mode]
 
 
-def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[MetricCandidate] = CANDIDATES) -> Report:
+def stress(
+    chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[metric_candidates.MetricCandidate] = CANDIDATES
+) -> Report:
     """Try the candidates in every situation, and report which of them survive."""
-    single, candidate_list = [rated_set.with_first_gold() for rated_set in sets], CandidateList.of(candidates)
+    single, candidate_list = (
+        [rated_set.with_first_gold() for rated_set in sets],
+        noninferiority.CandidateList.of(candidates),
+    )
     situations = list(_situations(chain, single, candidate_list))
     return Report(
         name="stress",
@@ -131,10 +117,16 @@ def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[MetricCa
             *(f"{rated_set.name}: {note}" for rated_set in sets for note in rated_set.notes),
         ),
         data={
-            "rule": {"least_difference": LEAST_POINT, "lower_bound_above": LEAST_LOW, "kinds": list(KINDS)},
+            "rule": {
+                "least_difference": noninferiority.LEAST_POINT,
+                "lower_bound_above": noninferiority.LEAST_LOW,
+                "kinds": list(noninferiority.KINDS),
+            },
             "candidates": [candidate.as_json() for candidate in candidate_list.candidates],
             "gold_alone": {
-                candidate.name: "; ".join(held.name for held in baselines_of(candidate, candidate_list.by_name))
+                candidate.name: "; ".join(
+                    held.name for held in noninferiority.baselines_of(candidate, candidate_list.by_name)
+                )
                 for candidate in candidate_list.candidates
             },
             "situations": {situation.name: situation.as_json() for situation in situations},
@@ -143,8 +135,10 @@ def stress(chain: Chain, sets: Sequence[ProofSet], candidates: Sequence[MetricCa
     )
 
 
-def _situations(chain: Chain, sets: Sequence[ProofSet], candidate_list: CandidateList) -> Iterator[Situation]:
-    main = Trial(chain, sets)
+def _situations(
+    chain: Chain, sets: Sequence[ProofSet], candidate_list: noninferiority.CandidateList
+) -> Iterator[noninferiority.Situation]:
+    main = metric_candidates.Trial(chain, sets)
     yield _try_candidates(
         candidate_list,
         candidate_list.candidates,
@@ -164,7 +158,7 @@ def _situations(chain: Chain, sets: Sequence[ProofSet], candidate_list: Candidat
         f"{SMALL_SHARE:.0%} of the log".replace("%", " %"),
         "References from so few of the dialogues; word vectors, rater, and what counts as 0 and 1 of the parts of a "
         "blend are those of the whole logs.",
-        lambda: Trial(
+        lambda: metric_candidates.Trial(
             chain,
             sets,
             index=chain.index(IndexRecipe(name="proof-small-log", selections=small)),
@@ -174,12 +168,14 @@ def _situations(chain: Chain, sets: Sequence[ProofSet], candidate_list: Candidat
     )
 
 
-def _elsewhere(chain: Chain, sets: Sequence[ProofSet], candidate_list: CandidateList) -> Iterator[Situation]:
+def _elsewhere(
+    chain: Chain, sets: Sequence[ProofSet], candidate_list: noninferiority.CandidateList
+) -> Iterator[noninferiority.Situation]:
     """Try references of other domains, weighted by the everyday rater, and by a rater of those domains alone."""
     selection = chain.select("medium", sources=ELSEWHERE)
     sources = "technical chat, table-top play and task dialogues"
 
-    def trial(*, own_rater: bool) -> Trial:
+    def trial(*, own_rater: bool) -> metric_candidates.Trial:
         index = chain.index(IndexRecipe(name="proof-elsewhere", selections=(selection,)))
         rater = (
             chain.rater((selection,), name="proof-elsewhere", preset="small", positives=_POSITIVES)
@@ -196,7 +192,11 @@ def _elsewhere(chain: Chain, sets: Sequence[ProofSet], candidate_list: Candidate
         lambda: trial(own_rater=False),
         chain,
     )
-    asking = [candidate for candidate in candidate_list.candidates if asks_rater(candidate, candidate_list.by_name)]
+    asking = [
+        candidate
+        for candidate in candidate_list.candidates
+        if noninferiority.asks_rater(candidate, candidate_list.by_name)
+    ]
     if not asking:
         return
     yield _try_candidates(
@@ -211,22 +211,22 @@ def _elsewhere(chain: Chain, sets: Sequence[ProofSet], candidate_list: Candidate
 
 
 def _try_candidates(
-    candidate_list: CandidateList,
-    candidates: Sequence[MetricCandidate],
+    candidate_list: noninferiority.CandidateList,
+    candidates: Sequence[metric_candidates.MetricCandidate],
     name: str,
     about: str,
-    trial_of: Callable[[], Trial],
+    trial_of: Callable[[], metric_candidates.Trial],
     chain: Chain,
     *,
     is_stress: bool = True,
-) -> Situation:
+) -> noninferiority.Situation:
     """Try candidates on all rows of the sets, with the references of another index."""
     try:
         trial = trial_of()
         for rated_set in trial.sets:
             require_references(rated_set, trial.pool(rated_set))
     except BadInput as error:
-        return Situation(name=name, about=about, gap=chain.public_message(error), is_stress=is_stress)
+        return noninferiority.Situation(name=name, about=about, gap=chain.public_message(error), is_stress=is_stress)
     chain.progress.stage(f"scoring: {name}")
     lines, missing = list[Line](), dict[str, str]()
     for candidate in candidate_list.with_controls(candidates):
@@ -234,8 +234,10 @@ def _try_candidates(
             lines.append(trial.line(candidate, candidate_list.by_name))
         except BadInput as error:
             missing[candidate.name] = chain.public_message(error)
-    correlations = correlate(trial.sets, lines, kinds=KINDS, draws=chain.settings.draws, seed=chain.settings.seed)
-    return Situation(
+    correlations = correlate(
+        trial.sets, lines, kinds=noninferiority.KINDS, draws=chain.settings.draws, seed=chain.settings.seed
+    )
+    return noninferiority.Situation(
         name=name,
         about=about,
         correlations=correlations,

@@ -18,26 +18,14 @@ from refaug.core.progress import Progress
 from refaug.evaluation.reproduction.figures.correlations import Correlations, correlate
 from refaug.evaluation.reproduction.figures.smoothing import smoothed_judged, smoothing_json, smoothing_tables
 from refaug.evaluation.reproduction.figures.weight_claims import METRICS, counts_json, differences_json, shares_json
+from refaug.evaluation.reproduction.material import judged_replies
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.judged_replies import (
-    KINDS,
-    LIKERT,
-    WeightedSet,
-    lines_by_condition,
-    scoring_count,
-    weight_agreement,
-)
 from refaug.evaluation.reproduction.material.metric_candidates import VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log, without_systems
+from refaug.evaluation.reproduction.report import weights_text
 from refaug.evaluation.reproduction.report.report import Report, Section
-from refaug.evaluation.reproduction.report.weights_text import (
-    agreement_section,
-    main_sections,
-    weights_summary,
-    without_section,
-)
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
 from refaug.rater.rating import Rater
@@ -70,7 +58,7 @@ def sets_with_rated_replies(sets: Sequence[ProofSet]) -> tuple[list[ProofSet], l
 
 def _unusable_reason(rated_set: ProofSet) -> str | None:
     low, high = float(rated_set.ratings.min()), float(rated_set.ratings.max())
-    if low < LIKERT[0] or high > LIKERT[1]:
+    if low < judged_replies.LIKERT[0] or high > judged_replies.LIKERT[1]:
         return f"its ratings are from {low:g} to {high:g}, weights are made of ratings from 1 to 5"
     if not any((test_item.utterance or "").strip() for test_item in rated_set.items):
         return "no item has an utterance, so the rater cannot be asked"
@@ -96,7 +84,7 @@ def weights_report(
 ) -> Report:
     """Report on usable sets."""
     built = {name: build(text.replace(VECTORS, str(vectors))) for name, text in METRICS.items()}
-    weighted_sets = [WeightedSet.of(rated_set, rater) for rated_set in sets]
+    weighted_sets = [judged_replies.WeightedSet.of(rated_set, rater) for rated_set in sets]
     by_metric = _correlate_metrics(weighted_sets, built, settings, progress)
     log_systems = {rated_set.name: systems_of_the_log(rated_set, in_logs[rated_set.name]) for rated_set in sets}
     remaining_sets = [without_systems(rated_set, log_systems[rated_set.name]) for rated_set in sets]
@@ -105,25 +93,31 @@ def weights_report(
         usable_sets = [rated_set for rated_set in remaining_sets if _unusable_reason(rated_set) is None]
         without_log_systems = (
             _correlate_metrics(
-                [WeightedSet.of(rated_set, rater) for rated_set in usable_sets], built, settings, progress
+                [judged_replies.WeightedSet.of(rated_set, rater) for rated_set in usable_sets],
+                built,
+                settings,
+                progress,
             )
             if usable_sets
             else None
         )
-    agreement, smoothed = weight_agreement(weighted_sets, settings), smoothed_judged(weighted_sets, settings)
+    agreement, smoothed = (
+        judged_replies.weight_agreement(weighted_sets, settings),
+        smoothed_judged(weighted_sets, settings),
+    )
     return Report(
         name="weights",
         title="What weights are worth: by people, by the rater, and dealt out anew",
-        summary=[*weights_summary(by_metric, agreement, weighted_sets)],
+        summary=[*weights_text.weights_summary(by_metric, agreement, weighted_sets)],
         sections=[
-            *main_sections(by_metric),
-            agreement_section(agreement),
+            *weights_text.main_sections(by_metric),
+            weights_text.agreement_section(agreement),
             Section(
                 title="Smoothing",
                 text=("ΔBLEU against the gold and other systems' replies, under each kind of weights.",),
                 tables=smoothing_tables(smoothed, "Smoothing where other replies are the references"),
             ),
-            without_section(without_log_systems, log_systems, in_logs, sets),
+            weights_text.without_section(without_log_systems, log_systems, in_logs, sets),
         ],
         notes=(
             *gaps,
@@ -135,7 +129,7 @@ def weights_report(
         ),
         data={
             "references": {weighted_set.rated_set.name: counts_json(weighted_set) for weighted_set in weighted_sets},
-            "metrics": {name: correlations.as_json(KINDS) for name, correlations in by_metric.items()},
+            "metrics": {name: correlations.as_json(judged_replies.KINDS) for name, correlations in by_metric.items()},
             "differences": {name: differences_json(correlations) for name, correlations in by_metric.items()},
             "shares": {name: shares_json(correlations) for name, correlations in by_metric.items()},
             "weights": agreement.as_json(),
@@ -143,7 +137,7 @@ def weights_report(
             "systems_of_the_log": {name: list(systems) for name, systems in log_systems.items()},
             "without_systems_of_the_log": {
                 name: {
-                    "figures": correlations.as_json(KINDS),
+                    "figures": correlations.as_json(judged_replies.KINDS),
                     "differences": differences_json(correlations),
                     "shares": shares_json(correlations),
                 }
@@ -154,15 +148,22 @@ def weights_report(
 
 
 def _correlate_metrics(
-    weighted_sets: Sequence[WeightedSet], built: Mapping[str, Metric], settings: ProofSettings, progress: Progress
+    weighted_sets: Sequence[judged_replies.WeightedSet],
+    built: Mapping[str, Metric],
+    settings: ProofSettings,
+    progress: Progress,
 ) -> dict[str, Correlations]:
-    progress.stage("scoring against other replies", len(built) * scoring_count(weighted_sets, settings.seeds), "times")
+    progress.stage(
+        "scoring against other replies",
+        len(built) * judged_replies.scoring_count(weighted_sets, settings.seeds),
+        "times",
+    )
     sets = [weighted_set.rated_set for weighted_set in weighted_sets]
     return {
         name: correlate(
             sets,
-            lines_by_condition(weighted_sets, metric, settings.seeds, progress),
-            kinds=KINDS,
+            judged_replies.lines_by_condition(weighted_sets, metric, settings.seeds, progress),
+            kinds=judged_replies.KINDS,
             draws=settings.draws,
             seed=settings.seed,
         )

@@ -12,18 +12,9 @@ from typing import Final
 from refaug.core.errors import BadInput, NotFound
 from refaug.evaluation.reproduction.experiments.conditions import GREEDY_BEST, NO_PENALTY, build_soft_match
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    BY_CHANCE,
-    MATCHED,
-    ONE,
-    RANDOM,
-    RATED,
-    SHUFFLED,
-    Pool,
-    line_of,
-)
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.base import Metric
@@ -37,7 +28,7 @@ _RATERS: Final = {
     "rater on the reply": "rater:refs=none",
     "rater on the reply, three turns": "rater:refs=none,turns=3",
 }
-_WEIGHED: Final = (RATED, SHUFFLED, ONE)
+_WEIGHED: Final = (reference_kinds.RATED, reference_kinds.SHUFFLED, reference_kinds.ONE)
 K: Final = 15
 _LENGTH: Final = "length"
 
@@ -93,7 +84,7 @@ def _read_goldless(chain: Chain) -> tuple[list[ProofSet], list[str]]:
     return sets, gaps
 
 
-def _pool(chain: Chain, rated_set: ProofSet, mode: Mode) -> Pool:
+def _pool(chain: Chain, rated_set: ProofSet, mode: Mode) -> reference_kinds.Pool:
     chain.progress.stage(f"references for {rated_set.name}, {mode}")
     return chain.pool(rated_set, chain.main_index(), chain.rater(), mode=mode, deep=K, gold="none")
 
@@ -107,7 +98,7 @@ def _length_line(sets: Sequence[ProofSet]) -> Line:
 
 def _rater_lines(chain: Chain, sets: Sequence[ProofSet]) -> Iterator[Line]:
     for name, specification in _RATERS.items():
-        yield line_of(name, sets, chain.bind_rater(build(specification)), about=specification)
+        yield reference_kinds.line_of(name, sets, chain.bind_rater(build(specification)), about=specification)
 
 
 def _metrics(chain: Chain) -> dict[str, Metric]:
@@ -119,30 +110,44 @@ def _metrics(chain: Chain) -> dict[str, Metric]:
 
 
 def _reference_lines(
-    chain: Chain, sets: Sequence[ProofSet], pools: Mapping[Mode, Mapping[str, Pool]]
+    chain: Chain, sets: Sequence[ProofSet], pools: Mapping[Mode, Mapping[str, reference_kinds.Pool]]
 ) -> Iterator[Line]:
     for name, metric in _metrics(chain).items():
         for way, mode in _MODES.items():
-            for kind in (ONE, MATCHED):
+            for kind in (reference_kinds.ONE, reference_kinds.MATCHED):
                 yield _line(chain, f"{name}, {way}, {kind}", sets, metric, pools[mode], kind)
-        yield _line(chain, f"{name}, {RANDOM}", sets, metric, pools["embedding-utterance"], RANDOM)
+        yield _line(
+            chain,
+            f"{name}, {reference_kinds.RANDOM}",
+            sets,
+            metric,
+            pools["embedding-utterance"],
+            reference_kinds.RANDOM,
+        )
 
 
-def _weight_lines(chain: Chain, sets: Sequence[ProofSet], pools: Mapping[Mode, Mapping[str, Pool]]) -> Iterator[Line]:
+def _weight_lines(
+    chain: Chain, sets: Sequence[ProofSet], pools: Mapping[Mode, Mapping[str, reference_kinds.Pool]]
+) -> Iterator[Line]:
     for name, metric in _metrics(chain).items():
         for kind in _WEIGHED:
             yield _line(chain, f"{name}, {kind}", sets, metric, pools["bm25-utterance"], kind)
 
 
 def _line(
-    chain: Chain, name: str, sets: Sequence[ProofSet], metric: Metric, pools: Mapping[str, Pool], kind: str
+    chain: Chain,
+    name: str,
+    sets: Sequence[ProofSet],
+    metric: Metric,
+    pools: Mapping[str, reference_kinds.Pool],
+    kind: str,
 ) -> Line:
-    return line_of(
+    return reference_kinds.line_of(
         name,
         sets,
         metric,
         lambda rated_set, seed: pools[rated_set.name].extras(kind, k=K, parrot=False, seed=seed),
-        seeds=chain.settings.seeds if kind in BY_CHANCE else 1,
+        seeds=chain.settings.seeds if kind in reference_kinds.BY_CHANCE else 1,
     )
 
 
@@ -169,8 +174,18 @@ def _claims(main: Correlations, weights: Correlations) -> Iterator[str]:
             f"{GREEDY_BEST}, words, one",
             f"{GREEDY_BEST}, words, matched",
         ),
-        ("Rated weights beat weights of one, υBLEU", weights, f"υBLEU, {RATED}", f"υBLEU, {ONE}"),
-        ("Rated weights beat the same ones shuffled, υBLEU", weights, f"υBLEU, {RATED}", f"υBLEU, {SHUFFLED}"),
+        (
+            "Rated weights beat weights of one, υBLEU",
+            weights,
+            f"υBLEU, {reference_kinds.RATED}",
+            f"υBLEU, {reference_kinds.ONE}",
+        ),
+        (
+            "Rated weights beat the same ones shuffled, υBLEU",
+            weights,
+            f"υBLEU, {reference_kinds.RATED}",
+            f"υBLEU, {reference_kinds.SHUFFLED}",
+        ),
     ):
         yield f"{claim}: " + "; ".join(
             f"{scope} {verdict([correlations.difference(above, below, kind, scope) for kind in _KINDS])}"

@@ -9,18 +9,11 @@ from typing import Final
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures.correlations import Correlations, correlate
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.metric_candidates import (
     GREEDY,
     MetricCandidate,
     Trial,
-)
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    GOLD,
-    KINDS,
-    MATCHED,
-    ONE,
-    RATED,
-    SHUFFLED,
 )
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, cell, verdict
@@ -33,11 +26,11 @@ CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried
     MetricCandidate(name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{GREEDY}"),
 )
 CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
-    "retrieval beats replies of the same lengths": (ONE, MATCHED),
-    "the rater's weights beat the same ones dealt out anew": (RATED, SHUFFLED),
-    "the rater's weights beat weights of one": (RATED, ONE),
-    "rated references beat the gold alone": (RATED, GOLD),
-    "drawn replies of the same lengths beat the gold alone": (MATCHED, GOLD),
+    "retrieval beats replies of the same lengths": (reference_kinds.ONE, reference_kinds.MATCHED),
+    "the rater's weights beat the same ones dealt out anew": (reference_kinds.RATED, reference_kinds.SHUFFLED),
+    "the rater's weights beat weights of one": (reference_kinds.RATED, reference_kinds.ONE),
+    "rated references beat the gold alone": (reference_kinds.RATED, reference_kinds.GOLD),
+    "drawn replies of the same lengths beat the gold alone": (reference_kinds.MATCHED, reference_kinds.GOLD),
 }
 _CLAIM_KINDS: Final = ("spearman", PARTIAL)
 
@@ -49,7 +42,8 @@ def correlate_kinds(trial: Trial, metric: MetricCandidate) -> Correlations:
     """
     settings = trial.chain.settings
     lines = [
-        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind), {}), name=kind) for kind in KINDS
+        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind), {}), name=kind)
+        for kind in reference_kinds.KINDS
     ]
     return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
 
@@ -106,8 +100,8 @@ def controls_in_words(controls: Mapping[str, Correlations]) -> Iterator[str]:
     )
     for name, control in controls.items():
         retrieval_gain, rating_gain = (
-            control.difference(ONE, MATCHED, PARTIAL),
-            control.difference(RATED, SHUFFLED, PARTIAL),
+            control.difference(reference_kinds.ONE, reference_kinds.MATCHED, PARTIAL),
+            control.difference(reference_kinds.RATED, reference_kinds.SHUFFLED, PARTIAL),
         )
         yield (
             f"{name}: retrieved less drawn of the same lengths {cell(retrieval_gain)}, rated less shuffled "

@@ -11,17 +11,7 @@ import numpy as np
 from refaug.core.errors import RefaugError
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.figures.selection import Selection, select
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    GREEDY_GOLD,
-    RECOMMENDED,
-    REPLY,
-    REPLY_TO_THREE,
-    VECTORS,
-    WORDS,
-    MetricCandidate,
-    Trial,
-    all_candidates,
-)
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
@@ -41,14 +31,14 @@ BASELINES: Final = {"spearman": BLEU_AT_BEST, PARTIAL: BLEU_AT_BEST_GIVEN_LENGTH
 PENALTIES: Final = ("closest", "none")
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 _BLENDS: Final = ("min", "max", "arithmetic", "geometric")
-DEFAULT: Final = MetricCandidate(
+DEFAULT: Final = metric_candidates.MetricCandidate(
     name="υBLEU, default", why="as the commands have it", family="bleu", metric="upsilon-bleu", kind=RATED
 )
 _UNREFERENCED: Final = "RUBER, unreferenced"
 _FURTHER: Final = {  # other υ-metrics, with their specifications
     "υ-chrF": "upsilon-chrf",
     "υ-ROUGE-L": "upsilon-rouge-l",
-    "υ-average": f"upsilon-embedding-average:weighting=sif,vectors={VECTORS}",
+    "υ-average": f"upsilon-embedding-average:weighting=sif,vectors={metric_candidates.VECTORS}",
     "υ-METEOR": "upsilon-meteor",
 }
 
@@ -61,15 +51,15 @@ class MainLines:
     published: str  # the line of the published method
     ours: Selection
     bleu: Selection
-    candidates: Mapping[str, MetricCandidate]
+    candidates: Mapping[str, metric_candidates.MetricCandidate]
     # Of the lines with further references; the selected lines are made of several candidates.
-    candidate_of_line: Mapping[str, MetricCandidate]
+    candidate_of_line: Mapping[str, metric_candidates.MetricCandidate]
     gaps: tuple[str, ...]
 
 
-def main_lines_of(trial: Trial, sets: Sequence[ProofSet]) -> MainLines:
+def main_lines_of(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> MainLines:
     """Compute the lines of baselines, the published method, further υ-metrics, RUBER, and selected candidates."""
-    candidates = {candidate.name: candidate for candidate in all_candidates()}
+    candidates = {candidate.name: candidate for candidate in metric_candidates.all_candidates()}
     lines = [trial.line(candidate, candidates) for candidate in candidates.values()]
     by_name = {line.name: line for line in lines}
     ours = select(trial.sets, lines, OURS)
@@ -94,7 +84,12 @@ def main_lines_of(trial: Trial, sets: Sequence[ProofSet]) -> MainLines:
         scores={rated_set.name: rated_set.lengths[None] for rated_set in trial.sets},
         about="tokens of the reply",
     )
-    fixed = (GREEDY_GOLD.name, REPLY.name, REPLY_TO_THREE.name, RECOMMENDED.name)
+    fixed = (
+        metric_candidates.GREEDY_GOLD.name,
+        metric_candidates.REPLY.name,
+        metric_candidates.REPLY_TO_THREE.name,
+        metric_candidates.RECOMMENDED.name,
+    )
     rubers = _ruber_candidates()
     return MainLines(
         lines=(
@@ -155,11 +150,13 @@ def _correlation(scores: Floats, rated_set: ProofSet, kind: str) -> float:
     return -1.0 if correlation.value is None else correlation.value
 
 
-def _further_metrics(trial: Trial) -> tuple[list[Line], list[str]]:
+def _further_metrics(trial: metric_candidates.Trial) -> tuple[list[Line], list[str]]:
     """Compute other υ-metrics on the same references; a metric that is not available becomes a gap."""
     lines, gaps = list[Line](), list[str]()
     for name, specification in _FURTHER.items():
-        candidate = MetricCandidate(name=name, why="", family="other", metric=specification, kind=RATED, mode=WORDS)
+        candidate = metric_candidates.MetricCandidate(
+            name=name, why="", family="other", metric=specification, kind=RATED, mode=metric_candidates.WORDS
+        )
         try:
             lines.append(trial.line(candidate, {}))
         except RefaugError as error:
@@ -167,7 +164,9 @@ def _further_metrics(trial: Trial) -> tuple[list[Line], list[str]]:
     return lines, gaps
 
 
-def _ruber_lines(trial: Trial, candidates: Sequence[MetricCandidate], gaps: list[str]) -> Iterator[Line]:
+def _ruber_lines(
+    trial: metric_candidates.Trial, candidates: Sequence[metric_candidates.MetricCandidate], gaps: list[str]
+) -> Iterator[Line]:
     """Yield RUBER, its parts and blends; without its network there is only a gap."""
     try:
         unreferenced = line_of(
@@ -181,9 +180,9 @@ def _ruber_lines(trial: Trial, candidates: Sequence[MetricCandidate], gaps: list
         yield trial.line(candidate, {})
 
 
-def _ruber_candidates() -> list[MetricCandidate]:
+def _ruber_candidates() -> list[metric_candidates.MetricCandidate]:
     """Return the referenced part and all four blends, also with υBLEU: the paper does not say which blend it used."""
-    pooled = f"vectors={VECTORS}"
+    pooled = f"vectors={metric_candidates.VECTORS}"
     specifications = {"RUBER, referenced": (f"pooled:{pooled}", GOLD)}
     for blend in _BLENDS:
         specifications[f"RUBER, {blend}"] = (f"ruber:blend={blend},{pooled}", GOLD)
@@ -191,6 +190,8 @@ def _ruber_candidates() -> list[MetricCandidate]:
     for blend in _BLENDS:
         specifications[f"RUBER + υBLEU, {blend}"] = (f"ruber:blend={blend},referenced=upsilon-bleu;bp=none", RATED)
     return [
-        MetricCandidate(name=name, why="", family="other", metric=specification, kind=kind, mode=WORDS)
+        metric_candidates.MetricCandidate(
+            name=name, why="", family="other", metric=specification, kind=kind, mode=metric_candidates.WORDS
+        )
         for name, (specification, kind) in specifications.items()
     ]

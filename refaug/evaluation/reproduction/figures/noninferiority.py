@@ -9,14 +9,7 @@ from typing import Any, Final
 from refaug.core.errors import Usage
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    BEST,
-    CHRF_GOLD,
-    GREEDY_GOLD,
-    REPLY,
-    MetricCandidate,
-    all_candidates,
-)
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, MATCHED, RATED
 from refaug.metrics.statistics.correlation import PARTIAL
 
@@ -70,7 +63,9 @@ def judge(
     return Verdict(passes=passes, differences=differences, further=further)
 
 
-def baseline_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> MetricCandidate:
+def baseline_of(
+    candidate: metric_candidates.MetricCandidate, candidates: Mapping[str, metric_candidates.MetricCandidate]
+) -> metric_candidates.MetricCandidate:
     """Return the baseline of a candidate: the same metric with nothing but the gold.
 
     The baseline of a sum is that of the last summand that matches words. The rater on the reply has no form without a
@@ -78,17 +73,19 @@ def baseline_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandi
     """
     if candidate.sum_of:
         matching = [candidates[name] for name in candidate.sum_of if candidates[name].family != "rater"]
-        return baseline_of(matching[-1], candidates) if matching else GREEDY_GOLD
+        return baseline_of(matching[-1], candidates) if matching else metric_candidates.GREEDY_GOLD
     if candidate.kind == GOLD and candidate.family == "other":
         return candidate
     if (
         candidate.family in ("rater", "greedy") or "greedy" in candidate.metric
     ):  # with one reference, all greedy metrics are the same
-        return GREEDY_GOLD
+        return metric_candidates.GREEDY_GOLD
     return replace(candidate, name=f"{candidate.name}: gold alone", why="what it is held to", kind=GOLD, parrot=False)
 
 
-def baselines_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> tuple[MetricCandidate, ...]:
+def baselines_of(
+    candidate: metric_candidates.MetricCandidate, candidates: Mapping[str, metric_candidates.MetricCandidate]
+) -> tuple[metric_candidates.MetricCandidate, ...]:
     """Return all baselines of a candidate: one, except for a judge, which is held to each that it has a metric of.
 
     The rule for sums takes the last metric that matches words. Which one comes last in a judge means nothing, and which
@@ -97,38 +94,53 @@ def baselines_of(candidate: MetricCandidate, candidates: Mapping[str, MetricCand
     if candidate.family != "judge":
         return (baseline_of(candidate, candidates),)
     matching = [candidates[name] for name in candidate.sum_of if candidates[name].family != "rater"]
-    return tuple(dict.fromkeys(baseline_of(part, candidates) for part in matching)) or (GREEDY_GOLD,)
+    return tuple(dict.fromkeys(baseline_of(part, candidates) for part in matching)) or (metric_candidates.GREEDY_GOLD,)
 
 
-def asks_rater(candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate]) -> bool:
+def asks_rater(
+    candidate: metric_candidates.MetricCandidate, candidates: Mapping[str, metric_candidates.MetricCandidate]
+) -> bool:
     """Say whether another rater would give other scores."""
     if candidate.sum_of:
         return any(asks_rater(candidates[name], candidates) for name in candidate.sum_of)
-    return candidate.family == "rater" or candidate.kind in (RATED, BEST) or "unreferenced=rater" in candidate.metric
+    return (
+        candidate.family == "rater"
+        or candidate.kind in (RATED, metric_candidates.BEST)
+        or "unreferenced=rater" in candidate.metric
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateList:
     """The candidates that are tried in every situation, with their baselines and controls."""
 
-    candidates: tuple[MetricCandidate, ...]
-    by_name: Mapping[str, MetricCandidate]
+    candidates: tuple[metric_candidates.MetricCandidate, ...]
+    by_name: Mapping[str, metric_candidates.MetricCandidate]
 
     @classmethod
-    def of(cls, candidates: Sequence[MetricCandidate]) -> CandidateList:
+    def of(cls, candidates: Sequence[metric_candidates.MetricCandidate]) -> CandidateList:
         """Collect the candidates and every name that a sum may refer to."""
         by_name = {
-            candidate.name: candidate for candidate in (GREEDY_GOLD, CHRF_GOLD, REPLY, *all_candidates(), *candidates)
+            candidate.name: candidate
+            for candidate in (
+                metric_candidates.GREEDY_GOLD,
+                metric_candidates.CHRF_GOLD,
+                metric_candidates.REPLY,
+                *metric_candidates.all_candidates(),
+                *candidates,
+            )
         }
         for candidate in candidates:
             if lacking := next((name for name in candidate.sum_of if name not in by_name), None):
                 raise Usage(f"{candidate.name} is a sum with {lacking!r}, and there is no such candidate")
         return cls(candidates=tuple(candidates), by_name=by_name)
 
-    def with_controls(self, candidates: Sequence[MetricCandidate]) -> list[MetricCandidate]:
+    def with_controls(
+        self, candidates: Sequence[metric_candidates.MetricCandidate]
+    ) -> list[metric_candidates.MetricCandidate]:
         """Return the baselines first, then the candidates, then controls; each once."""
         golds = [gold for candidate in candidates for gold in baselines_of(candidate, self.by_name)]
-        matched = dict[MetricCandidate, MetricCandidate]()
+        matched = dict[metric_candidates.MetricCandidate, metric_candidates.MetricCandidate]()
         for candidate in candidates:
             if not candidate.sum_of and candidate.kind != GOLD and candidate.family != "rater":
                 control = replace(candidate, name="", why="", kind=MATCHED)
@@ -138,11 +150,13 @@ class CandidateList:
                 )
         return list({candidate.name: candidate for candidate in (*golds, *candidates, *matched.values())}.values())
 
-    def verdicts(self, correlations: Correlations, candidates: Sequence[MetricCandidate]) -> dict[str, Verdict]:
+    def verdicts(
+        self, correlations: Correlations, candidates: Sequence[metric_candidates.MetricCandidate]
+    ) -> dict[str, Verdict]:
         """Judge each candidate against its baselines, on the mean of the sets."""
         return {candidate.name: self._verdict(correlations, candidate) for candidate in candidates}
 
-    def _verdict(self, correlations: Correlations, candidate: MetricCandidate) -> Verdict:
+    def _verdict(self, correlations: Correlations, candidate: metric_candidates.MetricCandidate) -> Verdict:
         first, *further = (
             (
                 baseline.name,

@@ -11,6 +11,7 @@ import numpy as np
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
 from refaug.evaluation.reproduction.figures.main_lines import BASELINES, BLEU_OURS, OURS, MainLines, plain_line
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.metric_candidates import (
     MetricCandidate,
     Trial,
@@ -18,13 +19,6 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
 from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    GOLD,
-    MATCHED,
-    ONE,
-    RATED,
-    Drop,
-)
 from refaug.evaluation.reproduction.report.report import agreement_table
 from refaug.metrics.statistics.correlation import PARTIAL
 
@@ -110,16 +104,20 @@ def _without_near_references(trial: Trial, main_lines: MainLines, shown: Sequenc
     lines = list[Line]()
     for line in shown:
         if line.name in main_lines.candidate_of_line:
-            lines.append(trial.line(main_lines.candidate_of_line[line.name], main_lines.candidates, drop=Drop.NEAR))
+            lines.append(
+                trial.line(
+                    main_lines.candidate_of_line[line.name], main_lines.candidates, drop=reference_kinds.Drop.NEAR
+                )
+            )
         elif line.name in (OURS, BLEU_OURS):
             chosen = main_lines.ours if line.name == OURS else main_lines.bleu
             again = {
-                name: trial.line(main_lines.candidates[name], main_lines.candidates, drop=Drop.NEAR)
+                name: trial.line(main_lines.candidates[name], main_lines.candidates, drop=reference_kinds.Drop.NEAR)
                 for name in dict.fromkeys(chosen.by_fold)
             }
             lines.append(replace(chosen.apply_to(trial.sets, again), name=line.name))
         elif line.name == published_name(trial.chain):
-            lines.append(published_line(trial.chain, trial.sets, Drop.NEAR))
+            lines.append(published_line(trial.chain, trial.sets, reference_kinds.Drop.NEAR))
         else:
             lines.append(line)
     return lines
@@ -129,7 +127,12 @@ def correlate_all_rows(trial: Trial, sets: Sequence[ProofSet]) -> Correlations:
     """Correlate all rows, golds included, at the smoothing of the ladder that was published with the first set."""
     settings = trial.chain.settings
     smooth = "smooth=epsilon[1e-15]"
-    kinds = {GOLD: "BLEU-2, gold", MATCHED: "… and drawn replies", ONE: "… and retrieved ones", RATED: "… rated"}
+    kinds = {
+        reference_kinds.GOLD: "BLEU-2, gold",
+        reference_kinds.MATCHED: "… and drawn replies",
+        reference_kinds.ONE: "… and retrieved ones",
+        reference_kinds.RATED: "… rated",
+    }
     lines = [
         replace(
             trial.line(

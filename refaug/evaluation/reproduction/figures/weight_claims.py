@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
-from refaug.evaluation.reproduction.material.judged_replies import (
-    KINDS,
-    PEOPLE,
-    SHUFFLED_PEOPLE,
-    SHUFFLED_RATED,
-    WeightedSet,
-)
+from refaug.evaluation.reproduction.material import judged_replies
 from refaug.evaluation.reproduction.material.metric_candidates import GREEDY
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
 
@@ -25,26 +19,29 @@ METRICS: Final = {
 }
 CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
     "other replies as references, each worth 1, beat the gold alone": (ONE, GOLD),
-    "weights by people beat weights of one": (PEOPLE, ONE),
-    "weights by people beat the same ones dealt out anew": (PEOPLE, SHUFFLED_PEOPLE),
+    "weights by people beat weights of one": (judged_replies.PEOPLE, ONE),
+    "weights by people beat the same ones dealt out anew": (judged_replies.PEOPLE, judged_replies.SHUFFLED_PEOPLE),
     "rated weights beat weights of one": (RATED, ONE),
-    "rated weights beat the same ones dealt out anew": (RATED, SHUFFLED_RATED),
+    "rated weights beat the same ones dealt out anew": (RATED, judged_replies.SHUFFLED_RATED),
 }
 OTHER_DIFFERENCES: Final = {  # differences about which there is no claim
-    "rated less people": {RATED: 1.0, PEOPLE: -1.0},
+    "rated less people": {RATED: 1.0, judged_replies.PEOPLE: -1.0},
     "rated less people, each over its own weights dealt out anew": {
         RATED: 1.0,
-        SHUFFLED_RATED: -1.0,
-        PEOPLE: -1.0,
-        SHUFFLED_PEOPLE: 1.0,
+        judged_replies.SHUFFLED_RATED: -1.0,
+        judged_replies.PEOPLE: -1.0,
+        judged_replies.SHUFFLED_PEOPLE: 1.0,
     },
-    "people's weights dealt out anew less weights of one": {SHUFFLED_PEOPLE: 1.0, ONE: -1.0},
-    "rated weights dealt out anew less weights of one": {SHUFFLED_RATED: 1.0, ONE: -1.0},
+    "people's weights dealt out anew less weights of one": {judged_replies.SHUFFLED_PEOPLE: 1.0, ONE: -1.0},
+    "rated weights dealt out anew less weights of one": {judged_replies.SHUFFLED_RATED: 1.0, ONE: -1.0},
 }
 NEAR: Final = tuple(OTHER_DIFFERENCES)[:2]  # the differences that test whether rated weights are as good as people's
 SHARES: Final = {  # subtrahend of the gain → the rated gain, and the gain of people's weights
-    "weights of one": ((RATED, ONE), (PEOPLE, ONE)),
-    "the same weights dealt out anew": ((RATED, SHUFFLED_RATED), (PEOPLE, SHUFFLED_PEOPLE)),
+    "weights of one": ((RATED, ONE), (judged_replies.PEOPLE, ONE)),
+    "the same weights dealt out anew": (
+        (RATED, judged_replies.SHUFFLED_RATED),
+        (judged_replies.PEOPLE, judged_replies.SHUFFLED_PEOPLE),
+    ),
 }
 EQUIVALENCE_MARGIN: Final = (
     0.06  # two lines nearer than this count as equally good: sets of a hundred contexts tell no more
@@ -85,7 +82,7 @@ def differences_json(correlations: Correlations) -> dict[str, object]:
     return {
         label: {
             kind: {scope: correlations.weighted_sum(shares, kind, scope).as_json() for scope in correlations.scopes}
-            for kind in KINDS
+            for kind in judged_replies.KINDS
         }
         for label, shares in comparisons()
     }
@@ -96,13 +93,13 @@ def shares_json(correlations: Correlations) -> dict[str, object]:
     return {
         over: {
             kind: {scope: share_of_gain(correlations, over, kind, scope).as_json() for scope in correlations.scopes}
-            for kind in KINDS
+            for kind in judged_replies.KINDS
         }
         for over in SHARES
     }
 
 
-def counts_json(weighted_set: WeightedSet) -> dict[str, object]:
+def counts_json(weighted_set: judged_replies.WeightedSet) -> dict[str, object]:
     """Return how many references the rows of a set have, for programs."""
     counts = weighted_set.counts
     return {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from refaug.evaluation.metric_setup.combined.combination import FitSettings, LengthEffect, Method
+from refaug.evaluation.reproduction.judge_trials import vhred_features
 from refaug.evaluation.reproduction.judge_trials.features import (
     CHRF,
     CONSISTENCY,
@@ -18,12 +19,6 @@ from refaug.evaluation.reproduction.judge_trials.features import (
     TEXT_FEATURES,
 )
 from refaug.evaluation.reproduction.judge_trials.judge_lines import EQUAL
-from refaug.evaluation.reproduction.judge_trials.vhred_features import (
-    GOLD_COSINE,
-    MUTUAL,
-    TURNS_COSINE,
-    VHRED_FEATURES,
-)
 from refaug.evaluation.reproduction.material.metric_candidates import GREEDY_BY_WORDS, GREEDY_GOLD, REPLY_TO_THREE
 
 RATER, GREEDY = REPLY_TO_THREE.name, GREEDY_BY_WORDS.name
@@ -34,9 +29,9 @@ _SHORT: Final = {
     GREEDY_GOLD.name: "greedy, gold",
     CONSISTENCY: "turns",
     CHRF: "chrF",
-    MUTUAL: "mutual information",
-    TURNS_COSINE: "VHRED, turns",
-    GOLD_COSINE: "VHRED, gold",
+    vhred_features.MUTUAL: "mutual information",
+    vhred_features.TURNS_COSINE: "VHRED, turns",
+    vhred_features.GOLD_COSINE: "VHRED, gold",
 }  # names of features within names of attempts
 ALL_FEATURES: Final = (*_TWO, GREEDY_GOLD.name, CROSS, CROSS_ALONE, *TEXT_FEATURES)
 _METHODS: Final[tuple[Method, ...]] = ("ridge", "boosting")
@@ -129,37 +124,37 @@ ATTEMPTS: Final = (
             (RECALL, CROWDING, GREEDY_GOLD.name),
             (RECALL, CROWDING, CONSISTENCY),
             (CHRF,),
-            (CHRF, MUTUAL),
-            (CHRF, TURNS_COSINE, GOLD_COSINE),
-            (CHRF, MUTUAL, TURNS_COSINE, GOLD_COSINE),
+            (CHRF, vhred_features.MUTUAL),
+            (CHRF, vhred_features.TURNS_COSINE, vhred_features.GOLD_COSINE),
+            (CHRF, vhred_features.MUTUAL, vhred_features.TURNS_COSINE, vhred_features.GOLD_COSINE),
         )
     ),
     Attempt(
         name="ranks: rater + υ-greedy + mutual information",
         why="what the turns tell of the reply, by a network that sees order",
-        features=(*_TWO, MUTUAL),
+        features=(*_TWO, vhred_features.MUTUAL),
         fit=None,
     ),
     Attempt(
         name="equal: rater + υ-greedy + mutual information",
         why="the same for single replies, length free",
-        features=(*_TWO, MUTUAL),
+        features=(*_TWO, vhred_features.MUTUAL),
         fit=FitSettings(method="equal"),
     ),
     Attempt(
         name="ridge: rater + υ-greedy + mutual information",
         why="what the turns tell of the reply, weights fitted",
-        features=(*_TWO, MUTUAL),
+        features=(*_TWO, vhred_features.MUTUAL),
     ),
     Attempt(
         name="ridge: rater + υ-greedy + all of the VHRED",
         why="likelihoods and vectors of a network of dialogues, weights fitted",
-        features=(*_TWO, *VHRED_FEATURES),
+        features=(*_TWO, *vhred_features.VHRED_FEATURES),
     ),
     Attempt(
         name="ridge: rater + υ-greedy + all of the VHRED, length held",
         why="the same without length",
-        features=(*_TWO, *VHRED_FEATURES),
+        features=(*_TWO, *vhred_features.VHRED_FEATURES),
         fit=FitSettings(length="held"),
     ),
 )

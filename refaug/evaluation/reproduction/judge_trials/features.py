@@ -20,17 +20,8 @@ from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.judge_trials.vhred_features import vhred_computations
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    CHRF_GOLD,
-    GREEDY_BY_WORDS,
-    GREEDY_GOLD,
-    RECOMMENDED,
-    REPLY_TO_THREE,
-    WORDS,
-    MetricCandidate,
-    Trial,
-)
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import line_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -47,11 +38,13 @@ SPECIFICITY: Final = "specificity: mean idf"
 REPETITION: Final = "no repetition of the turns"
 CONSISTENCY: Final = "cosine with the turns"
 CROWDING: Final = "crowding: cosine with 50 retrieved"
-CHRF: Final = CHRF_GOLD.name
+CHRF: Final = metric_candidates.CHRF_GOLD.name
 BLEU: Final = "BLEU-2, gold"
 LENGTH: Final = "length"
 TEXT_FEATURES: Final = (RECALL, SPECIFICITY, REPETITION, CONSISTENCY, CROWDING)
-RETRIEVING: Final = frozenset((GREEDY_BY_WORDS.name, RECOMMENDED.name, CROWDING))  # what needs retrieved references
+RETRIEVING: Final = frozenset(
+    (metric_candidates.GREEDY_BY_WORDS.name, metric_candidates.RECOMMENDED.name, CROWDING)
+)  # what needs retrieved references
 _TURNS: Final = 3
 _NEAREST: Final = 50  # retrieved references that crowding looks at
 
@@ -76,7 +69,7 @@ class JudgeFeatures:
         return round(sum(self.seconds[name] for name in names) + searching, 2)
 
 
-def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
+def features_of(chain: Chain, trial: metric_candidates.Trial) -> JudgeFeatures:
     """Compute every feature and the processor time that it takes, apart from the search.
 
     Each is computed for one set first, so that what is compiled or opened at its first use counts for none of them.
@@ -85,8 +78,8 @@ def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
     if chain.settings.cross:
         chain.cross_rater()  # trained before any time is taken
     for rated_set in trial.sets:
-        trial.pool(rated_set, WORDS)
-    smallest = Trial(chain, [min(trial.sets, key=lambda each: len(each.replies))])
+        trial.pool(rated_set, metric_candidates.WORDS)
+    smallest = metric_candidates.Trial(chain, [min(trial.sets, key=lambda each: len(each.replies))])
     texts = _TextFeatures.of(chain, trial)
     for compute in _computations(chain, smallest, replace(texts, trial=smallest)).values():
         compute()
@@ -100,10 +93,10 @@ def features_of(chain: Chain, trial: Trial) -> JudgeFeatures:
     return JudgeFeatures(lines=lines, seconds=seconds, search_seconds=_search_seconds(chain, trial))
 
 
-def _search_seconds(chain: Chain, trial: Trial) -> float:
+def _search_seconds(chain: Chain, trial: metric_candidates.Trial) -> float:
     """Return the processor time of the search for a thousand replies: an item of these sets is searched for once."""
     rated_set = min(trial.sets, key=lambda each: len(each.items))
-    settings = AugmentSettings(k=_NEAREST, mode=WORDS, weights="one", parrot="off")
+    settings = AugmentSettings(k=_NEAREST, mode=metric_candidates.WORDS, weights="one", parrot="off")
     with open_index(chain.home, trial.index, threads=chain.settings.threads) as opened:
         list(augment(rated_set.items[:1], opened, None, settings, Silent()))  # opened before any time is taken
         began = process_time()
@@ -113,12 +106,12 @@ def _search_seconds(chain: Chain, trial: Trial) -> float:
     return round(1_000 * seconds / len(rated_set.items) * items / rows, 2)
 
 
-def _computations(chain: Chain, trial: Trial, texts: _TextFeatures) -> dict[str, Callable[[], Line]]:
+def _computations(chain: Chain, trial: metric_candidates.Trial, texts: _TextFeatures) -> dict[str, Callable[[], Line]]:
     computed: dict[str, Callable[[], Line]] = {
-        REPLY_TO_THREE.name: lambda: trial.line(REPLY_TO_THREE, {}),
-        GREEDY_BY_WORDS.name: lambda: trial.line(GREEDY_BY_WORDS, {}),
-        GREEDY_GOLD.name: lambda: trial.line(GREEDY_GOLD, {}),
-        RECOMMENDED.name: lambda: trial.line(RECOMMENDED, {}),
+        metric_candidates.REPLY_TO_THREE.name: lambda: trial.line(metric_candidates.REPLY_TO_THREE, {}),
+        metric_candidates.GREEDY_BY_WORDS.name: lambda: trial.line(metric_candidates.GREEDY_BY_WORDS, {}),
+        metric_candidates.GREEDY_GOLD.name: lambda: trial.line(metric_candidates.GREEDY_GOLD, {}),
+        metric_candidates.RECOMMENDED.name: lambda: trial.line(metric_candidates.RECOMMENDED, {}),
         CROSS: lambda: _cross_line(chain, trial),
         CROSS_ALONE: lambda: _line(CROSS_ALONE, trial, lambda rated_set: _rated_alone(chain.cross_rater(), rated_set)),
         RECALL: lambda: texts.line(RECALL, texts.recall),
@@ -126,7 +119,7 @@ def _computations(chain: Chain, trial: Trial, texts: _TextFeatures) -> dict[str,
         REPETITION: lambda: texts.line(REPETITION, texts.novelty),
         CONSISTENCY: lambda: texts.line(CONSISTENCY, texts.consistency),
         CROWDING: lambda: _line(CROWDING, trial, texts.crowding),
-        CHRF: lambda: trial.line(CHRF_GOLD, {}),
+        CHRF: lambda: trial.line(metric_candidates.CHRF_GOLD, {}),
         BLEU: lambda: line_of(BLEU, trial.sets, build("bleu"), about="bleu"),
         LENGTH: lambda: _line(LENGTH, trial, lambda rated_set: rated_set.lengths),
         **vhred_computations(chain, trial.sets),
@@ -136,12 +129,14 @@ def _computations(chain: Chain, trial: Trial, texts: _TextFeatures) -> dict[str,
     return {name: compute for name, compute in computed.items() if name not in (CROSS, CROSS_ALONE)}
 
 
-def _line(name: str, trial: Trial, scores_of: Callable[[ProofSet], Floats]) -> Line:
+def _line(name: str, trial: metric_candidates.Trial, scores_of: Callable[[ProofSet], Floats]) -> Line:
     return Line(name=name, scores={rated_set.name: scores_of(rated_set)[None] for rated_set in trial.sets})
 
 
-def _cross_line(chain: Chain, trial: Trial) -> Line:
-    candidate = MetricCandidate(name=CROSS, why="", family="rater", metric=REPLY_TO_THREE.metric)
+def _cross_line(chain: Chain, trial: metric_candidates.Trial) -> Line:
+    candidate = metric_candidates.MetricCandidate(
+        name=CROSS, why="", family="rater", metric=metric_candidates.REPLY_TO_THREE.metric
+    )
     metric = chain.bind_rater(build(candidate.metric), chain.cross_rater())
     return line_of(CROSS, trial.sets, metric, about=candidate.metric)
 
@@ -162,13 +157,13 @@ def _rated_alone(rater: Rater, rated_set: ProofSet) -> Floats:
 class _TextFeatures:
     """What can be seen in the texts: words with their idf in the log, and their vectors."""
 
-    trial: Trial
+    trial: metric_candidates.Trial
     idf: Mapping[str, float]
     rarest: float  # of words that the log does not have
     vectors: WordVectors
 
     @classmethod
-    def of(cls, chain: Chain, trial: Trial) -> _TextFeatures:
+    def of(cls, chain: Chain, trial: metric_candidates.Trial) -> _TextFeatures:
         counts, texts = Counter[str](), 0
         tokenizer = get_tokenizer(trial.sets[0].tokenizer)
         for name in chain.logs(chain.everyday):
@@ -228,7 +223,7 @@ class _TextFeatures:
 
     def crowding(self, rated_set: ProofSet) -> Floats:
         """Return the mean cosine of each reply and what people say in such a place."""
-        pool = self.trial.pool(rated_set, WORDS)
+        pool = self.trial.pool(rated_set, metric_candidates.WORDS)
         means = [
             np.mean(
                 [self._vector(self._words(rated_set, reference.text)) for reference in references[:_NEAREST]], axis=0

@@ -42,15 +42,7 @@ from refaug.evaluation.reproduction.material.metric_candidates import (
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import sum_of_ranks
 from refaug.evaluation.reproduction.material.set_groups import groups_of
-from refaug.evaluation.reproduction.report.report import (
-    IN_WORDS,
-    Report,
-    Section,
-    agreement_table,
-    cell,
-    short,
-    verdict,
-)
+from refaug.evaluation.reproduction.report import report
 from refaug.metrics.statistics.correlation import PARTIAL
 
 KINDS: Final = ("spearman", PARTIAL)
@@ -73,7 +65,7 @@ _SINGLE: Final = (
 )
 
 
-def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+def judges(chain: Chain, sets: Sequence[ProofSet]) -> report.Report:
     """Return the report: every attempt beside its controls, out of group, and where raters like long replies."""
     single = [rated_set.with_first_gold() for rated_set in sets]
     trial = Trial(chain, single)
@@ -90,7 +82,7 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     )
     people = human_rows(sets, draws=settings.draws, seed=settings.seed)
     seconds = {line.name: _seconds_of(line.name, features) for line in lines}
-    return Report(
+    return report.Report(
         name="judges",
         title="Judges fitted to people's ratings, on groups that they never saw",
         summary=[*_summary(correlations, tilted, tried), *_choices_in_words(correlations, choices)],
@@ -215,35 +207,40 @@ def _summary(correlations: Correlations, tilted: Correlations | None, tried: Seq
     differences = [correlations.difference(best.name, RECOMMENDED.name, kind) for kind in KINDS]
     yield (
         f"The best of {len(tried)} attempts out of group, {best.name}, agrees with people at "
-        f"{cell(correlations.estimate(best.name, 'spearman'))}, beside "
-        f"{cell(correlations.estimate(RECOMMENDED.name, 'spearman'))} of the recommended blend; the difference is "
-        f"{cell(differences[0])}, given length {cell(differences[1])}. It was chosen on these figures, so it looks "
+        f"{report.cell(correlations.estimate(best.name, 'spearman'))}, beside "
+        f"{report.cell(correlations.estimate(RECOMMENDED.name, 'spearman'))} of the recommended blend; the "
+        "difference is "
+        f"{report.cell(differences[0])}, given length {report.cell(differences[1])}. It was chosen on these "
+        "figures, so it looks "
         "better than it is."
     )
     gain = differences[0]
     reached = gain.value is not None and gain.low is not None and gain.value >= GAIN and gain.low > 0
     yield (
-        f"A gain of {short(GAIN, 2)} with an interval above 0 and no less given length is "
+        f"A gain of {report.short(GAIN, 2)} with an interval above 0 and no less given length is "
         f"{'reached' if reached and (differences[1].value or 0) >= 0 else 'not reached'}."
     )
     fitted, unfitted = "ridge: rater + υ-greedy", "ranks: rater + υ-greedy"
     by_fit = [correlations.difference(fitted, unfitted, kind) for kind in KINDS]
     yield (
-        f"Fitting the weights of the same two metrics gives {cell(by_fit[0])} over the unfitted sum of ranks: "
-        f"{verdict(by_fit)}."
+        f"Fitting the weights of the same two metrics gives {report.cell(by_fit[0])} over the unfitted sum of ranks: "
+        f"{report.verdict(by_fit)}."
     )
     even = max(tried, key=lambda attempt: correlations.estimate(attempt.name, PARTIAL).value or -1.0)
     if tilted is not None:
-        gains = [cell(correlations.difference(even.name, RECOMMENDED.name, kind)) for kind in (PARTIAL, "spearman")]
+        gains = [
+            report.cell(correlations.difference(even.name, RECOMMENDED.name, kind)) for kind in (PARTIAL, "spearman")
+        ]
         yield (
-            f"Given length, {even.name} agrees best: {cell(correlations.estimate(even.name, PARTIAL))}, {gains[0]} "
+            f"Given length, {even.name} agrees best: {report.cell(correlations.estimate(even.name, PARTIAL))}, "
+            f"{gains[0]} "
             f"over the recommended blend, and {gains[1]} with length free; where length and rating correlate at "
-            f"+{short(TILT, 2)} it is {cell(tilted.difference(even.name, CHRF, 'spearman'))} over chrF."
+            f"+{report.short(TILT, 2)} it is {report.cell(tilted.difference(even.name, CHRF, 'spearman'))} over chrF."
         )
         yield (
-            f"Where length and rating correlate at +{short(TILT, 2)}, {best.name} less chrF with the gold is "
-            f"{cell(tilted.difference(best.name, CHRF, 'spearman'))}, and the recommended blend less chrF "
-            f"{cell(tilted.difference(RECOMMENDED.name, CHRF, 'spearman'))}."
+            f"Where length and rating correlate at +{report.short(TILT, 2)}, {best.name} less chrF with the gold is "
+            f"{report.cell(tilted.difference(best.name, CHRF, 'spearman'))}, and the recommended blend less chrF "
+            f"{report.cell(tilted.difference(RECOMMENDED.name, CHRF, 'spearman'))}."
         )
 
 
@@ -255,20 +252,24 @@ def _choices_in_words(correlations: Correlations, choices: Sequence[JudgeChoice]
     for choice in choices:
         gains = [correlations.difference(choice.line.name, RECOMMENDED.name, kind) for kind in KINDS]
         yield (
-            f"A judge {choice.line.name} agrees at {cell(correlations.estimate(choice.line.name, 'spearman'))}, given "
-            f"length {cell(correlations.estimate(choice.line.name, PARTIAL))}: {cell(gains[0])} and {cell(gains[1])} "
+            f"A judge {choice.line.name} agrees at "
+            f"{report.cell(correlations.estimate(choice.line.name, 'spearman'))}, given "
+            f"length {report.cell(correlations.estimate(choice.line.name, PARTIAL))}: {report.cell(gains[0])} "
+            f"and {report.cell(gains[1])} "
             f"over the recommended blend."
         )
 
 
-def _choice_section(correlations: Correlations, tried: Sequence[Attempt], choices: Sequence[JudgeChoice]) -> Section:
+def _choice_section(
+    correlations: Correlations, tried: Sequence[Attempt], choices: Sequence[JudgeChoice]
+) -> report.Section:
     """Return what is left of each gain once it counts how many judges were tried."""
     gains = {kind: _gains_together(correlations, tried, kind) for kind in KINDS}
     alone = {
         attempt.name: [correlations.difference(attempt.name, RECOMMENDED.name, kind) for kind in KINDS]
         for attempt in tried
     }
-    return Section(
+    return report.Section(
         title="The best of so many",
         text=(
             "Intervals that hold for all attempts at once: as wide as the largest difference, in standard errors, "
@@ -278,12 +279,15 @@ def _choice_section(correlations: Correlations, tried: Sequence[Attempt], choice
         tables=[
             Table(
                 title="Less the recommended blend, all attempts at once",
-                columns=("attempt", *(f"{IN_WORDS[kind]}{how}" for kind in KINDS for how in ("", ", all at once"))),
+                columns=(
+                    "attempt",
+                    *(f"{report.IN_WORDS[kind]}{how}" for kind in KINDS for how in ("", ", all at once")),
+                ),
                 rows=[
                     (
                         attempt.name,
                         *(
-                            cell(gain)
+                            report.cell(gain)
                             for kind, single in zip(KINDS, alone[attempt.name], strict=True)
                             for gain in (single, gains[kind][attempt.name])
                         ),
@@ -323,9 +327,9 @@ def _sections(
     people: Sequence[HumanRow],
     seconds: Mapping[str, float | None],
     choices: Sequence[JudgeChoice],
-) -> Iterator[Section]:
+) -> Iterator[report.Section]:
     tried = _tried(features)
-    yield Section(
+    yield report.Section(
         title="All attempts",
         text=(
             "A line that is fitted was fitted to the other groups alone. Sums of ranks are not fitted. The last line "
@@ -333,7 +337,8 @@ def _sections(
         ),
         tables=[
             _with_seconds(
-                agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name), seconds
+                report.agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name),
+                seconds,
             ),
             Table(
                 title="What each attempt is",
@@ -345,16 +350,16 @@ def _sections(
     )
     if choices:
         yield _choice_section(correlations, tried, choices)
-    yield Section(
+    yield report.Section(
         title="Beside people",
         text=("The reliability of the mean rating of each set is about the most that a judge can reach.",),
         tables=[_ceiling_table(correlations, people, tried)],
     )
     if tilted is not None:
-        yield Section(
+        yield report.Section(
             title="Where raters like long replies",
-            text=(f"Rows drawn again within contexts until length and rating correlate at +{short(TILT, 2)}.",),
-            tables=[agreement_table(tilted, "Agreement on tilted sets", kinds=KINDS, baseline=CHRF)],
+            text=(f"Rows drawn again within contexts until length and rating correlate at +{report.short(TILT, 2)}.",),
+            tables=[report.agreement_table(tilted, "Agreement on tilted sets", kinds=KINDS, baseline=CHRF)],
         )
 
 
@@ -366,9 +371,15 @@ def _ceiling_table(correlations: Correlations, people: Sequence[HumanRow], tried
         figures = [(correlations.estimate(name, "spearman", row.name).value or 0.0) for row in known]
         shares = [figure / (row.spearman.value or 1.0) for figure, row in zip(figures, known, strict=True)]
         rows.append(
-            (name, *(f"{short(figure)} ({100 * share:.0f} %)" for figure, share in zip(figures, shares, strict=True)))
+            (
+                name,
+                *(
+                    f"{report.short(figure)} ({100 * share:.0f} %)"
+                    for figure, share in zip(figures, shares, strict=True)
+                ),
+            )
         )
-    ceiling = ("people", *(cell(row.spearman) for row in known))
+    ceiling = ("people", *(report.cell(row.spearman) for row in known))
     return Table(
         title="Spearman, and its share of the human ceiling",
         columns=("", *(row.name for row in known)),

@@ -13,18 +13,9 @@ from typing import Final, Literal
 from refaug.core.errors import Usage
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.judge_trials.judge_lines import even_line
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    BY_CHANCE,
-    ONE,
-    RATED,
-    Drop,
-    Extras,
-    Pool,
-    line_of,
-    sum_of_ranks,
-)
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.base import Metric
@@ -100,7 +91,7 @@ def _greedy_best(measure: str, k: int) -> MetricCandidate:
         why=why[measure],
         family="greedy",
         metric=f"upsilon-greedy:agg=best,{GREEDY.replace('measure=f', f'measure={measure}')}",
-        kind=ONE,
+        kind=reference_kinds.ONE,
         mode=WORDS,
         k=k,
     )
@@ -133,7 +124,7 @@ RECOMMENDED: Final = MetricCandidate(
     why="needs no other replies to be ranked among",
     family="sum",
     metric=f"ruber:referenced=upsilon-greedy;agg=best;{_GREEDY_PART},unreferenced=rater;turns=3,vectors={VECTORS}",
-    kind=ONE,
+    kind=reference_kinds.ONE,
     mode=WORDS,
     k=50,
 )
@@ -150,7 +141,7 @@ EVEN_JUDGE: Final = MetricCandidate(
 
 def all_candidates() -> tuple[MetricCandidate, ...]:
     """Return all candidates in the order in which they were thought of, those without sums first."""
-    kinds, modes = (ONE, RATED, BEST), (EMBEDDING, WORDS)
+    kinds, modes = (reference_kinds.ONE, reference_kinds.RATED, BEST), (EMBEDDING, WORDS)
     bleus = [_bleu(bp, kind, mode) for mode in modes for kind in kinds for bp in ("closest", "gold", "none")]
     greedies = [
         _greedy(aggregate, keep, kind, mode)
@@ -193,7 +184,7 @@ def all_candidates() -> tuple[MetricCandidate, ...]:
         for label, rater in (("rater", REPLY), ("rater, three turns", REPLY_TO_THREE))
         for soft in greedies
         for hard in bleus
-        if soft.kind == ONE and soft.mode == hard.mode and "agg=best" in soft.metric
+        if soft.kind == reference_kinds.ONE and soft.mode == hard.mode and "agg=best" in soft.metric
         if hard.kind == BEST and hard.metric.endswith("bp=none")
     ]
     return (GREEDY_GOLD, REPLY, REPLY_TO_THREE, *matching, *sums, *triples, *with_words, *blends())
@@ -214,7 +205,7 @@ def blends() -> tuple[MetricCandidate, ...]:
             why="needs no other replies to be ranked among",
             family="sum",
             metric=f"ruber:referenced={part},unreferenced={rater},vectors={VECTORS}",
-            kind=ONE,
+            kind=reference_kinds.ONE,
             mode=mode,
             k=k,
         )
@@ -241,10 +232,10 @@ class Trial:
         self.scale_index = scale_index or self.index  # its log sets what is 0 and 1 of the parts of a blend
         self.rater = rater or chain.rater()
         self._vectors = str(chain.vectors_folder(chain.vectors()))
-        self._pools = dict[tuple[str, Mode], Pool]()
+        self._pools = dict[tuple[str, Mode], reference_kinds.Pool]()
         self._lines = dict[MetricCandidate, Line]()
 
-    def pool(self, rated_set: ProofSet, mode: Mode = EMBEDDING) -> Pool:
+    def pool(self, rated_set: ProofSet, mode: Mode = EMBEDDING) -> reference_kinds.Pool:
         """Return the references for a set, retrieved in this mode."""
         key = (rated_set.name, mode)
         if key not in self._pools:
@@ -252,24 +243,30 @@ class Trial:
         return self._pools[key]
 
     def line(
-        self, candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate], *, drop: Drop = Drop.EQUAL
+        self,
+        candidate: MetricCandidate,
+        candidates: Mapping[str, MetricCandidate],
+        *,
+        drop: reference_kinds.Drop = reference_kinds.Drop.EQUAL,
     ) -> Line:
         """Return the scores of a candidate; `candidates` has the summands of sums by name."""
-        if drop is not Drop.EQUAL:
+        if drop is not reference_kinds.Drop.EQUAL:
             return self._compute_line(candidate, candidates, drop)
         if candidate not in self._lines:
             self._lines[candidate] = self._compute_line(candidate, candidates, drop)
         return self._lines[candidate]
 
-    def _compute_line(self, candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate], drop: Drop) -> Line:
+    def _compute_line(
+        self, candidate: MetricCandidate, candidates: Mapping[str, MetricCandidate], drop: reference_kinds.Drop
+    ) -> Line:
         if candidate.sum_of:
             parts = [self.line(candidates[name], candidates, drop=drop) for name in candidate.sum_of]
             if candidate.family == "judge":
                 return even_line(self.sets, parts, candidate.name, candidate.why)
-            return sum_of_ranks(parts, candidate.name, candidate.why)
+            return reference_kinds.sum_of_ranks(parts, candidate.name, candidate.why)
         metric = self._bind(candidate, build(candidate.metric.replace(VECTORS, self._vectors)))
-        seeds = self.chain.settings.seeds if candidate.kind in BY_CHANCE else 1
-        return line_of(
+        seeds = self.chain.settings.seeds if candidate.kind in reference_kinds.BY_CHANCE else 1
+        return reference_kinds.line_of(
             candidate.name,
             self.sets,
             metric,
@@ -285,12 +282,12 @@ class Trial:
         augmenting = AugmentSettings(
             k=candidate.k,
             mode=candidate.mode,
-            weights="one" if candidate.kind == ONE else "rated",
+            weights="one" if candidate.kind == reference_kinds.ONE else "rated",
             parrot="rated" if candidate.parrot else "off",
         )
         return self.chain.bind_blend(metric, self.scale_index, self.rater, augmenting)
 
-    def extras(self, candidate: MetricCandidate, rated_set: ProofSet, seed: int = 0) -> Extras | None:
+    def extras(self, candidate: MetricCandidate, rated_set: ProofSet, seed: int = 0) -> reference_kinds.Extras | None:
         """Return the further references of a candidate."""
         if candidate.kind == "gold":
             return None

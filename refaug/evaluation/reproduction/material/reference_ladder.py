@@ -16,18 +16,9 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    BY_CHANCE,
-    MATCHED,
-    ONE,
-    RATED,
-    SHUFFLED,
-    Pool,
-    ReplySample,
-    scores_of,
-)
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
@@ -43,10 +34,10 @@ _DRAWS_AT_SIZE: Final = 300  # of a thousand contexts: two digits suffice
 KINDS: Final = ("spearman", PARTIAL)
 BOTH: Final = ("spearman", "pearson")
 _IN_WORDS: Final = {
-    MATCHED: "drawn, as long",
-    ONE: "retrieved, each worth 1",
-    SHUFFLED: "retrieved, weights shuffled",
-    RATED: "retrieved and rated",
+    reference_kinds.MATCHED: "drawn, as long",
+    reference_kinds.ONE: "retrieved, each worth 1",
+    reference_kinds.SHUFFLED: "retrieved, weights shuffled",
+    reference_kinds.RATED: "retrieved and rated",
 }
 
 
@@ -59,8 +50,8 @@ class Ladder:
 
     rated_set: ProofSet
     single: ProofSet
-    beside_one: Pool
-    beside_all: Pool
+    beside_one: reference_kinds.Pool
+    beside_all: reference_kinds.Pool
 
     def rungs(self) -> tuple[str, ...]:
         """Return the names of the rungs in the order of the tables: one reference, all, and each with further ones."""
@@ -71,11 +62,11 @@ class Ladder:
         own, kind = _split_rung_name(name)
         rated_set, pool = (self.single, self.beside_one) if own == SINGLE else (self.rated_set, self.beside_all)
         if kind is None:
-            return scores_of(rated_set, metric)[None]
+            return reference_kinds.scores_of(rated_set, metric)[None]
         return np.stack(
             [
-                scores_of(rated_set, metric, pool.extras(kind, k=K, parrot=False, seed=seed))
-                for seed in range(seeds if kind in BY_CHANCE else 1)
+                reference_kinds.scores_of(rated_set, metric, pool.extras(kind, k=K, parrot=False, seed=seed))
+                for seed in range(seeds if kind in reference_kinds.BY_CHANCE else 1)
             ]
         )
 
@@ -182,7 +173,7 @@ def drawn_name(number: str) -> str:
 
 
 def curve_by_subsets(
-    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: ReplySample
+    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: reference_kinds.ReplySample
 ) -> Curve:
     """Return the curve over 1, 2, … references by people: each point is the mean over all subsets of that size."""
     most = min(len(test_item.references) for test_item in rated_set.items)
@@ -208,7 +199,7 @@ def curve_by_subsets(
 
 
 def curve_by_size(
-    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: ReplySample
+    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: reference_kinds.ReplySample
 ) -> Curve:
     """Return the curve over 1, 2, 5, … of very many references, the gold first and the others in a drawn order.
 
@@ -237,7 +228,9 @@ def curve_by_size(
 
 
 def _line_over_sets(rated_set: ProofSet, name: str, metric: Metric, sets: Sequence[ProofSet]) -> Line:
-    return Line(name=name, scores={rated_set.name: np.stack([scores_of(variant, metric) for variant in sets])})
+    return Line(
+        name=name, scores={rated_set.name: np.stack([reference_kinds.scores_of(variant, metric) for variant in sets])}
+    )
 
 
 def with_references(test_item: Item, references: Sequence[Reference]) -> Item:
@@ -271,7 +264,7 @@ def _in_drawn_order(references: Sequence[Reference], seed: int, item_number: int
 
 
 def with_drawn_references(
-    rated_set: ProofSet, count: int, seed: int, sample: ReplySample, *, first: int = 0
+    rated_set: ProofSet, count: int, seed: int, sample: reference_kinds.ReplySample, *, first: int = 0
 ) -> ProofSet:
     """Keep one reference of each item, and add drawn replies as long as its other references, up to a number."""
     tokenizer = get_tokenizer(sample.tokenizer)

@@ -22,22 +22,11 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from refaug.core.text.characters import make_printable
 from refaug.evaluation.agreement.report.wording import fixed, minus
-from refaug.evaluation.reports.plotting import (
-    BLUE,
-    FONT,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    Plot,
-    new_figure,
-    plot_style,
-    to_plot,
-)
+from refaug.evaluation.reports import plotting
 from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
 
 BARS, CURVES = "bars", "curves"  # the kinds of plots
-_COLOURS: Final = (BLUE, ORANGE, GREEN, SKY, GREY)
+_COLOURS: Final = (plotting.BLUE, plotting.ORANGE, plotting.GREEN, plotting.SKY, plotting.GREY)
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")  # a sixth series has the first colour and another marker
 _LABEL: Final = 34  # letters on a line
 _MISSING_SIGN: Final = "□"
@@ -58,7 +47,7 @@ def bars(
     x_label: str = "Spearman",
     baseline: IntervalEstimate | None = None,
     baseline_name: str = "",
-) -> Plot:
+) -> plotting.Plot:
     """Plot a bar with its interval for each figure, from the top; consecutive bars of the same name stand together.
 
     `groups` names for each bar the set or the kind of references, which gives the bar its colour. `baseline` is a
@@ -80,7 +69,7 @@ def bars(
     }
     estimates, baseline = _stored_estimates(stored), _stored_estimate(line)
     kinds = list(dict.fromkeys(groups or ()))
-    with plot_style():
+    with plotting.plot_style():
         drawing, axes, places = _new_bar_axes(names)
         if baseline is not None:
             _draw_baseline(axes, baseline, baseline_name)
@@ -91,7 +80,7 @@ def bars(
             axes.barh(places[0], 0, color=_COLOURS[number % len(_COLOURS)], label=_legend_text(kind))
         _finish(drawing, axes, title)
         axes.set_xlabel(_drawable(x_label))
-        return replace(to_plot(file, make_printable(caption), drawing), recipe=recipe)
+        return replace(plotting.to_plot(file, make_printable(caption), drawing), recipe=recipe)
 
 
 def curves(
@@ -104,7 +93,7 @@ def curves(
     *,
     y_label: str = "Spearman",
     title: str = "",
-) -> Plot:
+) -> plotting.Plot:
     """Plot a line for each series over the same places, its interval as a band; the ticks are the places."""
     assert all(len(curve) == len(x) for curve in series.values()), "every series has a figure for each place"
     stored = {name: [estimate.as_json() for estimate in estimates] for name, estimates in series.items()}
@@ -119,8 +108,8 @@ def curves(
         "y_label": y_label,
         "title": title,
     }
-    with plot_style():
-        drawing, axes = new_figure(_WIDTH, _HEIGHT)
+    with plotting.plot_style():
+        drawing, axes = plotting.new_figure(_WIDTH, _HEIGHT)
         for number, (name, curve) in enumerate(stored.items()):
             _draw_curve(axes, x, _stored_estimates(curve), name, number)
         if log_x:
@@ -129,10 +118,10 @@ def curves(
         axes.set_xlabel(_drawable(x_label))
         axes.set_ylabel(_drawable(y_label))
         _finish(drawing, axes, title)
-        return replace(to_plot(file, make_printable(caption), drawing), recipe=recipe)
+        return replace(plotting.to_plot(file, make_printable(caption), drawing), recipe=recipe)
 
 
-def redraw(recipe: Mapping[str, Any]) -> Plot:
+def redraw(recipe: Mapping[str, Any]) -> plotting.Plot:
     """Return the plot of a recipe, as a report stores it."""
     content = dict(recipe)
     if content.pop("kind") == BARS:
@@ -170,7 +159,7 @@ def _new_bar_axes(names: Sequence[str]) -> tuple[Drawing, Axes, list[float]]:
         for (_, bar_count), middle in zip(runs, middles, strict=True)
         for bar in range(bar_count)
     ]
-    drawing, axes = new_figure(_WIDTH, 1.2 + (ends[-1] if ends else 0))
+    drawing, axes = plotting.new_figure(_WIDTH, 1.2 + (ends[-1] if ends else 0))
     axes.set_yticks(middles, labels)
     axes.set_ylim((ends[-1] if ends else 1) + 0.04, -0.04)
     axes.grid(visible=False, axis="y")
@@ -190,7 +179,7 @@ def _runs(names: Sequence[str]) -> list[tuple[str, int]]:
 
 def _colours_of(groups: Sequence[str] | None, kinds: Sequence[str], count: int) -> list[str]:
     if groups is None:
-        return [BLUE] * count
+        return [plotting.BLUE] * count
     return [_COLOURS[kinds.index(group) % len(_COLOURS)] for group in groups]
 
 
@@ -209,7 +198,7 @@ def _draw_baseline(axes: Axes, estimate: IntervalEstimate, name: str) -> None:
     if estimate.value is None:
         return
     if estimate.low is not None and estimate.high is not None:
-        axes.axvspan(estimate.low, estimate.high, color=GREY, alpha=0.2, linewidth=0)
+        axes.axvspan(estimate.low, estimate.high, color=plotting.GREY, alpha=0.2, linewidth=0)
     number = minus(fixed(estimate.value, 2))
     label = _legend_text(f"{name}, {number}" if name else number)
     axes.axvline(estimate.value, color="black", linewidth=1.2, linestyle="--", label=label)
@@ -284,4 +273,4 @@ def _drawable(text: str) -> str:
 @functools.cache
 def _font_characters() -> frozenset[int]:
     """Return the code points that the font can draw."""
-    return frozenset(FT2Font(findfont(FontProperties(family=FONT))).get_charmap())
+    return frozenset(FT2Font(findfont(FontProperties(family=plotting.FONT))).get_charmap())

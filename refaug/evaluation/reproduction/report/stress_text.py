@@ -6,22 +6,14 @@ from collections.abc import Sequence
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.figures import noninferiority
 from refaug.evaluation.reproduction.figures.correlations import MEAN
-from refaug.evaluation.reproduction.figures.noninferiority import (
-    KINDS,
-    LEAST_LOW,
-    LEAST_POINT,
-    CandidateList,
-    Situation,
-    Verdict,
-    baselines_of,
-)
 from refaug.evaluation.reproduction.material.metric_candidates import MetricCandidate
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Section, about_table, agreement_table, cell, short
 
 
-def survives(candidate: MetricCandidate, situations: Sequence[Situation]) -> bool | None:
+def survives(candidate: MetricCandidate, situations: Sequence[noninferiority.Situation]) -> bool | None:
     """Say whether a candidate passes under every stress that it can be tried under; None where a stress is a gap."""
     verdicts = [
         _verdict(situation, candidate)
@@ -33,11 +25,13 @@ def survives(candidate: MetricCandidate, situations: Sequence[Situation]) -> boo
     return None if any(verdict is None or verdict.passes is None for verdict in verdicts) else True
 
 
-def _is_tried(situation: Situation, candidate: MetricCandidate) -> bool:
+def _is_tried(situation: noninferiority.Situation, candidate: MetricCandidate) -> bool:
     return situation.verdicts is None or candidate.name in {*situation.verdicts, *situation.missing}
 
 
-def _is_untouched(situation: Situation, candidate: MetricCandidate, situations: Sequence[Situation]) -> bool:
+def _is_untouched(
+    situation: noninferiority.Situation, candidate: MetricCandidate, situations: Sequence[noninferiority.Situation]
+) -> bool:
     """Say whether all figures equal those without a stress: then the stress tells nothing about the candidate."""
     verdict = _verdict(situation, candidate)
     return verdict is not None and any(
@@ -45,18 +39,21 @@ def _is_untouched(situation: Situation, candidate: MetricCandidate, situations: 
     )
 
 
-def _verdict(situation: Situation, candidate: MetricCandidate) -> Verdict | None:
+def _verdict(situation: noninferiority.Situation, candidate: MetricCandidate) -> noninferiority.Verdict | None:
     return (situation.verdicts or {}).get(candidate.name)
 
 
-def summary_of(candidate_list: CandidateList, situations: Sequence[Situation]) -> list[str]:
+def summary_of(
+    candidate_list: noninferiority.CandidateList, situations: Sequence[noninferiority.Situation]
+) -> list[str]:
     """Say which candidates survive, where the others fail, and where a gain is shown."""
     outcome = {candidate.name: survives(candidate, situations) for candidate in candidate_list.candidates}
     stresses = [situation for situation in situations if situation.is_stress]
     good = [name for name, passes in outcome.items() if passes]
     sentences = [
         f"Not inferior means: against the same metric with the gold alone, on the mean of the groups of sets, a "
-        f"difference of at least {short(LEAST_POINT, 2)} and a lower bound above {short(LEAST_LOW, 2)}, in Spearman "
+        f"difference of at least {short(noninferiority.LEAST_POINT, 2)} and a lower bound above "
+        f"{short(noninferiority.LEAST_LOW, 2)}, in Spearman "
         f"and in partial Spearman given length.",
         f"Of {len(outcome):,} candidates {len(good):,} {'survives' if len(good) == 1 else 'survive'} "
         f"all {len(stresses)} stresses" + (f": {'; '.join(good)}." if good else "."),
@@ -95,7 +92,9 @@ def summary_of(candidate_list: CandidateList, situations: Sequence[Situation]) -
     return sentences
 
 
-def sections_of(candidate_list: CandidateList, situations: Sequence[Situation]) -> list[Section]:
+def sections_of(
+    candidate_list: noninferiority.CandidateList, situations: Sequence[noninferiority.Situation]
+) -> list[Section]:
     """Return the sections: the outcome first, then situation by situation."""
     shown = [situation for situation in situations if situation.correlations is not None]
     stresses = [situation for situation in shown if situation.is_stress]
@@ -108,15 +107,15 @@ def sections_of(candidate_list: CandidateList, situations: Sequence[Situation]) 
         ),
         tables=[
             _outcome_table(candidate_list, situations),
-            *(_difference_table(candidate_list, situations, kind) for kind in KINDS),
+            *(_difference_table(candidate_list, situations, kind) for kind in noninferiority.KINDS),
             *(about_table(situation.lines) for situation in shown[:1]),
         ],
-        plots=[_plot(candidate_list, stresses, kind) for kind in KINDS] if stresses else [],
+        plots=[_plot(candidate_list, stresses, kind) for kind in noninferiority.KINDS] if stresses else [],
     )
     return [overview, *(_section(situation) for situation in shown)]
 
 
-def _section(situation: Situation) -> Section:
+def _section(situation: noninferiority.Situation) -> Section:
     assert situation.correlations is not None
     return Section(
         title=situation.name[0].upper() + situation.name[1:],
@@ -125,7 +124,9 @@ def _section(situation: Situation) -> Section:
     )
 
 
-def _outcome_table(candidate_list: CandidateList, situations: Sequence[Situation]) -> Table:
+def _outcome_table(
+    candidate_list: noninferiority.CandidateList, situations: Sequence[noninferiority.Situation]
+) -> Table:
     stresses = [situation for situation in situations if situation.is_stress]
     rows = []
     for candidate in candidate_list.candidates:
@@ -143,7 +144,7 @@ def _outcome_table(candidate_list: CandidateList, situations: Sequence[Situation
     )
 
 
-def _in_words(situation: Situation, candidate: MetricCandidate) -> str:
+def _in_words(situation: noninferiority.Situation, candidate: MetricCandidate) -> str:
     verdict = _verdict(situation, candidate)
     if verdict is not None:
         return verdict.in_words
@@ -152,11 +153,13 @@ def _in_words(situation: Situation, candidate: MetricCandidate) -> str:
     return "asks no rater"
 
 
-def _difference_table(candidate_list: CandidateList, situations: Sequence[Situation], kind: str) -> Table:
+def _difference_table(
+    candidate_list: noninferiority.CandidateList, situations: Sequence[noninferiority.Situation], kind: str
+) -> Table:
     rows = []
     for candidate in candidate_list.candidates:
         verdicts = [_verdict(situation, candidate) for situation in situations]
-        first, *further = baselines_of(candidate, candidate_list.by_name)
+        first, *further = noninferiority.baselines_of(candidate, candidate_list.by_name)
         cells = ["–" if verdict is None else cell(verdict.differences[kind]) for verdict in verdicts]
         rows.append([candidate.name, first.name, *cells])
         for baseline in further:
@@ -169,7 +172,9 @@ def _difference_table(candidate_list: CandidateList, situations: Sequence[Situat
     )
 
 
-def _plot(candidate_list: CandidateList, situations: Sequence[Situation], kind: str) -> Plot:
+def _plot(
+    candidate_list: noninferiority.CandidateList, situations: Sequence[noninferiority.Situation], kind: str
+) -> Plot:
     shown_bars = [
         (candidate.name, situation.name, verdict.differences[kind])
         for candidate in candidate_list.candidates

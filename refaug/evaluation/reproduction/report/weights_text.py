@@ -7,27 +7,9 @@ from typing import Final
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
+from refaug.evaluation.reproduction.figures import weight_claims
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
-from refaug.evaluation.reproduction.figures.weight_claims import (
-    CLAIMS,
-    EQUIVALENCE_MARGIN,
-    METRICS,
-    NEAR,
-    OTHER_DIFFERENCES,
-    SHARES,
-    alike,
-    comparisons,
-    scopes_of,
-    share_of_gain,
-)
-from refaug.evaluation.reproduction.material.judged_replies import (
-    CONDITIONS,
-    FEWEST_TEXTS,
-    KINDS,
-    SHUFFLED_RATED,
-    WeightAgreement,
-    WeightedSet,
-)
+from refaug.evaluation.reproduction.material import judged_replies
 from refaug.evaluation.reproduction.material.metric_candidates import VECTORS
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import FROM_THE_LOG, share_in_the_log
@@ -59,7 +41,9 @@ def main_sections(by_metric: Mapping[str, Correlations]) -> Iterator[Section]:
             "is where the weights come from. υ-greedy leaves out references of negative weight.",
         ),
         tables=[
-            agreement_table(correlations, f"{name} ({METRICS[name].replace(VECTORS, 'proof')})", baseline=ONE)
+            agreement_table(
+                correlations, f"{name} ({weight_claims.METRICS[name].replace(VECTORS, 'proof')})", baseline=ONE
+            )
             for name, correlations in by_metric.items()
         ],
         plots=[_plot(number, name, correlations) for number, (name, correlations) in enumerate(by_metric.items())],
@@ -67,7 +51,7 @@ def main_sections(by_metric: Mapping[str, Correlations]) -> Iterator[Section]:
 
 
 def _plot(number: int, name: str, correlations: Correlations) -> Plot:
-    places = [(condition, scope) for condition in CONDITIONS for scope in correlations.sets]
+    places = [(condition, scope) for condition in judged_replies.CONDITIONS for scope in correlations.sets]
     return bars(
         f"weights-{number}.png",
         f"{name}: Spearman on fair rows with its interval, by where the weights come from",
@@ -79,47 +63,53 @@ def _plot(number: int, name: str, correlations: Correlations) -> Plot:
 
 
 def _claims_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
-    scopes = scopes_of(by_metric)
-    columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in KINDS for scope in scopes)]
+    scopes = weight_claims.scopes_of(by_metric)
+    columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in judged_replies.KINDS for scope in scopes)]
     columns += [f"verdict, {scope}" for scope in scopes]
     rows = []
     for name, correlations in by_metric.items():
-        for label, shares in comparisons():
+        for label, shares in weight_claims.comparisons():
             differences = {
-                scope: [correlations.weighted_sum(shares, kind, scope) for kind in KINDS] for scope in scopes
+                scope: [correlations.weighted_sum(shares, kind, scope) for kind in judged_replies.KINDS]
+                for scope in scopes
             }
             row = [f"{name}: {label}"]
-            row += [cell(differences[scope][place]) for place in range(len(KINDS)) for scope in scopes]
+            row += [cell(differences[scope][place]) for place in range(len(judged_replies.KINDS)) for scope in scopes]
             row += [_verdict_of(label, differences[scope]) for scope in scopes]
             rows.append(row)
     notes = (
         "differences on the same draws of contexts",
         "not shown: an interval holds 0",
-        f"alike: both intervals of the difference lie within ±{EQUIVALENCE_MARGIN:g}; where people's own weights gain "
+        f"alike: both intervals of the difference lie within ±{weight_claims.EQUIVALENCE_MARGIN:g}; where "
+        "people's own weights gain "
         "nothing, that says nothing for the rater",
     )
     return Table(title=title, columns=columns, rows=rows, notes=notes)
 
 
 def _verdict_of(label: str, differences: Sequence[IntervalEstimate]) -> str:
-    if label in CLAIMS:
+    if label in weight_claims.CLAIMS:
         return verdict(differences)
-    return alike(differences) if label in NEAR else ""
+    return weight_claims.alike(differences) if label in weight_claims.NEAR else ""
 
 
 _SHORT: Final = {"spearman": "Spearman", PARTIAL: "partial"}
 
 
 def _shares_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
-    scopes = scopes_of(by_metric)
-    columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in KINDS for scope in scopes)]
+    scopes = weight_claims.scopes_of(by_metric)
+    columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in judged_replies.KINDS for scope in scopes)]
     rows = [
         [
             f"{name}: over {over}",
-            *(_share_cell(share_of_gain(correlations, over, kind, scope)) for kind in KINDS for scope in scopes),
+            *(
+                _share_cell(weight_claims.share_of_gain(correlations, over, kind, scope))
+                for kind in judged_replies.KINDS
+                for scope in scopes
+            ),
         ]
         for name, correlations in by_metric.items()
-        for over in SHARES
+        for over in weight_claims.SHARES
     ]
     notes = (
         "1: the rater's weights gain as much as people's; a share has no bounds, it may be negative or above 1",
@@ -142,14 +132,14 @@ def _share_number(share: float) -> str:
     return f"{round(share, 2) + 0.0:.2f}"  # no minus sign before 0.00
 
 
-def agreement_section(agreement: WeightAgreement) -> Section:
+def agreement_section(agreement: judged_replies.WeightAgreement) -> Section:
     """Return the section that compares the rater's weights with people's."""
     scopes, lines = agreement.whole.table_scopes, agreement.whole.names
     within = [[line, *(cell(agreement.within(line, scope)) for scope in scopes)] for line in lines]
     within.append(
         [
-            f"{RATED} less {SHUFFLED_RATED}",
-            *(cell(agreement.within_less(RATED, SHUFFLED_RATED, scope)) for scope in scopes),
+            f"{RATED} less {judged_replies.SHUFFLED_RATED}",
+            *(cell(agreement.within_less(RATED, judged_replies.SHUFFLED_RATED, scope)) for scope in scopes),
         ]
     )
     counted = "; ".join(f"{name}: {count} contexts" for name, count in agreement.contexts.items())
@@ -165,11 +155,12 @@ def agreement_section(agreement: WeightAgreement) -> Section:
                 columns=("", *scopes),
                 rows=within,
                 notes=(
-                    f"contexts with at least {FEWEST_TEXTS} different replies whose weights differ; {counted}",
+                    f"contexts with at least {judged_replies.FEWEST_TEXTS} different replies whose weights "
+                    f"differ; {counted}",
                     "intervals are over contexts",
                 ),
             ),
-            agreement_table(agreement.whole, "Over all replies", baseline=SHUFFLED_RATED),
+            agreement_table(agreement.whole, "Over all replies", baseline=judged_replies.SHUFFLED_RATED),
         ),
     )
 
@@ -217,17 +208,19 @@ def without_section(
 
 
 def weights_summary(
-    by_metric: Mapping[str, Correlations], agreement: WeightAgreement, weighted_sets: Sequence[WeightedSet]
+    by_metric: Mapping[str, Correlations],
+    agreement: judged_replies.WeightAgreement,
+    weighted_sets: Sequence[judged_replies.WeightedSet],
 ) -> Iterator[str]:
     """Yield what is shown and what is not, in sentences made of the figures of this run."""
-    scopes = scopes_of(by_metric)
-    for claim, (above, below) in CLAIMS.items():
+    scopes = weight_claims.scopes_of(by_metric)
+    for claim, (above, below) in weight_claims.CLAIMS.items():
         yield f"That {claim}: " + "; ".join(_over_metrics(by_metric, above, below, scope) for scope in scopes) + "."
-    for label in NEAR:
+    for label in weight_claims.NEAR:
         yield f"{label.capitalize()} (υ ≈ Δ), {scopes[-1]}: {_near_in_words(by_metric, label, scopes[-1])}."
-    for over in SHARES:
+    for over in weight_claims.SHARES:
         shares = "; ".join(
-            f"{name} {_share_cell(share_of_gain(correlations, over, 'spearman', scopes[-1]))}"
+            f"{name} {_share_cell(weight_claims.share_of_gain(correlations, over, 'spearman', scopes[-1]))}"
             for name, correlations in by_metric.items()
         )
         yield (
@@ -236,7 +229,7 @@ def weights_summary(
         )
     within = "; ".join(
         f"{scope} {cell(agreement.within(RATED, scope))}, less the same weights dealt out anew "
-        f"{cell(agreement.within_less(RATED, SHUFFLED_RATED, scope))}"
+        f"{cell(agreement.within_less(RATED, judged_replies.SHUFFLED_RATED, scope))}"
         for scope in agreement.whole.table_scopes
     )
     yield f"The rater's weights go with people's within contexts at Spearman {within}."
@@ -251,7 +244,7 @@ def weights_summary(
 def _over_metrics(by_metric: Mapping[str, Correlations], above: str, below: str, scope: str) -> str:
     """Return the range of the differences over metrics, and for which metrics the claim is shown."""
     verdicts = {
-        name: verdict([correlations.difference(above, below, kind, scope) for kind in KINDS])
+        name: verdict([correlations.difference(above, below, kind, scope) for kind in judged_replies.KINDS])
         for name, correlations in by_metric.items()
     }
     outcomes = [f"{outcome} ({', '.join(names)})" for outcome, names in _by_verdict(verdicts).items()]
@@ -272,6 +265,9 @@ def _by_verdict(verdicts: Mapping[str, str]) -> dict[str, list[str]]:
 def _near_in_words(by_metric: Mapping[str, Correlations], label: str, scope: str) -> str:
     parts = list[str]()
     for name, correlations in by_metric.items():
-        differences = [correlations.weighted_sum(OTHER_DIFFERENCES[label], kind, scope) for kind in KINDS]
-        parts.append(f"{name} {cell(differences[0])}, {alike(differences)}")
+        differences = [
+            correlations.weighted_sum(weight_claims.OTHER_DIFFERENCES[label], kind, scope)
+            for kind in judged_replies.KINDS
+        ]
+        parts.append(f"{name} {cell(differences[0])}, {weight_claims.alike(differences)}")
     return "; ".join(parts)

@@ -13,18 +13,10 @@ from typing import BinaryIO, Final
 
 import orjson
 
+from refaug.core import files
 from refaug.core.artefacts.archives import COPY_AGAIN
 from refaug.core.artefacts.changes import report_change
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, Usage, Withdrawn
-from refaug.core.files import (
-    lock_file,
-    make_folder,
-    read_json,
-    sync_folder,
-    unique_suffix,
-    with_checksum,
-    write_json,
-)
 from refaug.core.full_disk import storage_errors
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
@@ -147,17 +139,17 @@ class ReferenceSets:
             file.flush()
             os.fsync(file.fileno())
             adopted = self._check(aside, name, called)
-            with lock_file(self.folder / _LOCK):
+            with files.lock_file(self.folder / _LOCK):
                 before = self.withdrawal(name)
                 if before != withdrawal:
                     self.require_valid(name)
                 if was_there := self.path_of(name).exists():
                     self._require_equal(adopted.manifest)
                 if withdrawal is not None:  # before the set: a kill between leaves no set that may be used
-                    write_json(self.folder / f"{name}{_WITHDRAWN}", with_checksum(asdict(withdrawal)))
+                    files.write_json(self.folder / f"{name}{_WITHDRAWN}", files.with_checksum(asdict(withdrawal)))
                 if not was_there:
                     aside.replace(self.path_of(name))
-                    sync_folder(self.folder)
+                    files.sync_folder(self.folder)
         return AdoptedSet(
             set=ReferenceSet.at(self.path_of(name)),
             was_there=was_there,
@@ -211,7 +203,7 @@ class ReferenceSets:
         path = self.folder / f"{name}{_WITHDRAWN}"
         if not path.exists():
             return None
-        document = read_json(path)
+        document = files.read_json(path)
         instead = document.get("instead")
         return Withdrawal(
             reason=str(document.get("reason", "")),
@@ -228,12 +220,12 @@ class ReferenceSets:
         if better == name:
             raise Usage(f"{name} cannot stand in for itself", remedy="name another set, or none")
         withdrawal = Withdrawal(reason=reason, instead=better, at=datetime.now(UTC).isoformat(timespec="seconds"))
-        with lock_file(self.folder / _LOCK):
+        with files.lock_file(self.folder / _LOCK):
             if (before := self.withdrawal(name)) is not None:
                 if (before.reason, before.instead) == (reason, better):
                     return before
                 raise Conflict(f"{name} was withdrawn at {before.at}: {before.reason}", remedy="that stands")
-            write_json(self.folder / f"{name}{_WITHDRAWN}", with_checksum(asdict(withdrawal)))
+            files.write_json(self.folder / f"{name}{_WITHDRAWN}", files.with_checksum(asdict(withdrawal)))
             report_change("withdraw", f"set {name}")
         return withdrawal
 
@@ -253,14 +245,14 @@ class ReferenceSets:
 
         The file is locked while it is written, which tells it from abandoned ones.
         """
-        make_folder(self.folder)
-        path = self.folder / f".items.{unique_suffix()}.aside"
+        files.make_folder(self.folder)
+        path = self.folder / f".items.{files.unique_suffix()}.aside"
         with storage_errors(self.folder):
-            with lock_file(self.folder / _LOCK):
+            with files.lock_file(self.folder / _LOCK):
                 for abandoned in self.folder.glob(".*.aside"):
                     if not LiveFile.is_live(abandoned):
                         abandoned.unlink(missing_ok=True)
-                file = lock_file(path)
+                file = files.lock_file(path)
             try:
                 with file:
                     yield path, file
@@ -273,7 +265,7 @@ class ReferenceSets:
         line = orjson.dumps(manifest.as_json(), option=orjson.OPT_APPEND_NEWLINE)
         if len(line) > MAX_LINE_BYTES:
             raise Usage(f"a manifest of {len(line):,} bytes", remedy="fewer logs or shorter names to leave out")
-        with lock_file(self.folder / _LOCK):
+        with files.lock_file(self.folder / _LOCK):
             self.require_valid(manifest.id)
             if path.exists():
                 return False

@@ -26,15 +26,10 @@ from refaug.evaluation.studies.questions import (
     rating_rows,
 )
 from refaug.evaluation.studies.records import StudyKind, StudyTask, TurnRole
+from refaug.evaluation.studies.simulation import taking_part
 from refaug.evaluation.studies.simulation.answering import REFERENCES, AnsweringPerson, RehearsedPeople
 from refaug.evaluation.studies.simulation.people import careless_places
 from refaug.evaluation.studies.simulation.rehearsal import caught_shares
-from refaug.evaluation.studies.simulation.taking_part import (
-    AcknowledgedTask,
-    Attended,
-    ParticipantBrowser,
-    SimulatedParticipant,
-)
 
 MOST_TOGETHER: Final = 200
 _TIMEOUT_S: Final = 60.0
@@ -47,7 +42,7 @@ class ServerRehearsal:
 
     people: RehearsedPeople
     protocol: Mapping[str, Any]
-    attended: list[Attended] = field(default_factory=list)
+    attended: list[taking_part.Attended] = field(default_factory=list)
     is_interrupted: bool = False
 
     @property
@@ -93,14 +88,14 @@ class ServerRehearsal:
 
         async def work(shared: Iterator[int]) -> None:
             for place in shared:
-                attended = Attended(kind=careless.get(place))
+                attended = taking_part.Attended(kind=careless.get(place))
                 self.attended.append(attended)
                 async with httpx2.AsyncClient(
                     base_url=f"{server.rstrip('/')}/", timeout=_TIMEOUT_S, verify=context, trust_env=False
                 ) as http:
-                    participant = SimulatedParticipant(
+                    participant = taking_part.SimulatedParticipant(
                         person=AnsweringPerson(self.people, place, attended.kind),
-                        browser=ParticipantBrowser(http),
+                        browser=taking_part.ParticipantBrowser(http),
                         protocol=self.protocol,
                         bots_of=of_task,
                         attended=attended,
@@ -235,13 +230,13 @@ def _first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first_error(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _end_of(attended: Attended) -> str:
+def _end_of(attended: taking_part.Attended) -> str:
     if not attended.has_ended:
         return "not at the end"
     return f"{attended.step}: {attended.reason}" if attended.reason else attended.step
 
 
-def _differing_answers(task: AcknowledgedTask, record: StudyTask) -> int:
+def _differing_answers(task: taking_part.AcknowledgedTask, record: StudyTask) -> int:
     differing = 0
     turns = {(side.side.value, turn.n): turn.labels or {} for side in record.sides for turn in side.turns}
     for (side, turn), filled in task.answers.items():
@@ -256,7 +251,7 @@ def _differing_answers(task: AcknowledgedTask, record: StudyTask) -> int:
     return differing
 
 
-def _differing_messages(task: AcknowledgedTask, record: StudyTask) -> int:
+def _differing_messages(task: taking_part.AcknowledgedTask, record: StudyTask) -> int:
     if not task.messages:
         return 0
     differing = 0

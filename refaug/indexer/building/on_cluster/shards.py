@@ -25,27 +25,13 @@ from refaug.core.files import remove_tree
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building import segment_stages, sharding
 from refaug.indexer.building.cluster_plan import PROCESS, vector_memory
 from refaug.indexer.building.on_cluster import tasks
 from refaug.indexer.building.on_cluster.attempts import scratch_of
 from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Option
-from refaug.indexer.building.segment_stages import (
-    CHECK_QUERIES,
-    SegmentWork,
-    contents_of,
-    plan_storage,
-    require_coverage,
-)
-from refaug.indexer.building.sharding import (
-    TRAINED_FOLDER,
-    Shard,
-    infos_of,
-    require_any,
-    sums_of,
-    work_on_shard,
-)
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import PACKAGES, software
@@ -173,7 +159,9 @@ class ClusterStages:
 
 
 @contextmanager
-def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentWork) -> Iterator[ClusterStages]:
+def build_on(
+    cluster: Cluster, places: Places, order: IndexOrder, work: segment_stages.SegmentWork
+) -> Iterator[ClusterStages]:
     """Prepare a build's folder for tasks, check that all machines see it, and remove at the end what is no result."""
     if order.shards < 2:
         raise Usage(
@@ -195,23 +183,28 @@ def build_on(cluster: Cluster, places: Places, order: IndexOrder, work: SegmentW
     remove_tree(scratch)
 
 
-def make_shards_on(runner: ClusterStages, build: SegmentWork, shards: int) -> list[SegmentInfo]:
+def make_shards_on(runner: ClusterStages, build: segment_stages.SegmentWork, shards: int) -> list[SegmentInfo]:
     """Build the shards of a version on a cluster; finished stages are not repeated."""
     filled = _tables(runner, build, shards)
     tables = {shard.number: dict(shard.table) for shard in filled}
     words = _words(runner, build, filled)
     if build.material.encoder is not None:
         runner.run("encoding", _of_shards("encode", tasks.encode_shard, filled))
-    table, of_words = sums_of(list(tables.values())), sums_of(words)
-    plan = build.stages.run("plan", lambda: plan_storage(build, table, of_words))
+    table, of_words = sharding.sums_of(list(tables.values())), sharding.sums_of(words)
+    plan = build.stages.run("plan", lambda: segment_stages.plan_storage(build, table, of_words))
     option = Option(**{name: value for name, value in plan.items() if name != "seconds"})
-    memory = PROCESS + vector_memory(contents_of(build, table, of_words), option, shards)
+    memory = PROCESS + vector_memory(segment_stages.contents_of(build, table, of_words), option, shards)
     with_vector = _vectors_and_postings(runner, build, filled, tables, plan, memory)
-    return infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)
+    return sharding.infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)
 
 
 def _of_shards(
-    stage: str, task: Callable[..., Mapping[str, Any]], filled: Sequence[Shard], *, memory: int = 0, **arguments: Any
+    stage: str,
+    task: Callable[..., Mapping[str, Any]],
+    filled: Sequence[sharding.Shard],
+    *,
+    memory: int = 0,
+    **arguments: Any,
 ) -> TaskGroup:
     """Return a stage of each of these shards, with further arguments that are the same for all."""
     return TaskGroup(
@@ -222,7 +215,7 @@ def _of_shards(
     )
 
 
-def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard]:
+def _tables(runner: ClusterStages, work: segment_stages.SegmentWork, shards: int) -> list[sharding.Shard]:
     """Group the rows of the logs by shard, then write the table of each; one without utterances is left out."""
     names = [f"table-{number}" for number in range(shards)]
     pieces = list[LogPiece]()
@@ -248,18 +241,20 @@ def _tables(runner: ClusterStages, work: SegmentWork, shards: int) -> list[Shard
         TaskGroup(stages=names, task=tasks.write_table, arguments=of_shard, memory=runner.table_memory),
     )
     remove_tree(runner.scratch / "grouped")
-    filled = list[Shard]()
+    filled = list[sharding.Shard]()
     for number, table in enumerate(tables):
-        shard = work_on_shard(work, number, shards)
+        shard = sharding.work_on_shard(work, number, shards)
         if table["utterances"]:
-            filled.append(Shard(number, shard, table))
+            filled.append(sharding.Shard(number, shard, table))
         else:
             remove_tree(shard.path)
-    require_any(filled, work.material)
+    sharding.require_any(filled, work.material)
     return filled
 
 
-def _words(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) -> list[Mapping[str, Any]]:
+def _words(
+    runner: ClusterStages, work: segment_stages.SegmentWork, filled: Sequence[sharding.Shard]
+) -> list[Mapping[str, Any]]:
     """Code the texts of the shards side by side, then give all words the numbers that one machine would give them."""
     scratch = runner.scratch
     uncoded = [shard for shard in filled if work.stages.lacks(f"words-{shard.number}")]
@@ -293,14 +288,14 @@ def _words(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) ->
     numbering = replace(_of_shards("words", tasks.number_words, filled), arguments=arguments, complete=complete)
     words = runner.run("numbering words", numbering)
     remove_tree(scratch / CODED)
-    require_coverage(work, sums_of(words))
+    segment_stages.require_coverage(work, sharding.sums_of(words))
     return list(words)
 
 
 def _vectors_and_postings(
     runner: ClusterStages,
-    work: SegmentWork,
-    filled: Sequence[Shard],
+    work: segment_stages.SegmentWork,
+    filled: Sequence[sharding.Shard],
     tables: Mapping[int, Any],
     plan: Mapping[str, Any],
     memory: int,
@@ -327,11 +322,13 @@ def _vectors_and_postings(
     runner.run_together(_TRAINING, training, comparing, *_postings(runner, work, filled))
     adding = _of_shards("vectors", tasks.add_shard, filled, memory=memory, tables=tables, depth=plan["depth"])
     added = runner.run("adding vectors", adding)
-    remove_tree(work.stages.folder / TRAINED_FOLDER)
+    remove_tree(work.stages.folder / sharding.TRAINED_FOLDER)
     return [facts["with_vector"] for facts in added]
 
 
-def _postings(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard]) -> list[TaskGroup]:
+def _postings(
+    runner: ClusterStages, work: segment_stages.SegmentWork, filled: Sequence[sharding.Shard]
+) -> list[TaskGroup]:
     """Return the stages that write the postings of each shard with the words counted in all."""
     if work.bm25 is None:
         return []
@@ -340,7 +337,7 @@ def _postings(runner: ClusterStages, work: SegmentWork, filled: Sequence[Shard])
     return [replace(writing, shared=partial(_counted, runner, filled, words))]
 
 
-def _counted(runner: ClusterStages, filled: Sequence[Shard], words: int) -> WordStatistics:
+def _counted(runner: ClusterStages, filled: Sequence[sharding.Shard], words: int) -> WordStatistics:
     """Return the statistics of all shards together, summed as they come."""
     df = [np.zeros(words, np.int32), np.zeros(words, np.int32)]
     documents, tokens = [0, 0], [0, 0]
@@ -362,10 +359,10 @@ def _counted(runner: ClusterStages, filled: Sequence[Shard], words: int) -> Word
 
 
 def measure_recall_on(
-    runner: ClusterStages, work: SegmentWork, infos: Sequence[SegmentInfo]
+    runner: ClusterStages, work: segment_stages.SegmentWork, infos: Sequence[SegmentInfo]
 ) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
     """Measure the recall of all shards together on a machine of the cluster."""
-    if not (work.stages.folder / CHECK_QUERIES).exists():
+    if not (work.stages.folder / segment_stages.CHECK_QUERIES).exists():
         return tuple(infos), None
     checking = TaskGroup(stages=["check"], task=tasks.check_recall, arguments=[{"infos": list(infos)}])
     facts = runner.run("measuring recall", checking)[0]

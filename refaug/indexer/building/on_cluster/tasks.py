@@ -28,33 +28,18 @@ from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Statistics
+from refaug.indexer.building import sharding
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.on_cluster.attempts import attempt
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_files import add_bm25, encode, map_words, measure_lengths
 from refaug.indexer.building.segment_stages import SegmentWork, check_segments, code_words
-from refaug.indexer.building.sharding import (
-    TRAINED_FOLDER,
-    Shard,
-    add_to_trained,
-    compare_with_queries,
-    draw_queries,
-    train_for_all,
-    work_on_shard,
-)
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MAIN, SHARDS, SegmentInfo
 from refaug.indexer.pair_table import ErasedKeySets, build_table
-from refaug.indexer.search.segments import (
-    EXTRA_WORDS,
-    QUICK,
-    RESPONSE_TOKEN_START,
-    RESPONSE_TOKENS,
-    UTTERANCE_TOKEN_START,
-    UTTERANCE_TOKENS,
-)
+from refaug.indexer.search import segments
 from refaug.indexer.search.similarity import COARSE
 from refaug.logs.manifest import LogManifest, LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
@@ -62,8 +47,8 @@ from refaug.logs.store import StoredLog
 
 CODED: Final = "coded"  # holds texts as codes of one shard's own words, until all words have one number
 _CODES_AT_ONCE: Final = 1 << 20
-_TOKEN_FILES: Final = (UTTERANCE_TOKENS, RESPONSE_TOKENS)
-_START_FILES: Final = (UTTERANCE_TOKEN_START, RESPONSE_TOKEN_START)
+_TOKEN_FILES: Final = (segments.UTTERANCE_TOKENS, segments.RESPONSE_TOKENS)
+_START_FILES: Final = (segments.UTTERANCE_TOKEN_START, segments.RESPONSE_TOKEN_START)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +112,13 @@ def _work(build: ClusterBuild, material: Material, folder: Path) -> SegmentWork:
     )
 
 
-def _shards(build: ClusterBuild, material: Material, folder: Path, tables: Mapping[int, Any]) -> list[Shard]:
+def _shards(build: ClusterBuild, material: Material, folder: Path, tables: Mapping[int, Any]) -> list[sharding.Shard]:
     work = _work(build, material, folder)
     shards = build.order.shards
-    return [Shard(number, work_on_shard(work, number, shards), table) for number, table in sorted(tables.items())]
+    return [
+        sharding.Shard(number, sharding.work_on_shard(work, number, shards), table)
+        for number, table in sorted(tables.items())
+    ]
 
 
 # Tables
@@ -178,7 +166,7 @@ def write_table(
     began, folder = perf_counter(), f"{SHARDS}/{number}"
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
         logs = [_grouped(build, log, number, pieces) for log in material.logs]
-        work = work_on_shard(_work(build, material, own), number, build.order.shards)
+        work = sharding.work_on_shard(_work(build, material, own), number, build.order.shards)
         with QueryEngine(
             scratch_in(build.places.cache), memory=build.order.memory, threads=build.order.threads
         ) as engine:
@@ -204,10 +192,10 @@ def code_shard(build: ClusterBuild, number: int, texts: int) -> Mapping[str, Any
     """Code the texts of a shard, whose new words are numbered as if there were no other shard."""
     began, folder, coded = perf_counter(), f"{SHARDS}/{number}", f"{CODED}/{number}"
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
-        work = work_on_shard(_work(build, material, own), number, build.order.shards)
+        work = sharding.work_on_shard(_work(build, material, own), number, build.order.shards)
         facts = code_words(work, texts)
         make_folder(build.scratch / coded)
-        for name in (*_TOKEN_FILES, EXTRA_WORDS):
+        for name in (*_TOKEN_FILES, segments.EXTRA_WORDS):
             (work.path / name).replace(build.scratch / coded / name)
     return {**facts, "seconds": perf_counter() - began}
 
@@ -226,7 +214,7 @@ def number_words(
                     piece = local[begin : begin + _CODES_AT_ONCE]
                     is_new = piece >= first
                     writer.append(np.where(is_new, numbered[np.where(is_new, piece - first, 0)], piece))
-        with NpyWriter(own / folder / EXTRA_WORDS, np.uint64) as extra:
+        with NpyWriter(own / folder / segments.EXTRA_WORDS, np.uint64) as extra:
             extra.append(new_words)
     return {"seconds": perf_counter() - began}
 
@@ -246,9 +234,9 @@ def encode_shard(build: ClusterBuild, number: int) -> Mapping[str, Any]:
 def train_index(build: ClusterBuild, tables: Mapping[int, Any], factory: str, threads: int) -> Mapping[str, Any]:
     """Train the index that all shards copy, with so many threads."""
     began, build = perf_counter(), replace(build, order=replace(build.order, threads=threads))
-    with _opened(build) as material, attempt(build.folder, build.scratch, [TRAINED_FOLDER]) as own:
+    with _opened(build) as material, attempt(build.folder, build.scratch, [sharding.TRAINED_FOLDER]) as own:
         filled = _shards(build, material, own, tables)
-        facts = train_for_all(filled[0].work, filled, factory)
+        facts = sharding.train_for_all(filled[0].work, filled, factory)
     return {**facts, "seconds": perf_counter() - began}
 
 
@@ -257,7 +245,7 @@ def draw_check(build: ClusterBuild, tables: Mapping[int, Any]) -> Mapping[str, A
     began = perf_counter()
     with _opened(build) as material, attempt(build.folder, build.scratch, []) as own:
         filled = _shards(build, material, own, tables)
-        facts = draw_queries(filled[0].work, filled)
+        facts = sharding.draw_queries(filled[0].work, filled)
     return {**facts, "seconds": perf_counter() - began}
 
 
@@ -266,7 +254,7 @@ def compare_shard(build: ClusterBuild, number: int, tables: Mapping[int, Any]) -
     began, folder = perf_counter(), f"{SHARDS}/{number}"
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
         filled = _shards(build, material, own, tables)
-        compare_with_queries(next(shard for shard in filled if shard.number == number), filled)
+        sharding.compare_with_queries(next(shard for shard in filled if shard.number == number), filled)
     return {"seconds": perf_counter() - began}
 
 
@@ -276,8 +264,8 @@ def add_shard(build: ClusterBuild, number: int, tables: Mapping[int, Any], depth
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
         filled = _shards(build, material, own, tables)
         shard = next(shard for shard in filled if shard.number == number)
-        facts = add_to_trained(shard)
-        if material.weights is not None and depth > COARSE and not (shard.work.path / QUICK).exists():
+        facts = sharding.add_to_trained(shard)
+        if material.weights is not None and depth > COARSE and not (shard.work.path / segments.QUICK).exists():
             measure_lengths(shard.work.path, material.weights)
     return {**facts, "seconds": perf_counter() - began}
 

@@ -29,6 +29,7 @@ from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics
+from refaug.indexer.building import segment_files, segment_stages
 from refaug.indexer.building.build import (
     IndexBuild,
     build_index,
@@ -43,22 +44,6 @@ from refaug.indexer.building.on_cluster.attempts import remove_scratch
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction_choice import CompactionChoice, query_hashes, shard_number
 from refaug.indexer.building.recall import ExactSearch
-from refaug.indexer.building.segment_files import (
-    TRAINED,
-    JoinedBlocks,
-    add_bm25,
-    encode,
-    map_words,
-    measure_lengths,
-)
-from refaug.indexer.building.segment_stages import (
-    CHECK_QUERIES,
-    SegmentWork,
-    add_vectors,
-    code_words,
-    measure_recall,
-    write_table,
-)
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of
 from refaug.indexer.columns import NpyWriter, map_array
@@ -153,7 +138,7 @@ class _Compaction:
         added = self._write_vectors()
         self._write_bm25()
         infos = [self._info(number, tables, added) for number in self._numbers]
-        efforts, check = measure_recall(self._stages, infos, len(infos), self._work)
+        efforts, check = segment_stages.measure_recall(self._stages, infos, len(infos), self._work)
         if check is not None and not check.passed:
             self.progress.warn(
                 f"recall@15 is {check.recall:.3f} with the training that there is: all shards are built anew"
@@ -189,11 +174,11 @@ class _Compaction:
         return Stages.of(self.places.cache, f"compact-{self.before.name}", inputs)
 
     @cached_property
-    def _work(self) -> SegmentWork:
+    def _work(self) -> segment_stages.SegmentWork:
         vocabulary = self.material.vocabulary()
         for hashes in word_hashes(self.base.folder, self.before, later=False):
             vocabulary.extend(hashes)
-        return SegmentWork(
+        return segment_stages.SegmentWork(
             stages=self._stages,
             folder=SHARDS,
             material=self.material,
@@ -208,7 +193,7 @@ class _Compaction:
         )
 
     @cached_property
-    def _shards(self) -> Mapping[int, SegmentWork]:
+    def _shards(self) -> Mapping[int, segment_stages.SegmentWork]:
         """The work on each concerned shard, by its number."""
         return {
             number: replace(
@@ -255,18 +240,18 @@ class _Compaction:
             make_folder(shard.path)
             tables[number] = self._stages.run(f"table-{number}", partial(self._write_table, shard))
             texts = tables[number]["utterances"] + tables[number]["pairs"]
-            self._stages.run(f"words-{number}", partial(code_words, shard, texts))
+            self._stages.run(f"words-{number}", partial(segment_stages.code_words, shard, texts))
             if not self._stages.is_finished("vocabulary"):
                 shard.vocabulary.extend(map_array(shard.path / EXTRA_WORDS, np.uint64))  # of an earlier run's stage
             if self.material.encoder is not None:
                 encoder = self.material.encoder
-                self._stages.run(f"encode-{number}", partial(encode, shard.path, encoder, self.progress))
+                self._stages.run(f"encode-{number}", partial(segment_files.encode, shard.path, encoder, self.progress))
         return tables
 
-    def _write_table(self, shard: SegmentWork) -> Mapping[str, Any]:
+    def _write_table(self, shard: segment_stages.SegmentWork) -> Mapping[str, Any]:
         threads = self.material.threads
         with QueryEngine(scratch_in(self.places.cache), memory=self.memory, threads=threads) as engine:
-            return write_table(engine, shard)
+            return segment_stages.write_table(engine, shard)
 
     # Words
 
@@ -321,7 +306,7 @@ class _Compaction:
         stages = self._stages
         words = stages.facts("vocabulary")["words"] if stages.is_finished("vocabulary") else len(self._work.vocabulary)
         of_both = [
-            Bm25Statistics.summed((map_words(path, responses=responses) for path in self._paths), words)
+            Bm25Statistics.summed((segment_files.map_words(path, responses=responses) for path in self._paths), words)
             for responses in (False, True)
         ]
         return of_both[0], of_both[1]
@@ -334,7 +319,8 @@ class _Compaction:
         for number, path in zip(self._numbers, self._paths, strict=True):
             words = len(self._statistics[0].df)
             self._stages.run(
-                f"bm25-{number}", partial(add_bm25, path, words, settings, self.progress, self._statistics)
+                f"bm25-{number}",
+                partial(segment_files.add_bm25, path, words, settings, self.progress, self._statistics),
             )
 
     # Vectors
@@ -344,7 +330,7 @@ class _Compaction:
         vectors = next(
             path for path in (self._base_path(number) / VECTORS for number in self._infos_before) if path.exists()
         )
-        trained = self._stages.folder / TRAINED
+        trained = self._stages.folder / segment_files.TRAINED
         queries, exact = self._check_queries(), None
         weights, depth = self.material.weights, self.before.main_segments[0].depth
         added = dict[int, int]()
@@ -356,10 +342,10 @@ class _Compaction:
                     steps.append(map_array(vectors.parent / QUICK_STEPS, np.float32))
             exact = None if queries is None else ExactSearch(queries)
             rows = self._stages.facts(f"table-{number}")["utterances"]
-            add = partial(add_vectors, shard, trained, self.material.blocks(shard.path), rows, exact)
+            add = partial(segment_stages.add_vectors, shard, trained, self.material.blocks(shard.path), rows, exact)
             added[number] = self._stages.run(f"vectors-{number}", add)["with_vector"]
             if weights is not None and depth > COARSE and not (shard.path / QUICK).exists():
-                self._stages.run(f"lengths-{number}", partial(measure_lengths, shard.path, weights))
+                self._stages.run(f"lengths-{number}", partial(segment_files.measure_lengths, shard.path, weights))
         trained.unlink(missing_ok=True)
         return added
 
@@ -368,7 +354,7 @@ class _Compaction:
 
     def _check_queries(self) -> NDArray[np.float32] | None:
         """Write the new places of the utterances that recall is measured on, and return their vectors."""
-        if not (self.base.folder / CHECK_QUERIES).exists():
+        if not (self.base.folder / segment_stages.CHECK_QUERIES).exists():
             return None
         sizes, places = list[int](), list[Rows]()
         shas, keys = query_hashes(self.base.folder, self.before)
@@ -381,9 +367,11 @@ class _Compaction:
             places.append(np.where(is_here, rows + sum(sizes), -1))
             sizes.append(len(own_shas))
         positions = np.max(places, axis=0)
-        with NpyWriter(self._stages.folder / CHECK_QUERIES, np.int64) as writer:
+        with NpyWriter(self._stages.folder / segment_stages.CHECK_QUERIES, np.int64) as writer:
             writer.append(positions)
-        return JoinedBlocks([self.material.blocks(path) for path in self._paths], sizes).rows(positions)[0]
+        return segment_files.JoinedBlocks([self.material.blocks(path) for path in self._paths], sizes).rows(positions)[
+            0
+        ]
 
     def _info(self, number: int, tables: Mapping[int, Mapping[str, Any]], added: Mapping[int, int]) -> SegmentInfo:
         like = self.before.main_segments[0]

@@ -17,14 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.indexer.manifest import SegmentInfo
-from refaug.indexer.search.candidates.choice import (
-    Marks,
-    Similarities,
-    UtteranceHashes,
-    choose_best,
-    least_of_best,
-    pack,
-)
+from refaug.indexer.search.candidates import choice
 from refaug.indexer.search.search_tables import Rows
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
@@ -32,7 +25,7 @@ _GROWTH: Final = 2
 _DEVIATIONS: Final = 4.0
 
 
-class CandidateSegments(UtteranceHashes, Protocol):
+class CandidateSegments(choice.UtteranceHashes, Protocol):
     """The segments of an index, wherever they lie, as one search asks them for candidates."""
 
     @property
@@ -48,7 +41,7 @@ class CandidateSegments(UtteranceHashes, Protocol):
         """Ask some segments for their best utterances."""
         ...
 
-    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[Similarities | None]:
+    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[choice.Similarities | None]:
         """Return finer similarities of each segment's candidates; None where those by codes are fine enough."""
         ...
 
@@ -77,7 +70,7 @@ class CandidatePool(NamedTuple):
     """Candidates of some queries: one table (queries, …) a segment, and which queries have fewer than asked for."""
 
     rows: list[Rows]
-    is_short: Marks
+    is_short: choice.Marks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +78,7 @@ class Asked:
     """What one segment has named: live utterances, and how similar the last one was where there may be more."""
 
     rows: Rows
-    similarities: Similarities
+    similarities: choice.Similarities
     last: NDArray[np.float64]  # −∞ where the segment has nothing more
 
 
@@ -133,10 +126,10 @@ def asked_width(part: int) -> int:
 
 
 def _best(
-    segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
-) -> tuple[list[Rows], list[Similarities]]:
-    marks = choose_best(segments, tables, similarities, count)
-    packed = [pack(*table) for table in zip(tables, similarities, marks, strict=True)]
+    segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[choice.Similarities], count: int
+) -> tuple[list[Rows], list[choice.Similarities]]:
+    marks = choice.choose_best(segments, tables, similarities, count)
+    packed = [choice.pack(*table) for table in zip(tables, similarities, marks, strict=True)]
     return [rows for rows, _ in packed], [levels for _, levels in packed]
 
 
@@ -162,7 +155,7 @@ def _name(
     ]
     named = list(segments.ask(calls))
     while True:
-        least = least_of_best(np.concatenate([asked.similarities for asked in named], axis=1), width)
+        least = choice.least_of_best(np.concatenate([asked.similarities for asked in named], axis=1), width)
         lacking = [
             np.isfinite(asked.last) & ((asked.last > least) | ((asked.last == least) & resolves_ties))
             for asked in named
@@ -179,7 +172,7 @@ def _name(
             named[number] = _replace_queries(named[number], more, lacking[number])
 
 
-def _replace_queries(asked: Asked, more: Asked, queries: Marks) -> Asked:
+def _replace_queries(asked: Asked, more: Asked, queries: choice.Marks) -> Asked:
     """Return what a segment has named, wider, with the new answers of some queries."""
     shape = len(asked.rows), max(asked.rows.shape[1], more.rows.shape[1])
     rows, similarities = np.full(shape, -1, np.int64), np.full(shape, -np.inf)

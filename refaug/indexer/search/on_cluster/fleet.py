@@ -22,17 +22,9 @@ from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.candidates.pool import SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
+from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.on_cluster.node_copies import VECTORS, CopySource, collect_here
 from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
-from refaug.indexer.search.on_cluster.shard_server import (
-    VECTORS_FILE,
-    IndexSizes,
-    NumberedSegment,
-    ShardFiles,
-    ShardServer,
-    VectorFiles,
-    WordScale,
-)
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
@@ -262,13 +254,13 @@ class ShardFleet(OpenShards):
 
     def __init__(self, hosts: ShardHosts, source: ShardSource, nodes: Sequence[ClusterNode]) -> None:
         self._hosts, self._source = hosts, source
-        self._sizes = IndexSizes(
+        self._sizes = shard_server.IndexSizes(
             words=source.words, logs=len(source.manifest.logs), dimensions=source.manifest.vectors.dimensions
         )
         vectors = _vector_files(source, hosts.store)
         shared = None  # held as long as the fleet, since a process that is started again needs it again
         if source.weights is not None and vectors is not None:
-            shared = hosts.cluster.share(WordScale(source.weights.scale, source.weights.unknown))
+            shared = hosts.cluster.share(shard_server.WordScale(source.weights.scale, source.weights.unknown))
         self._shared = shared
         if hosts.replicas > len(nodes):
             log.warning(
@@ -280,7 +272,7 @@ class ShardFleet(OpenShards):
         self._started = [
             hosts.actors.start(
                 f"shard {place} of {source.spec}",
-                ShardServer,
+                shard_server.ShardServer,
                 {"files": part, "vectors": vectors, "sizes": self._sizes, "expected": software()},
                 _nodes_of(place, nodes, hosts.replicas),
                 shared=shared,
@@ -339,15 +331,15 @@ def copies_of(manifest: IndexManifest) -> list[str]:
     return [f"{manifest.id[:_ID_DIGITS]}-{place}" for place in range(len(manifest.main_segments))]
 
 
-def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[ShardFiles]:
+def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[shard_server.ShardFiles]:
     """Return the files of each shard; the segments of updates lie with the main ones, in turn."""
     manifest = source.manifest
     mains = len(manifest.main_segments)
     named = named_files(read_json(source.folder / MANIFEST), source.folder / MANIFEST)
-    parts = list[ShardFiles]()
+    parts = list[shard_server.ShardFiles]()
     for place in range(mains):
         segments = [
-            NumberedSegment(number=number, info=info)
+            shard_server.NumberedSegment(number=number, info=info)
             for number, info in enumerate(manifest.segments)
             if number % mains == place
         ]
@@ -355,7 +347,7 @@ def _shard_files(source: ShardSource, store: StoreSettings | None) -> list[Shard
         masks = {SUPERSEDED.format(one.number) for one in segments}
         files = [file for file in named if _is_searched(file) and (file.name.startswith(folders) or file.name in masks)]
         parts.append(
-            ShardFiles(
+            shard_server.ShardFiles(
                 name=copies_of(manifest)[place],
                 segments=tuple(segments),
                 files=tuple(files),
@@ -370,14 +362,19 @@ def _is_searched(file: NamedFile) -> bool:
     return not file.name.endswith(f"/{EXTRA_WORDS}")
 
 
-def _vector_files(source: ShardSource, store: StoreSettings | None) -> VectorFiles | None:
+def _vector_files(source: ShardSource, store: StoreSettings | None) -> shard_server.VectorFiles | None:
     if source.vectors is None:
         return None
     manifest: Mapping[str, Any] = read_json(source.vectors / MANIFEST)
-    rows = next((file for file in named_files(manifest, source.vectors / MANIFEST) if file.name == VECTORS_FILE), None)
+    rows = next(
+        (file for file in named_files(manifest, source.vectors / MANIFEST) if file.name == shard_server.VECTORS_FILE),
+        None,
+    )
     if rows is None:
-        raise Corrupt(f"{source.vectors / MANIFEST} names no {VECTORS_FILE}", remedy="import the vectors again")
-    return VectorFiles(
+        raise Corrupt(
+            f"{source.vectors / MANIFEST} names no {shard_server.VECTORS_FILE}", remedy="import the vectors again"
+        )
+    return shard_server.VectorFiles(
         name=f"{VECTORS}{rows.sha256[:_ID_DIGITS]}",
         file=rows,
         source=CopySource(folder=source.vectors, store=store),

@@ -16,24 +16,10 @@ import numpy as np
 from refaug.core.cluster.actors import Actors
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
+from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts, likely_part
-from refaug.indexer.search.candidates.searched_segments import (
-    PairRows,
-    PairTexts,
-    RankedRows,
-    SearchTerms,
-    ShardsMissing,
-    least_of,
-)
-from refaug.indexer.search.on_cluster.shard_server import (
-    MESSAGES,
-    NO_WEIGHTS,
-    NOTHING_AHEAD,
-    AskedShard,
-    Foresight,
-    LookAhead,
-)
+from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth
 from refaug.indexer.search.search_tables import Keys, Rows
@@ -62,7 +48,7 @@ class _Memory:
     """What shards have said of their segments beyond what they were asked, by the number of a segment."""
 
     query_numbers: Rows
-    foresights: dict[int, Foresight] = field(default_factory=dict)
+    foresights: dict[int, shard_server.Foresight] = field(default_factory=dict)
     tables: dict[int, Rows] = field(default_factory=dict)
 
 
@@ -70,7 +56,12 @@ class RemoteSegments:
     """Some segments of a version on a cluster, for one search."""
 
     def __init__(
-        self, actors: Actors, shards: Sequence[RemoteShard], terms: SearchTerms, numbers: Sequence[int], packed: Any
+        self,
+        actors: Actors,
+        shards: Sequence[RemoteShard],
+        terms: searched_segments.SearchTerms,
+        numbers: Sequence[int],
+        packed: Any,
     ) -> None:
         self._actors, self._shards, self._terms, self._packed = actors, shards, terms, packed
         self._numbers = tuple(numbers)  # of the segments in the version
@@ -83,14 +74,18 @@ class RemoteSegments:
 
     @classmethod
     def of(
-        cls, actors: Actors, shards: Sequence[RemoteShard], terms: SearchTerms, share: Callable[[Any], Any]
+        cls,
+        actors: Actors,
+        shards: Sequence[RemoteShard],
+        terms: searched_segments.SearchTerms,
+        share: Callable[[Any], Any],
     ) -> RemoteSegments:
         """Prepare a search in some shards; `share` puts a value where all machines can read it."""
         numbers = sorted(number for shard in shards for number in shard.numbers)
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
-            likeness = replace(likeness, weights=NO_WEIGHTS)
-        packed: Any = MESSAGES.pack(terms._replace(likeness=likeness))
+            likeness = replace(likeness, weights=shard_server.NO_WEIGHTS)
+        packed: Any = shard_server.MESSAGES.pack(terms._replace(likeness=likeness))
         if len(likeness.able) >= _SHARED_FROM:
             packed = share(packed)
         return cls(actors, shards, terms, numbers, packed)
@@ -111,7 +106,7 @@ class RemoteSegments:
         query_numbers = calls[0].query_numbers if calls else np.zeros(0, np.int64)
         is_first = len(calls) == len(self._numbers)
         foresees = is_first and self._looks_ahead(query_numbers)
-        shares = self._likely_shares() if foresees else [NOTHING_AHEAD] * len(calls)
+        shares = self._likely_shares() if foresees else [shard_server.NOTHING_AHEAD] * len(calls)
         self._rounds += is_first
         answers = self._ask_shards(
             "ask",
@@ -127,7 +122,7 @@ class RemoteSegments:
             self._memory = _Memory(query_numbers)
         asked = list[Asked]()
         for call, answer in zip(calls, answers, strict=True):
-            named: AskedShard = answer
+            named: shard_server.AskedShard = answer
             rows = named.rows.astype(np.int64)
             if foresees and named.more is not None and self._memory is not None:
                 self._memory.foresights[call.number], self._memory.tables[call.number] = named.more, rows
@@ -140,7 +135,7 @@ class RemoteSegments:
         is_shallow = self._rounds < _ROUNDS and first_depth(self._terms.settings) <= _DEEPEST_AHEAD
         return len(query_numbers) <= FEW and is_shallow and not self._terms.settings.is_dialog
 
-    def _likely_shares(self) -> list[LookAhead]:
+    def _likely_shares(self) -> list[shard_server.LookAhead]:
         """Return how many of the candidates and of the pairs shown are likely to be of each segment."""
         depth = first_depth(self._terms.settings) * _GROWTH**self._rounds
         width = self.code_depth(depth)
@@ -148,7 +143,7 @@ class RemoteSegments:
         shown = self._terms.settings.k + _SPARE_TEXTS
         total = max(1, sum(facts.utterance_count for facts in self.facts))
         shares = [facts.utterance_count / total for facts in self.facts]
-        return [LookAhead(likely_part(depth, share), likely_part(shown, share)) for share in shares]
+        return [shard_server.LookAhead(likely_part(depth, share), likely_part(shown, share)) for share in shares]
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""
@@ -208,7 +203,7 @@ class RemoteSegments:
 
     # Ranking
 
-    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[RankedRows]:
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[searched_segments.RankedRows]:
         """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
         remembered = [self._remembered_ranks(number, query_numbers, rows) for number, rows in enumerate(tables)]
         lacking = [number for number, one in enumerate(remembered) if one is None]
@@ -222,7 +217,7 @@ class RemoteSegments:
         asked = dict(zip(lacking, answers, strict=True))
         return [asked[number] if one is None else one for number, one in enumerate(remembered)]
 
-    def _remembered_ranks(self, number: int, query_numbers: Rows, rows: Rows) -> RankedRows | None:
+    def _remembered_ranks(self, number: int, query_numbers: Rows, rows: Rows) -> searched_segments.RankedRows | None:
         """Return the pairs of candidates that came along with them; None where those of some did not."""
         memory = self._memory
         if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
@@ -237,7 +232,7 @@ class RemoteSegments:
         query = np.repeat(np.arange(len(rows)), counts)
         order = np.lexsort((events.utterance_sha[chosen], events.response_sha[chosen], -events.level[chosen], query))
         start = np.concatenate([_ZERO, np.cumsum(counts)])
-        return RankedRows(chosen_events(events, start, chosen[order]), least)
+        return searched_segments.RankedRows(chosen_events(events, start, chosen[order]), least)
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
         """Return the exact similarities of candidates."""
@@ -259,7 +254,7 @@ class RemoteSegments:
             has_terms=True,
         )
 
-    def texts(self, rows: Sequence[PairRows]) -> list[PairTexts]:
+    def texts(self, rows: Sequence[searched_segments.PairRows]) -> list[searched_segments.PairTexts]:
         """Return what is shown of some pairs of each segment."""
         remembered = [self._remembered_texts(number, of_segment) for number, of_segment in enumerate(rows)]
         lacking = [number for number, one in enumerate(remembered) if one is None]
@@ -269,7 +264,7 @@ class RemoteSegments:
         asked = dict(zip(lacking, answers, strict=True))
         return [asked[number] if one is None else one for number, one in enumerate(remembered)]
 
-    def _remembered_texts(self, number: int, rows: PairRows) -> PairTexts | None:
+    def _remembered_texts(self, number: int, rows: searched_segments.PairRows) -> searched_segments.PairTexts | None:
         """Return texts that came along with candidates; None where some did not."""
         if not len(rows.pair):
             return _NO_TEXTS
@@ -285,7 +280,7 @@ class RemoteSegments:
         if any(place is None for place in places):
             return None
         texts, chosen = foresight.texts, np.array(places, np.int64)
-        return PairTexts(
+        return searched_segments.PairTexts(
             responses=[texts.responses[place] for place in chosen],
             utterances=[texts.utterances[place] for place in chosen],
             dialogues=[texts.dialogues[place] for place in chosen],
@@ -327,7 +322,7 @@ class RemoteSegments:
         self._require_all(list(of_shard), answers)
         placed: list[Any] = [None] * len(numbers)
         for places, of_shards in zip(of_shard.values(), answers, strict=True):
-            for place, answer in zip(places, MESSAGES.unpack(of_shards), strict=True):
+            for place, answer in zip(places, shard_server.MESSAGES.unpack(of_shards), strict=True):
                 placed[place] = answer
         return placed
 
@@ -336,7 +331,7 @@ class RemoteSegments:
     ) -> bytes:
         """Return a question to one shard about some of its segments."""
         of_shard = [self._place_in_shard[self._numbers[numbers[place]]] for place in places]
-        return MESSAGES.pack((method, of_shard, *arguments))
+        return shard_server.MESSAGES.pack((method, of_shard, *arguments))
 
     def _by_shard(self, numbers: Sequence[int]) -> Mapping[int, list[int]]:
         """Return for each shard which of these segments it has, as places in the list."""
@@ -351,7 +346,7 @@ class RemoteSegments:
             return
         why = next(answer.message for answer in answers if isinstance(answer, NoReplica))
         named = ", ".join(self._shards[shard].name for shard in missing)
-        raise ShardsMissing(
+        raise searched_segments.ShardsMissing(
             f"{len(missing)} of {len(self._shards)} shards do not answer: {named} ({why})",
             remedy='ask again in some seconds, since Ray starts them again; or with "partial": "allow", for what the '
             "other shards have",
@@ -391,5 +386,7 @@ def _events_among(
 
 
 _ZERO: Final = np.zeros(1, np.int64)
-_HIGHEST: Final = int(least_of(np.zeros((1, 0), np.int64))[0])  # of no candidate
-_NO_TEXTS: Final = PairTexts([], [], [], [], [], np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.int64))
+_HIGHEST: Final = int(searched_segments.least_of(np.zeros((1, 0), np.int64))[0])  # of no candidate
+_NO_TEXTS: Final = searched_segments.PairTexts(
+    [], [], [], [], [], np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)

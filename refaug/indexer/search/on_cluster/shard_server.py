@@ -27,26 +27,12 @@ from refaug.indexer.columns import map_array
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import SegmentInfo
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
+from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.candidates.local import facts_of
 from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
-from refaug.indexer.search.candidates.searched_segments import (
-    LocalSegments,
-    PairRows,
-    PairTexts,
-    RankedRows,
-    SearchTerms,
-    first_pair_of,
-    texts_of,
-)
 from refaug.indexer.search.exclusion import ExclusionReason
-from refaug.indexer.search.on_cluster.node_copies import (
-    CopySource,
-    HeldCopy,
-    cache_folder,
-    collect_copies,
-    hold_copy,
-)
+from refaug.indexer.search.on_cluster import node_copies
 from refaug.indexer.search.ranking import Events, chosen_events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules
@@ -75,7 +61,7 @@ class ShardFiles:
     name: str
     segments: tuple[NumberedSegment, ...]
     files: tuple[NamedFile, ...]
-    source: CopySource
+    source: node_copies.CopySource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +70,7 @@ class VectorFiles:
 
     name: str
     file: NamedFile
-    source: CopySource
+    source: node_copies.CopySource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +117,8 @@ class Foresight(NamedTuple):
     rows: Rows  # the best of them (queries, …), whose pairs follow
     levels: Levels
     events: Events  # all pairs of these rows, whatever their number
-    text_rows: PairRows
-    texts: PairTexts
+    text_rows: searched_segments.PairRows
+    texts: searched_segments.PairTexts
 
 
 _QUESTIONS: Final = ("ask", "hashes", "finer", "rank", "levels", "pair_events", "texts")
@@ -146,13 +132,13 @@ MESSAGES: Final = Messages(
     Events,
     Foresight,
     LookAhead,
-    PairRows,
-    PairTexts,
+    searched_segments.PairRows,
+    searched_segments.PairTexts,
     QueryTables,
-    RankedRows,
+    searched_segments.RankedRows,
     Rules,
     SearchSettings,
-    SearchTerms,
+    searched_segments.SearchTerms,
     WordVectorLikeness,
     WordWeights,
 )
@@ -172,7 +158,7 @@ class ShardServer:
         require_versions(expected, software(), gethostname())
         self._files, self._vectors, self._sizes, self._scale = files, vectors, sizes, shared
         self._lock = threading.Lock()
-        self._copies = list[HeldCopy]()
+        self._copies = list[node_copies.HeldCopy]()
         self._segments = list[Segment]()
         self._weights = NO_WEIGHTS
         self._open()
@@ -190,16 +176,16 @@ class ShardServer:
             failing.pop_all()
         self._copies, self._segments, self._weights = copies, segments, weights
 
-    def _held_copies(self, failing: ExitStack) -> list[HeldCopy]:
+    def _held_copies(self, failing: ExitStack) -> list[node_copies.HeldCopy]:
         """Hold the files of the shard, then those of the vectors that it compares with."""
-        sources: list[tuple[str, Sequence[NamedFile], CopySource]] = [
+        sources: list[tuple[str, Sequence[NamedFile], node_copies.CopySource]] = [
             (self._files.name, self._files.files, self._files.source)
         ]
         if self._vectors is not None and self._scale is not None:
             sources.append((self._vectors.name, [self._vectors.file], self._vectors.source))
-        copies = list[HeldCopy]()
+        copies = list[node_copies.HeldCopy]()
         for name, files, source in sources:
-            copies.append(hold_copy(cache_folder(), name, files, source))
+            copies.append(node_copies.hold_copy(node_copies.cache_folder(), name, files, source))
             failing.callback(copies[-1].close)
         return copies
 
@@ -239,11 +225,11 @@ class ShardServer:
     def first_pair(self) -> Item:
         """Return the first pair of this shard, by which a search warms up."""
         self._require_unchanged()
-        return first_pair_of(self._segments[0])
+        return searched_segments.first_pair_of(self._segments[0])
 
     def collect(self, keep: Sequence[str]) -> list[str]:
         """Remove copies of versions that no process of this machine has open; return those that some process has."""
-        return collect_copies(cache_folder(), keep)
+        return node_copies.collect_copies(node_copies.cache_folder(), keep)
 
     # A search
 
@@ -263,14 +249,20 @@ class ShardServer:
                 f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
             )
 
-    def _opened(self, terms: SearchTerms, places: Sequence[int]) -> LocalSegments:
+    def _opened(self, terms: searched_segments.SearchTerms, places: Sequence[int]) -> searched_segments.LocalSegments:
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=self._weights)
-        return LocalSegments([self._segments[place] for place in places], terms._replace(likeness=likeness))
+        return searched_segments.LocalSegments(
+            [self._segments[place] for place in places], terms._replace(likeness=likeness)
+        )
 
     def ask(
-        self, places: Sequence[int], calls: Sequence[AskCall], ahead: Sequence[LookAhead], terms: SearchTerms
+        self,
+        places: Sequence[int],
+        calls: Sequence[AskCall],
+        ahead: Sequence[LookAhead],
+        terms: searched_segments.SearchTerms,
     ) -> list[AskedShard]:
         """Return the best of some segments, and what will be asked of these next; the calls number the segments."""
         opened = self._opened(terms, places)
@@ -294,19 +286,19 @@ class ShardServer:
         ]
 
     def finer(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
     ) -> list[Similarities | None]:
         """Return finer similarities of candidates."""
         return self._opened(terms, places).finer(query_numbers, tables)
 
     def rank(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
-    ) -> list[RankedRows]:
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
+    ) -> list[searched_segments.RankedRows]:
         """Compare candidates exactly, and return their pairs."""
         return self._opened(terms, places).rank(query_numbers, tables)
 
     def levels(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: SearchTerms
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
     ) -> list[Levels]:
         """Return the exact similarities of candidates."""
         return self._opened(terms, places).levels(query_numbers, tables)
@@ -317,19 +309,24 @@ class ShardServer:
         query_numbers: Rows,
         tables: Sequence[Rows],
         levels: Sequence[Levels],
-        terms: SearchTerms,
+        terms: searched_segments.SearchTerms,
     ) -> list[Events]:
         """Compare the responses of candidates with the gold."""
         opened = self._opened(terms, places)
         events = opened.pair_events(query_numbers, tables, levels)
         return [trimmed(of_segment) for of_segment in events]
 
-    def texts(self, places: Sequence[int], rows: Sequence[PairRows]) -> list[PairTexts]:
+    def texts(
+        self, places: Sequence[int], rows: Sequence[searched_segments.PairRows]
+    ) -> list[searched_segments.PairTexts]:
         """Return what is shown of some pairs."""
-        return [texts_of(self._segments[place], of_segment) for place, of_segment in zip(places, rows, strict=True)]
+        return [
+            searched_segments.texts_of(self._segments[place], of_segment)
+            for place, of_segment in zip(places, rows, strict=True)
+        ]
 
 
-def _foresee(segment: LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:
+def _foresee(segment: searched_segments.LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:
     """Return what will be asked of the best candidates of a segment."""
     rows = asked.rows
     sha, key = segment.hashes([np.maximum(rows, 0).ravel()])[0]
@@ -352,13 +349,13 @@ def _foresee(segment: LocalSegments, call: AskCall, asked: Asked, likely: LookAh
     )
 
 
-def _likely_shown(events: Events, count: int) -> PairRows:
+def _likely_shown(events: Events, count: int) -> searched_segments.PairRows:
     """Return the pairs that are shown if no other shard has better ones."""
     queries = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
     order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, queries))
     chosen, _ = first_k(events.start, events.response_key, events.reason, order, count, len(ExclusionReason))
     places = chosen[chosen >= 0]
-    return PairRows(events.utterance[places], events.pair[places], events.occurrence[places])
+    return searched_segments.PairRows(events.utterance[places], events.pair[places], events.occurrence[places])
 
 
 def trimmed(events: Events) -> Events:

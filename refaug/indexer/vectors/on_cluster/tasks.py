@@ -27,13 +27,7 @@ from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.installed_software import software
 from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
 from refaug.indexer.tokens.tokens import Splitter, Tokens, WordCounts, WordTable
-from refaug.indexer.vectors.cooccurrence import (
-    CooccurrenceSettings,
-    Entries,
-    add_runs,
-    count_into_run,
-    run_lengths,
-)
+from refaug.indexer.vectors import cooccurrence
 from refaug.indexer.vectors.coverage import CoverageCounter
 from refaug.logs.store import StoredLog
 
@@ -60,7 +54,7 @@ class CountOrder:
     scratch: Path
     tokenizer: str
     tokenizer_version: str
-    settings: CooccurrenceSettings
+    settings: cooccurrence.CooccurrenceSettings
     software: Mapping[str, str]
 
 
@@ -137,7 +131,7 @@ def count_neighbours(order: CountOrder, piece: LogTurns, target: str, shared: ND
     table, coverage = WordTable.of_hashes(shared), CoverageCounter(len(shared))
     batches = (coverage.codes(table, tokens.hashes, tokens.offsets) for tokens in _tokens(order, piece))
     with _folder(order.scratch, target) as folder:
-        count_into_run(batches, len(shared), order.settings, folder, Silent())
+        cooccurrence.count_into_run(batches, len(shared), order.settings, folder, Silent())
         write_json(folder / _COVERAGE, coverage.as_facts())
     return coverage.coverage.texts
 
@@ -154,7 +148,7 @@ def add_up(order: CountOrder, runs: Sequence[str], first: int, last: int, target
         writers = {
             name: files.enter_context(NpyWriter(folder / f"{name}.npy", dtype)) for name, dtype in MERGED.items()
         }
-        for piece in add_runs([order.scratch / run for run in runs], first, last):
+        for piece in cooccurrence.add_runs([order.scratch / run for run in runs], first, last):
             arrays: tuple[NDArray[Any], ...] = (piece.rows, piece.columns, piece.sums)
             for writer, array in zip(writers.values(), arrays, strict=True):
                 writer.append(array)
@@ -162,18 +156,20 @@ def add_up(order: CountOrder, runs: Sequence[str], first: int, last: int, target
     return entries
 
 
-def merged_entries(folder: Path, most: int) -> Iterator[Entries]:
+def merged_entries(folder: Path, most: int) -> Iterator[cooccurrence.Entries]:
     """Yield what `add_up` wrote, in pieces."""
     rows, columns, sums = (map_array(folder / f"{name}.npy", dtype) for name, dtype in MERGED.items())
     for begin in range(0, len(rows), most):
-        yield Entries(*(np.ascontiguousarray(array[begin : begin + most]) for array in (rows, columns, sums)))
+        yield cooccurrence.Entries(
+            *(np.ascontiguousarray(array[begin : begin + most]) for array in (rows, columns, sums))
+        )
 
 
 def row_ranges(runs: Sequence[Path], words: int, most: int) -> list[tuple[int, int]]:
     """Return ranges of rows with about so many entries of all runs together; a row is at least a range."""
     lengths = np.zeros(words, np.int64)
     for run in runs:
-        lengths += run_lengths(run)
+        lengths += cooccurrence.run_lengths(run)
     ends, ranges, first = np.cumsum(lengths), list[tuple[int, int]](), 0
     while first < words:
         before = int(ends[first - 1]) if first else 0

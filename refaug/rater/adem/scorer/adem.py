@@ -12,14 +12,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from refaug.core.artefacts.manifests import (
-    MANIFEST,
-    content_id,
-    describe_files,
-    require_files,
-    require_format,
-    verify_files,
-)
+from refaug.core.artefacts import manifests
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import make_folder, read_json, with_checksum, write_json
 from refaug.core.version import VERSION
@@ -101,10 +94,10 @@ def save_adem(
         "config": {"form": scorer.bilinear.form.value, "state": state, "scale": list(SCALE)},
         "encoder": {"spec": encoder, "id": encoder_id},
     }
-    files = describe_files(folder, [WEIGHTS, SEEN, REPORT])
+    files = manifests.describe_files(folder, [WEIGHTS, SEEN, REPORT])
     name = _content_name(files, settings)
     write_json(
-        folder / MANIFEST,
+        folder / manifests.MANIFEST,
         with_checksum(
             {
                 "format_version": FORMAT_VERSION,
@@ -124,14 +117,14 @@ def save_adem(
 def _content_name(files: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return the id; the name of the encoder is not part of it, for its content is."""
     named = {**settings, "encoder": settings["encoder"]["id"]}
-    return content_id({"files": {name: files[name] for name in SCORER_FILES}}, named)
+    return manifests.content_id({"files": {name: files[name] for name in SCORER_FILES}}, named)
 
 
 def read_adem_manifest(folder: Path) -> StoredAdem:
     """Read an adem's manifest; raise Corrupt if the folder holds something else."""
-    path = folder / MANIFEST
+    path = folder / manifests.MANIFEST
     manifest: Mapping[str, Any] = read_json(path)
-    require_format(path, manifest, KIND, FORMAT_VERSION)
+    manifests.require_format(path, manifest, KIND, FORMAT_VERSION)
     try:
         return StoredAdem(
             id=str(manifest["id"]),
@@ -148,16 +141,18 @@ def read_adem_manifest(folder: Path) -> StoredAdem:
 def open_adem(folder: Path, encoder: DialogueEncoder, *, encoder_id: str, spec: str = "") -> Adem:
     """Load an adem with its encoder; refuse altered files, and an encoder that it was not fitted with."""
     stored = read_adem_manifest(folder)
-    manifest: Mapping[str, Any] = read_json(folder / MANIFEST)
-    require_files(folder, manifest)
+    manifest: Mapping[str, Any] = read_json(folder / manifests.MANIFEST)
+    manifests.require_files(folder, manifest)
     try:
         files = {name: manifest["files"][name] for name in SCORER_FILES}
         name = _content_name(manifest["files"], {setting: manifest[setting] for setting in _SETTINGS})
     except KeyError as error:
-        raise Corrupt(f"{folder / MANIFEST} does not name {error}", remedy=_REMEDY) from error
-    verify_files(folder, {"files": files})
+        raise Corrupt(f"{folder / manifests.MANIFEST} does not name {error}", remedy=_REMEDY) from error
+    manifests.verify_files(folder, {"files": files})
     if name != stored.id:
-        message = f"{folder / MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        message = (
+            f"{folder / manifests.MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
+        )
         raise Corrupt(message, remedy=_REMEDY)
     if encoder_id != stored.encoder_id:
         raise Usage(

@@ -10,14 +10,7 @@ from typing import Final
 
 from refaug.core.errors import Unavailable
 from refaug.evaluation.scoring.augmentation import own_texts, retrieve
-from refaug.service.serving.batches.queued_requests import (
-    BatchItem,
-    QueuedAugmentation,
-    QueuedCall,
-    QueuedRating,
-    RatableRequest,
-    Share,
-)
+from refaug.service.serving.batches import queued_requests
 from refaug.service.serving.batches.stage_timings import StageObserver, moving_average, notify
 
 log = logging.getLogger(__name__)
@@ -33,7 +26,7 @@ class BatchRunner:
         self._observe = observe
         self.candidate_s = _INITIAL_CANDIDATE_S  # moving average; used by the thread of batches only
 
-    def run(self, shares: Sequence[Share]) -> None:
+    def run(self, shares: Sequence[queued_requests.Share]) -> None:
         """Run one batch."""
         begun, items = time.monotonic(), sum(share.end - share.begin for share in shares)
         for share in shares:
@@ -41,7 +34,7 @@ class BatchRunner:
         try:
             first = shares[0].entry  # all of them have the same index and rater
             first.require_unchanged_files()
-            if isinstance(first, QueuedCall):
+            if isinstance(first, queued_requests.QueuedCall):
                 self._run_call(first)
             else:
                 self._rate_items(self._prepare(shares))
@@ -54,7 +47,7 @@ class BatchRunner:
             for share in shares:
                 share.entry.end(error=error)
 
-    def _run_call(self, entry: QueuedCall) -> None:
+    def _run_call(self, entry: queued_requests.QueuedCall) -> None:
         begun = time.perf_counter()
         try:
             answer = entry.work()
@@ -64,10 +57,10 @@ class BatchRunner:
             entry.end(answer)
             notify(self._observe, "score", time.perf_counter() - begun, entry.size)
 
-    def _prepare(self, shares: Sequence[Share]) -> list[BatchItem]:
+    def _prepare(self, shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
         """Return the items of a batch, ready to be rated; after a failure each request is tried alone."""
         try:
-            if isinstance(shares[0].entry, QueuedAugmentation):
+            if isinstance(shares[0].entry, queued_requests.QueuedAugmentation):
                 return self._search(shares)
             return _items_to_rate(shares)
         except Exception as error:  # noqa: BLE001  the waiting request raises it
@@ -76,10 +69,10 @@ class BatchRunner:
                 return []
             return [part for share in shares for part in self._prepare([share])]
 
-    def _search(self, shares: Sequence[Share]) -> list[BatchItem]:
+    def _search(self, shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
         """Search for the items of all requests at once, and skip requests that were dropped in the meantime."""
         places = [(share.entry, at) for share in shares for at in range(share.begin, share.end)]
-        augment_places = [(entry, at) for entry, at in places if isinstance(entry, QueuedAugmentation)]
+        augment_places = [(entry, at) for entry, at in places if isinstance(entry, queued_requests.QueuedAugmentation)]
         first = augment_places[0][0]
         items = [entry.items[at] for entry, at in augment_places]
         begun = time.perf_counter()
@@ -90,11 +83,11 @@ class BatchRunner:
             for (entry, at), coverage in zip(augment_places, coverages, strict=True):
                 entry.coverages[at] = coverage
         return [
-            BatchItem(entry, at, retrieval.to_rate, retrieval.with_ratings)
+            queued_requests.BatchItem(entry, at, retrieval.to_rate, retrieval.with_ratings)
             for (entry, at), retrieval in zip(augment_places, retrievals, strict=True)
         ]
 
-    def _rate_items(self, parts: Sequence[BatchItem]) -> None:
+    def _rate_items(self, parts: Sequence[queued_requests.BatchItem]) -> None:
         """Rate in pieces; each request is answered as soon as its last item is done."""
         for part in parts:
             if part.to_rate is None:
@@ -107,9 +100,9 @@ class BatchRunner:
         if items:
             notify(self._observe, "rate", time.perf_counter() - begun, items)
 
-    def _next_piece(self, pending: deque[BatchItem]) -> list[BatchItem]:
+    def _next_piece(self, pending: deque[queued_requests.BatchItem]) -> list[queued_requests.BatchItem]:
         """Return the items to rate until the next check: at least one, of requests that are still wanted."""
-        piece, expected_s = list[BatchItem](), 0.0
+        piece, expected_s = list[queued_requests.BatchItem](), 0.0
         while pending:
             if not pending[0].entry.is_wanted():
                 pending.popleft()
@@ -120,7 +113,7 @@ class BatchRunner:
             piece.append(pending.popleft())
         return piece
 
-    def _rate_piece(self, piece: Sequence[BatchItem]) -> None:
+    def _rate_piece(self, piece: Sequence[queued_requests.BatchItem]) -> None:
         rater, settings = piece[0].entry.rater, piece[0].entry.rating
         assert rater is not None
         begun = time.perf_counter()
@@ -134,9 +127,9 @@ class BatchRunner:
         for part, own in zip(piece, ratings, strict=True):
             part.store(own)
 
-    def _rate_separately(self, piece: Sequence[BatchItem], error: Exception) -> None:
+    def _rate_separately(self, piece: Sequence[queued_requests.BatchItem], error: Exception) -> None:
         """Rate each request alone after a piece has failed, so that one request does not fail another."""
-        by_entry = dict[RatableRequest, list[BatchItem]]()
+        by_entry = dict[queued_requests.RatableRequest, list[queued_requests.BatchItem]]()
         for part in piece:
             by_entry.setdefault(part.entry, []).append(part)
         if len(by_entry) == 1:
@@ -146,16 +139,16 @@ class BatchRunner:
             self._rate_piece(own)
 
 
-def _items_to_rate(shares: Sequence[Share]) -> list[BatchItem]:
+def _items_to_rate(shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
     """Return the test pairs of requests that only rate."""
     return [
-        BatchItem(entry, at, entry.requests[at], list)
+        queued_requests.BatchItem(entry, at, entry.requests[at], list)
         for entry, begin, end in shares
-        if isinstance(entry, QueuedRating)
+        if isinstance(entry, queued_requests.QueuedRating)
         for at in range(begin, end)
     ]
 
 
-def _rating_size(part: BatchItem) -> int:
+def _rating_size(part: queued_requests.BatchItem) -> int:
     """Return the number of pairs of a candidate and a gold; the time of rating grows with it."""
     return 0 if part.to_rate is None else len(part.to_rate.candidates) * len(part.to_rate.golds)

@@ -22,15 +22,8 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.server_settings import MIB, ServeSettings
+from refaug.service.serving.batches import queued_requests
 from refaug.service.serving.batches.batch_runner import BatchRunner
-from refaug.service.serving.batches.queued_requests import (
-    ItemScoring,
-    QueuedAugmentation,
-    QueuedCall,
-    QueuedRating,
-    QueuedRequest,
-    expired_error,
-)
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.batches.reference_lookup import AugmentedItems, ReferenceLookup
 from refaug.service.serving.batches.request_queue import RequestQueue
@@ -85,7 +78,9 @@ class Batcher:
         lookup = await self._look_up(lease, items, settings, deadline)
         if not lookup.missing:
             return lookup.augmented_items()
-        augmented: AugmentedItems = await self._submit(QueuedAugmentation(lease, lookup, settings, deadline))
+        augmented: AugmentedItems = await self._submit(
+            queued_requests.QueuedAugmentation(lease, lookup, settings, deadline)
+        )
         return augmented
 
     async def augment_and_score(
@@ -93,7 +88,7 @@ class Batcher:
         lease: Lease,
         items: Sequence[Item],
         settings: AugmentSettings,
-        scoring: ItemScoring[T],
+        scoring: queued_requests.ItemScoring[T],
         *,
         deadline: float,
     ) -> T:
@@ -102,12 +97,14 @@ class Batcher:
         So a request waits in the queue only once, and the next batch is larger.
         """
         lookup = await self._look_up(lease, items, settings, deadline)
-        entry: QueuedRequest
+        entry: queued_requests.QueuedRequest
         if lookup.missing:
-            entry = QueuedAugmentation(lease, lookup, settings, deadline, scoring=scoring, observe=self._observe)
+            entry = queued_requests.QueuedAugmentation(
+                lease, lookup, settings, deadline, scoring=scoring, observe=self._observe
+            )
         else:
             work = partial(_score_cached, lookup, scoring)
-            entry = QueuedCall(work, lease, min(len(items), self._max_waiting), deadline)
+            entry = queued_requests.QueuedCall(work, lease, min(len(items), self._max_waiting), deadline)
         scores: T = await self._submit(entry)
         return scores
 
@@ -118,7 +115,7 @@ class Batcher:
         if settings.needs_rater and lease.rater is None:
             raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
         if time.monotonic() >= deadline:
-            raise expired_error()
+            raise queued_requests.expired_error()
         look_up = partial(ReferenceLookup, self._cache, lease, items, settings)
         lookup = look_up() if len(items) <= _MAX_KEYS_INLINE else await asyncio.to_thread(look_up)
         notify(self._looked_up, len(items) - len(lookup.missing), len(lookup.missing))
@@ -132,7 +129,9 @@ class Batcher:
             raise Usage("something is to be rated, and there is no rater", remedy="give one")
         if not requests:
             return []
-        ratings: list[list[float]] = await self._submit(QueuedRating(lease, requests, settings, deadline))
+        ratings: list[list[float]] = await self._submit(
+            queued_requests.QueuedRating(lease, requests, settings, deadline)
+        )
         return ratings
 
     async def run(
@@ -150,7 +149,7 @@ class Batcher:
         larger than a batch, or work that `is_long` for another reason, has a queue and a thread beside the batches.
         """
         is_long = is_long or items > self._max_batch
-        entry = QueuedCall(work, lease, min(items, self._max_waiting), deadline, is_long=is_long)
+        entry = queued_requests.QueuedCall(work, lease, min(items, self._max_waiting), deadline, is_long=is_long)
         answer: T = await self._submit(entry)
         return answer
 
@@ -175,17 +174,17 @@ class Batcher:
             for queue in self._queues:
                 queue.stop()
 
-    async def _submit(self, entry: QueuedRequest) -> Any:
+    async def _submit(self, entry: queued_requests.QueuedRequest) -> Any:
         """Queue a request and return its answer; Expired at the deadline, whatever the thread does then."""
         queue = self._long if entry.is_long else self._batches
         try:
             if not entry.is_wanted():
-                raise expired_error()
+                raise queued_requests.expired_error()
             queue.admit(entry)
             remaining_s = entry.deadline - time.monotonic()
             await asyncio.wait({entry.future}, timeout=min(max(0.0, remaining_s), _LONGEST_TIMER_S))
             if not entry.future.done():
-                raise expired_error(queue.estimate_wait_s())
+                raise queued_requests.expired_error(queue.estimate_wait_s())
             return entry.future.result()
         finally:
             queue.withdraw(entry)
@@ -215,5 +214,5 @@ class Batcher:
         return True
 
 
-def _score_cached(lookup: ReferenceLookup, scoring: ItemScoring[T]) -> T:
+def _score_cached(lookup: ReferenceLookup, scoring: queued_requests.ItemScoring[T]) -> T:
     return scoring.score(lookup.augmented_items())

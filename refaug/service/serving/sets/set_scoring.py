@@ -16,18 +16,9 @@ import numpy as np
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricRequest
+from refaug.evaluation.scoring import evaluate
 from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences, bind_to_replies
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
-from refaug.evaluation.scoring.evaluate import (
-    ScoredTable,
-    blank_warning,
-    explanations,
-    ignored_warning,
-    reply_warnings,
-    require_baseline,
-    signature_of,
-    thin_warning,
-)
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.score_settings import ScoreSettings
@@ -156,7 +147,7 @@ def evaluate_set(
         require_share(held_metric.metric)
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
-    require_baseline(settings.baseline, resolved.systems)
+    evaluate.require_baseline(settings.baseline, resolved.systems)
     held_metrics = [_bound_to(held, held_metric, resolved, progress) for held_metric in suitable]
     tables = [_score_table(held_metric, resolved, progress) for held_metric in held_metrics]
     unscored = [error for table in tables if (error := table.unscored_error())]
@@ -217,17 +208,17 @@ def _warnings(
 ) -> Iterator[str]:
     """Yield the warnings of an evaluation; those of thin evidence for the items at the places `weighted`."""
     listed = {system: [text for text in texts if text is not None] for system, texts in resolved.replies.items()}
-    yield from reply_warnings(
+    yield from evaluate.reply_warnings(
         max(map(len, resolved.replies.values()), default=0),
         {system: len(texts) for system, texts in listed.items()},
         {system: sum(not text or text.isspace() for text in texts) for system, texts in listed.items()},
         metrics,
     )
-    yield from blank_warning(held.facts.blank)
+    yield from evaluate.blank_warning(held.facts.blank)
     yield from copy_warning(copies)
-    yield from ignored_warning(held.facts.other_golds, metrics)
+    yield from evaluate.ignored_warning(held.facts.other_golds, metrics)
     if weighted is not None:
-        yield from thin_warning(int(held.facts.thin[weighted].sum()), len(weighted))
+        yield from evaluate.thin_warning(int(held.facts.thin[weighted].sum()), len(weighted))
     yield from dict.fromkeys(remark for metric in metrics for remark in metric.remarks())
 
 
@@ -298,7 +289,7 @@ def _bound_to(
     metric = bind_to_replies(metric, cases)
     return AskedMetric(
         metric=metric,
-        signature=signature_of(metric, held.manifest.references_provenance),
+        signature=evaluate.signature_of(metric, held.manifest.references_provenance),
         references=held_metric.references,
         cases=cases,
     )
@@ -306,23 +297,25 @@ def _bound_to(
 
 def _score_table(
     held_metric: HeldMetric | AskedMetric, resolved: _ResolvedRequest, progress: Progress | None
-) -> ScoredTable:
+) -> evaluate.ScoredTable:
     """Score the replies of a request."""
     scored = held_metric.score_replies(*resolved.rows(), progress)
-    return ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
+    return evaluate.ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
 
 
 def _metric_scores(
     held: HeldSet,
     held_metric: HeldMetric | AskedMetric,
     resolved: _ResolvedRequest,
-    table: ScoredTable,
+    table: evaluate.ScoredTable,
     settings: ScoreSettings,
     progress: Progress | None,
 ) -> MetricScores:
     """Return the scores of the table; explanations need the texts of the references."""
     metric = held_metric.metric
-    explained = explanations(metric, _cases(held, metric, resolved), table, progress) if settings.explain else {}
+    explained = (
+        evaluate.explanations(metric, _cases(held, metric, resolved), table, progress) if settings.explain else {}
+    )
     return table.scores(settings, held_metric.signature, held_metric.references, explained)
 
 

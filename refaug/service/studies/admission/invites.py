@@ -23,13 +23,7 @@ from sqlalchemy.exc import IntegrityError
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
-from refaug.service.database.migrations.tables import (
-    STUDIES,
-    STUDY_INVITES,
-    STUDY_PARTICIPANTS,
-    STUDY_RESUME_LINKS,
-    STUDY_SESSIONS,
-)
+from refaug.service.database.migrations import tables
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.studies.admission.places import is_used_up, places_are_taken
 from refaug.service.studies.study_rows import DIGITS, StoredStudy, participant_row
@@ -137,35 +131,41 @@ class InviteStore:
             )
             pairs.append((secrets.token_urlsafe(_TOKEN_BYTES), invite))
         with self._database.writing() as connection:
-            present = connection.execute(select(func.count()).where(STUDY_INVITES.c.study == study.id)).scalar_one()
+            present = connection.execute(
+                select(func.count()).where(tables.STUDY_INVITES.c.study == study.id)
+            ).scalar_one()
             if present + count > MOST_INVITES:
                 raise Conflict(
                     f"study {study.name} has {present:,} invitations already", remedy="one with several uses"
                 )
             rows = [{"study": study.id, "hash": _hash(token), **invite.as_json()} for token, invite in pairs]
-            connection.execute(insert(STUDY_INVITES), rows)
+            connection.execute(insert(tables.STUDY_INVITES), rows)
             facts = {"count": count, "uses_max": uses_max, "label": label}
             add_row(connection, actor, "invite", f"study {study.name}", request=request, **facts)
         return pairs
 
     def list(self, study: StoredStudy) -> Sequence[StudyInvite]:
         """Return the invitations of a study, oldest first."""
-        query = select(STUDY_INVITES).where(STUDY_INVITES.c.study == study.id).order_by(STUDY_INVITES.c.id)
+        query = (
+            select(tables.STUDY_INVITES)
+            .where(tables.STUDY_INVITES.c.study == study.id)
+            .order_by(tables.STUDY_INVITES.c.id)
+        )
         with self._database.reading() as connection:
             return [_invite(row) for row in connection.execute(query)]
 
     def revoke(self, study: StoredStudy, invite: str, *, actor: str, request: str | None = None) -> StudyInvite:
         """Let an invitation open nothing any more; sessions that it has opened go on. A second time changes nothing."""
-        columns = STUDY_INVITES.c
+        columns = tables.STUDY_INVITES.c
         mine = (columns.study == study.id, columns.id == invite)
         with self._database.writing() as connection:
-            row = connection.execute(select(STUDY_INVITES).where(*mine)).first()
+            row = connection.execute(select(tables.STUDY_INVITES).where(*mine)).first()
             if row is None:
                 raise NotFound(f"study {study.name} has no invitation {invite[:40]!r}", remedy="list them")
             if row.revoked is None:
-                connection.execute(update(STUDY_INVITES).where(*mine).values(revoked=time_text()))
+                connection.execute(update(tables.STUDY_INVITES).where(*mine).values(revoked=time_text()))
                 add_row(connection, actor, "revoke", f"invite {invite} of study {study.name}", request=request)
-            return _invite(connection.execute(select(STUDY_INVITES).where(*mine)).one())
+            return _invite(connection.execute(select(tables.STUDY_INVITES).where(*mine)).one())
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,7 +184,7 @@ class InviteStore:
                 participant, is_opening = _invited(connection, token, visitor, admit)
                 resume = _new_resume_token(connection, participant) if is_opening else None
             cookie = secrets.token_urlsafe(32)
-            _store_secret(connection, STUDY_SESSIONS, cookie, participant, most=_MOST_SESSIONS)
+            _store_secret(connection, tables.STUDY_SESSIONS, cookie, participant, most=_MOST_SESSIONS)
         return OpenedSession(participant=participant, cookie=cookie, resume=resume)
 
     def participant_of(self, cookie: str | None) -> str:
@@ -207,9 +207,11 @@ class InviteStore:
                 raise Conflict(
                     f"participant {code} has withdrawn, or was erased", remedy="nothing is left to go on with"
                 )
-            for table in (STUDY_SESSIONS, STUDY_RESUME_LINKS):
+            for table in (tables.STUDY_SESSIONS, tables.STUDY_RESUME_LINKS):
                 connection.execute(delete(table).where(table.c.participant == row.id))
-            connection.execute(update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == row.id).values(opening=None))
+            connection.execute(
+                update(tables.STUDY_PARTICIPANTS).where(tables.STUDY_PARTICIPANTS.c.id == row.id).values(opening=None)
+            )
             add_row(connection, actor, "resume link", f"participant {code} of study {study.name}", request=request)
             return _new_resume_token(connection, row.id)
 
@@ -230,13 +232,13 @@ def _store_secret(connection: Connection, table: Table, secret: str, participant
 
 def _new_resume_token(connection: Connection, participant: str) -> str:
     token = _RESUME_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
-    _store_secret(connection, STUDY_RESUME_LINKS, token, participant, most=_MOST_RESUME_LINKS)
+    _store_secret(connection, tables.STUDY_RESUME_LINKS, token, participant, most=_MOST_RESUME_LINKS)
     return token
 
 
 def _participant_with(connection: Connection, cookie: str) -> str | None:
     """Return the participant of a session that is not over."""
-    columns = STUDY_SESSIONS.c
+    columns = tables.STUDY_SESSIONS.c
     begun_after = time_text(datetime.now(UTC) - timedelta(days=SESSION_DAYS))
     query = select(columns.participant).where(columns.hash == _hash(cookie), columns.created > begun_after)
     participant: str | None = connection.execute(query).scalar()
@@ -245,7 +247,7 @@ def _participant_with(connection: Connection, cookie: str) -> str | None:
 
 def _resumed(connection: Connection, token: str) -> str:
     """Return the participant of a link that goes on."""
-    columns = STUDY_RESUME_LINKS.c
+    columns = tables.STUDY_RESUME_LINKS.c
     participant = connection.execute(select(columns.participant).where(columns.hash == _hash(token))).scalar()
     if participant is None:
         raise WrongInvite(
@@ -256,11 +258,13 @@ def _resumed(connection: Connection, token: str) -> str:
 
 def _invited(connection: Connection, token: str, visitor: Visitor, admit: Callable[[str], None]) -> tuple[str, bool]:
     """Return whom an invitation lets in, and whether the page opens it for the first time, or asks for that again."""
-    columns = STUDY_INVITES.c
-    invite = connection.execute(select(STUDY_INVITES).where(columns.hash == _hash(token)).with_for_update()).first()
+    columns = tables.STUDY_INVITES.c
+    invite = connection.execute(
+        select(tables.STUDY_INVITES).where(columns.hash == _hash(token)).with_for_update()
+    ).first()
     if invite is None:
         raise WrongInvite("no invitation has this link", remedy="copy the whole link")
-    study = StoredStudy.of(connection.execute(select(STUDIES).where(STUDIES.c.id == invite.study)).one())
+    study = StoredStudy.of(connection.execute(select(tables.STUDIES).where(tables.STUDIES.c.id == invite.study)).one())
     person = study.keyed_hash(_person(invite, visitor))
     returned = _returned(connection, invite, person, visitor)
     if returned is not None:
@@ -283,7 +287,9 @@ def _returned(connection: Connection, invite: Row[Any], person: str, visitor: Vi
     participant = _participant_with(connection, visitor.cookie) if visitor.cookie else None
     if participant is None:
         return None
-    row = connection.execute(select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == participant)).one()
+    row = connection.execute(
+        select(tables.STUDY_PARTICIPANTS).where(tables.STUDY_PARTICIPANTS.c.id == participant)
+    ).one()
     is_named = row.study == invite.study and row.external_hash == person
     is_alone = row.invite == invite.id and _external_id(visitor.external) is None
     return participant if is_named or is_alone else None
@@ -291,12 +297,12 @@ def _returned(connection: Connection, invite: Row[Any], person: str, visitor: Vi
 
 def _known(connection: Connection, invite: Row[Any], person: str) -> Row[Any] | None:
     """Return the participant of an invitation for one, or the one with the id."""
-    columns = STUDY_PARTICIPANTS.c
+    columns = tables.STUDY_PARTICIPANTS.c
     if _is_personal(invite):
-        query = select(STUDY_PARTICIPANTS).where(columns.invite == invite.id, columns.state != "withdrawn")
+        query = select(tables.STUDY_PARTICIPANTS).where(columns.invite == invite.id, columns.state != "withdrawn")
         if (row := connection.execute(query).first()) is not None:
             return row
-    query = select(STUDY_PARTICIPANTS).where(columns.study == invite.study, columns.external_hash == person)
+    query = select(tables.STUDY_PARTICIPANTS).where(columns.study == invite.study, columns.external_hash == person)
     return connection.execute(query).first()
 
 
@@ -352,7 +358,7 @@ def _new_participant(
         code = "P-" + "".join(secrets.choice(DIGITS) for _ in range(_CODE_DIGITS))
         try:
             with connection.begin_nested():
-                connection.execute(insert(STUDY_PARTICIPANTS).values(row | {"code": code}))
+                connection.execute(insert(tables.STUDY_PARTICIPANTS).values(row | {"code": code}))
         except IntegrityError:
             continue  # the code is another participant's
         return str(row["id"])

@@ -15,23 +15,11 @@ from refaug.evaluation.studies.protocol.study_form import ShownForm, StudyQuesti
 from refaug.evaluation.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
 from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
-from refaug.service.database.migrations.tables import (
-    STUDY_ANSWERS,
-    STUDY_ITEMS,
-    STUDY_MESSAGES,
-    STUDY_PARTICIPANTS,
-    STUDY_TASKS,
-)
+from refaug.service.database.migrations import tables
 from refaug.service.studies.study_rows import Attendance, json_text, storable, storable_json
+from refaug.service.studies.tasks import task_assignment
 from refaug.service.studies.tasks.chat_turns import messages_of
 from refaug.service.studies.tasks.reservations import change_load
-from refaug.service.studies.tasks.task_assignment import (
-    ATTENTION_ANSWERS,
-    BOT_FAILED,
-    current_task,
-    finish_participant,
-    take_back_plan,
-)
 
 _MOST_REASON: Final = 500
 ATTENTION_TEXT: Final[Mapping[str, str]] = {
@@ -43,26 +31,30 @@ _COLOURS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 _ANSWERS: Final = (
-    select(STUDY_ANSWERS)
-    .where(STUDY_ANSWERS.c.task == bindparam("task"))
-    .order_by(STUDY_ANSWERS.c.side, STUDY_ANSWERS.c.turn, STUDY_ANSWERS.c.question)
+    select(tables.STUDY_ANSWERS)
+    .where(tables.STUDY_ANSWERS.c.task == bindparam("task"))
+    .order_by(tables.STUDY_ANSWERS.c.side, tables.STUDY_ANSWERS.c.turn, tables.STUDY_ANSWERS.c.question)
 )
 _DONE: Final = (
-    update(STUDY_TASKS).where(STUDY_TASKS.c.id == bindparam("task")).values(state="done", ended=bindparam("now"))
+    update(tables.STUDY_TASKS)
+    .where(tables.STUDY_TASKS.c.id == bindparam("task"))
+    .values(state="done", ended=bindparam("now"))
 )
 _MOVED: Final = (
-    update(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("me")).values(position=bindparam("place"))
+    update(tables.STUDY_PARTICIPANTS)
+    .where(tables.STUDY_PARTICIPANTS.c.id == bindparam("me"))
+    .values(position=bindparam("place"))
 )
-_REPLACED_ANSWERS: Final = delete(STUDY_ANSWERS).where(
-    STUDY_ANSWERS.c.task == bindparam("of_task"),
-    STUDY_ANSWERS.c.side == bindparam("of_side"),
-    STUDY_ANSWERS.c.turn == bindparam("of_turn"),
-    STUDY_ANSWERS.c.question.in_(bindparam("questions", expanding=True)),
+_REPLACED_ANSWERS: Final = delete(tables.STUDY_ANSWERS).where(
+    tables.STUDY_ANSWERS.c.task == bindparam("of_task"),
+    tables.STUDY_ANSWERS.c.side == bindparam("of_side"),
+    tables.STUDY_ANSWERS.c.turn == bindparam("of_turn"),
+    tables.STUDY_ANSWERS.c.question.in_(bindparam("questions", expanding=True)),
 )
-_SKIPPED: Final = select(STUDY_TASKS.c.id).where(
-    STUDY_TASKS.c.participant == bindparam("participant"),
-    STUDY_TASKS.c.state == "skipped",
-    STUDY_TASKS.c.skip_reason != BOT_FAILED,
+_SKIPPED: Final = select(tables.STUDY_TASKS.c.id).where(
+    tables.STUDY_TASKS.c.participant == bindparam("participant"),
+    tables.STUDY_TASKS.c.state == "skipped",
+    tables.STUDY_TASKS.c.skip_reason != task_assignment.BOT_FAILED,
 )
 
 Answers = Mapping[tuple[str, int], Mapping[str, Any]]  # by side and turn; "" and 0 for the whole task
@@ -84,7 +76,7 @@ class TaskContent:
 
 def own_current_task(connection: Connection, attending: Attendance, task: str) -> Row[Any]:
     """Return the participant's current task of this id, begun; a task of another participant is not found."""
-    current = current_task(connection, attending.participant.id)
+    current = task_assignment.current_task(connection, attending.participant.id)
     is_current = current is not None and current.id == task
     if not is_current and not _has_task(connection, attending, task):
         raise NotFound("you have no such task", remedy="load the page again")
@@ -96,8 +88,8 @@ def own_current_task(connection: Connection, attending: Attendance, task: str) -
 
 
 def _has_task(connection: Connection, attending: Attendance, task: str) -> bool:
-    mine = (STUDY_TASKS.c.id == task, STUDY_TASKS.c.participant == attending.participant.id)
-    return connection.execute(select(STUDY_TASKS.c.id).where(*mine)).first() is not None
+    mine = (tables.STUDY_TASKS.c.id == task, tables.STUDY_TASKS.c.participant == attending.participant.id)
+    return connection.execute(select(tables.STUDY_TASKS.c.id).where(*mine)).first() is not None
 
 
 def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row[Any]:
@@ -105,7 +97,7 @@ def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row
     if task.state == "started":
         return task
     values: dict[str, object] = {"state": "started", "ended": None, "started": task.started or time_text(attending.now)}
-    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    connection.execute(update(tables.STUDY_TASKS).where(tables.STUDY_TASKS.c.id == task.id).values(values))
     if task.state == "expired":
         change_load(connection, attending, task, 1)
     return task
@@ -121,14 +113,14 @@ def store_vote(
     if not is_chat(attending.protocol.kind) or not attending.protocol["votes"]:
         raise Conflict("this study takes no votes", remedy="answer the questions")
     named = require_side(attending, side)
-    columns = STUDY_MESSAGES.c
+    columns = tables.STUDY_MESSAGES.c
     place = (columns.task == task.id, columns.side == named, columns.n == n)
     row = connection.execute(
-        select(STUDY_MESSAGES).where(*place, columns.role == "bot", columns.state == "answered")
+        select(tables.STUDY_MESSAGES).where(*place, columns.role == "bot", columns.state == "answered")
     ).first()
     if row is None:
         raise NotFound(f"there is no reply {n} to vote on", remedy="load the page again")
-    connection.execute(update(STUDY_MESSAGES).where(*place).values(vote=vote or None))
+    connection.execute(update(tables.STUDY_MESSAGES).where(*place).values(vote=vote or None))
     return {"vote": {"task": task.id, "side": named, "n": n, "before": row.vote}}
 
 
@@ -162,8 +154,10 @@ def _checked_answers(
     checked: dict[str, object] = {}
     if ATTENTION in given_answers and task.attention is not None:
         answer = given_answers.pop(ATTENTION)
-        if answer is not None and answer not in ATTENTION_ANSWERS:
-            raise BadInput(f"answers.{ATTENTION}: no such answer", remedy=f"one of: {', '.join(ATTENTION_ANSWERS)}")
+        if answer is not None and answer not in task_assignment.ATTENTION_ANSWERS:
+            raise BadInput(
+                f"answers.{ATTENTION}: no such answer", remedy=f"one of: {', '.join(task_assignment.ATTENTION_ANSWERS)}"
+            )
         checked[ATTENTION] = answer
     if turn is not None:
         named = require_side(attending, side)
@@ -199,7 +193,7 @@ def write_answers(
         if answer is not None
     ]
     if rows:
-        connection.execute(insert(STUDY_ANSWERS), rows)
+        connection.execute(insert(tables.STUDY_ANSWERS), rows)
 
 
 def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, object]]:
@@ -269,7 +263,7 @@ def _go_on(connection: Connection, attending: Attendance) -> None:
     position = int(attending.participant.position) + 1
     connection.execute(_MOVED, {"me": attending.participant.id, "place": position})
     if position >= len(attending.sequence):
-        finish_participant(connection, attending, position)
+        task_assignment.finish_participant(connection, attending, position)
 
 
 def skip_task(connection: Connection, attending: Attendance, task: Row[Any], reason: str) -> None:
@@ -278,19 +272,19 @@ def skip_task(connection: Connection, attending: Attendance, task: Row[Any], rea
     if not reason:
         raise BadInput("reason: there is none", remedy="say in a few words why")
     has_failed = any(messages[-1].state == "failed" for messages in messages_of(connection, task.id).values())
-    if reason == BOT_FAILED and not has_failed:
+    if reason == task_assignment.BOT_FAILED and not has_failed:
         raise Conflict("no reply has failed here", remedy="say in a few words why you leave it out")
     if has_failed:
-        reason = BOT_FAILED
+        reason = task_assignment.BOT_FAILED
     elif skips_left(connection, attending) < 1:
         raise Conflict(
             f"you have left out {attending.protocol['skips']} already", remedy="finish this one, or withdraw"
         )
     values = {"state": "skipped", "skip_reason": reason, "ended": time_text(attending.now)}
-    connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == task.id).values(values))
+    connection.execute(update(tables.STUDY_TASKS).where(tables.STUDY_TASKS.c.id == task.id).values(values))
     change_load(connection, attending, task, -1)
     if task.check_kind is None:
-        take_back_plan(connection, attending)
+        task_assignment.take_back_plan(connection, attending)
     else:
         _go_on(connection, attending)
 
@@ -306,7 +300,7 @@ def skips_left(connection: Connection, attending: Attendance) -> int:
 
 def unit_of(connection: Connection, task: Row[Any]) -> StudyUnit:
     """Return the unit of a task of an item."""
-    columns = STUDY_ITEMS.c
+    columns = tables.STUDY_ITEMS.c
     query = select(columns.content).where(columns.study == task.study, columns.unit == task.unit)
     return StudyUnit.stored(connection.execute(query).scalar_one())
 
@@ -369,7 +363,9 @@ def shown_form(attending: Attendance, task: Row[Any]) -> ShownForm:
         "text": text.format(answer=words.get(task.attention, task.attention)),
         "type": "choice",
         "scope": "task",
-        "options": [{"value": answer, "text": words.get(answer, answer)} for answer in ATTENTION_ANSWERS],
+        "options": [
+            {"value": answer, "text": words.get(answer, answer)} for answer in task_assignment.ATTENTION_ANSWERS
+        ],
         "required": True,
         "reverse": False,
     }

@@ -12,13 +12,8 @@ from typing import Final
 
 from refaug.core.errors import Expired
 from refaug.core.records import Item
+from refaug.evaluation.scoring import augmentation
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import (
-    Augmented,
-    references_provenance,
-    require_preset_index,
-    without_shards,
-)
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.state import ServiceState
@@ -30,25 +25,25 @@ _OPENING: Final = ThreadPoolExecutor(8, thread_name_prefix="opening")
 def leased_provenance(lease: Lease, settings: AugmentSettings) -> Provenance:
     """Return what signatures say of references that the leased artefacts give."""
     assert lease.index is not None, "references are found in an index"
-    return references_provenance(lease.index, lease.rater, settings)
+    return augmentation.references_provenance(lease.index, lease.rater, settings)
 
 
 def leased_without_shards(lease: Lease, provenance: Provenance, missing: Sequence[str]) -> Provenance:
     """Return the provenance of references that shards of the leased index had no part in."""
-    return provenance if lease.index is None else without_shards(provenance, lease.index, missing)
+    return provenance if lease.index is None else augmentation.without_shards(provenance, lease.index, missing)
 
 
 def require_leased_preset(lease: Lease, settings: AugmentSettings) -> None:
     """Raise Usage where the leased index was not built with the preset of the settings."""
     assert lease.index is not None, "references are found in an index"
-    require_preset_index(lease.index, settings)
+    augmentation.require_preset_index(lease.index, settings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemsWithReferences:
     """Items with their weighted references, in the order given, and the provenance of these."""
 
-    items: Sequence[Augmented]
+    items: Sequence[augmentation.Augmented]
     warnings: tuple[str, ...]
     provenance: Provenance
     missing: Sequence[str] = ()  # shards that had no part in the references of some item

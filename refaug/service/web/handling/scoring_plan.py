@@ -9,12 +9,7 @@ from typing import Final
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.metric_requests import (
-    MetricRequest,
-    refuse_judge,
-    require_index_used,
-    require_models,
-)
+from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.model_registry import JudgeLimits
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import find_preset
@@ -58,7 +53,7 @@ class ScoringPlan:
                 remedy="send the items again with the others",
             )
         specifications = resolve_metric_files(specifications, home, serve)
-        wants = [MetricRequest.of(text, home) for text in specifications]
+        wants = [metric_requests.MetricRequest.of(text, home) for text in specifications]
         finds = body.references == "find" or (
             body.references is None and (body.index is not None or any(request.weighted for request in wants))
         )
@@ -72,7 +67,7 @@ class ScoringPlan:
             finds=finds,
             asks_rater=rates,
             judged=sum(request.asks(*_NETWORKS) for request in wants),
-            asks_index=tuple(text for text in chosen if MetricRequest.of(text).base) if finds else (),
+            asks_index=tuple(text for text in chosen if metric_requests.MetricRequest.of(text).base) if finds else (),
             reads=any(_is_read_first(request) for request in wants),
             asks_judge=any(request.asks(ModelKind.JUDGE) for request in wants),
             judge_limits=judge_limits(serve),
@@ -99,13 +94,13 @@ class ScoringPlan:
         """Whether the rater is asked about anything."""
         return self.asks_rater or (self.finds and self.augmenting.needs_rater)
 
-    def require_all(self, wants: Sequence[MetricRequest]) -> None:
+    def require_all(self, wants: Sequence[metric_requests.MetricRequest]) -> None:
         """Raise Usage where a metric needs a model that is not named, or a judge; rater and index have a default."""
         if self.judge_limits is None:
-            refuse_judge(wants)
-        require_models(wants, rater="", index="" if self.finds else None)
+            metric_requests.refuse_judge(wants)
+        metric_requests.require_models(wants, rater="", index="" if self.finds else None)
 
-    def require_used(self, body: ScoresIn, wants: Sequence[MetricRequest]) -> None:
+    def require_used(self, body: ScoresIn, wants: Sequence[metric_requests.MetricRequest]) -> None:
         """Raise Usage where a field has no effect."""
         if body.rater is not None and not self.needs_rater:
             raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
@@ -114,7 +109,7 @@ class ScoringPlan:
             if name := next((name for name, value in contradictions.items() if value), None):
                 raise Usage(f'"{name}" with "return": "stats"', remedy="leave one of the two out")
         if self.finds:
-            require_index_used(wants)
+            metric_requests.require_index_used(wants)
             return
         if body.index is not None:
             raise Usage('"index" with "references": "given"', remedy='leave it out, or "references": "find"')
@@ -125,7 +120,7 @@ class ScoringPlan:
         )
 
 
-def _is_read_first(request: MetricRequest) -> bool:
+def _is_read_first(request: metric_requests.MetricRequest) -> bool:
     """Whether a model may have to be read, or a log sampled, before the first score."""
     return any(
         model.parameter.kind is not ModelKind.VECTORS and (model.spec or model.is_sampled) for model in request.models
@@ -153,7 +148,7 @@ def _default_of_server(body: ScoresIn, serve: ServeSettings) -> tuple[str, ...]:
     if not serve.default_metric:
         return ()
     finds, gives = body.references == "find" or body.index is not None, body.references == "given"
-    is_weighted = MetricRequest.of(serve.default_metric).weighted
+    is_weighted = metric_requests.MetricRequest.of(serve.default_metric).weighted
     return () if (gives if is_weighted else finds) else (serve.default_metric,)
 
 

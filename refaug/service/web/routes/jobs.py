@@ -21,16 +21,9 @@ from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.connection.event_stream import PING_S, EventStream
 from refaug.service.web.dependencies import key_of, requires
-from refaug.service.web.handling import database_threads
+from refaug.service.web.handling import database_threads, job_queueing
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import (
-    enqueue_job,
-    require_bots,
-    require_clusters,
-    require_sources,
-    with_owner,
-)
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of
@@ -93,13 +86,13 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     there. With an `Idempotency-Key`, the same request again gets the first one's answer.
     """
     raw = await read_body(request)
-    order = with_owner((await parse_body(JobIn, raw)).root, key_of(request).name)
+    order = job_queueing.with_owner((await parse_body(JobIn, raw)).root, key_of(request).name)
 
     def make() -> CreatedResource:
-        require_sources(state_of(request), order, must_exist=True)
-        require_bots(state_of(request), order)
-        require_clusters(state_of(request), order)
-        return enqueue_job(state_of(request), order, key_of(request).name)
+        job_queueing.require_sources(state_of(request), order, must_exist=True)
+        job_queueing.require_bots(state_of(request), order)
+        job_queueing.require_clusters(state_of(request), order)
+        return job_queueing.enqueue_job(state_of(request), order, key_of(request).name)
 
     return await create_once_in_database(request, "jobs", idempotency_key, raw, make)
 
@@ -161,7 +154,7 @@ async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
     state = state_of(request)
 
     def retry() -> Job:
-        require_sources(state, parse_order(state.jobs.get(id).order), must_exist=True)
+        job_queueing.require_sources(state, parse_order(state.jobs.get(id).order), must_exist=True)
         return state.jobs.retry(id, actor=actor_of_request(request), request=id_of_request(request))
 
     return json_response(describe_job(await database_threads.run_query(retry)), status=202)

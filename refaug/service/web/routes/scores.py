@@ -16,14 +16,7 @@ from refaug.service.web.handling.score_request import ScoreRequest
 from refaug.service.web.handling.scoring_plan import score_settings
 from refaug.service.web.handling.scoring_work import combining_cost
 from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.scoring import (
-    CombinedOut,
-    CombineIn,
-    ScoresIn,
-    ScoresOut,
-    VerificationIn,
-    VerificationOut,
-)
+from refaug.service.web.schemas import scoring
 from refaug.service.web.state import state_of
 from refaug.service.web.verification_request import VerificationRequest
 
@@ -45,11 +38,11 @@ _EXAMPLES: Final = {
 @router.post(
     "/scores",
     dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(ScoresIn, examples=_EXAMPLES),
-    responses={200: {"model": ScoresOut}, **errors(404, 409, 501)},
+    openapi_extra=request_body(scoring.ScoresIn, examples=_EXAMPLES),
+    responses={200: {"model": scoring.ScoresOut}, **errors(404, 409, 501)},
 )
 async def score(
-    request: Request, body: Annotated[ScoresIn, Depends(body_of(ScoresIn))], deadline: Deadline
+    request: Request, body: Annotated[scoring.ScoresIn, Depends(body_of(scoring.ScoresIn))], deadline: Deadline
 ) -> Response:
     """Score the replies of one or several systems: what `refaug score --json` prints.
 
@@ -63,11 +56,13 @@ async def score(
 @router.post(
     "/verifications",
     dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(VerificationIn),
-    responses={200: {"model": VerificationOut}},
+    openapi_extra=request_body(scoring.VerificationIn),
+    responses={200: {"model": scoring.VerificationOut}},
 )
 async def verify_scores(
-    request: Request, body: Annotated[VerificationIn, Depends(body_of(VerificationIn))], deadline: Deadline
+    request: Request,
+    body: Annotated[scoring.VerificationIn, Depends(body_of(scoring.VerificationIn))],
+    deadline: Deadline,
 ) -> Response:
     """Reproduce scores from their signatures: what `refaug verify --json` prints.
 
@@ -82,11 +77,11 @@ async def verify_scores(
 @router.post(
     "/scores/combine",
     dependencies=[Depends(requires(Scope.SCORE))],
-    openapi_extra=request_body(CombineIn),
-    responses={200: {"model": CombinedOut}, **errors(409)},
+    openapi_extra=request_body(scoring.CombineIn),
+    responses={200: {"model": scoring.CombinedOut}, **errors(409)},
 )
 async def combine_scores(
-    request: Request, body: Annotated[CombineIn, Depends(body_of(CombineIn))], deadline: Deadline
+    request: Request, body: Annotated[scoring.CombineIn, Depends(body_of(scoring.CombineIn))], deadline: Deadline
 ) -> Response:
     """Corpus scores, intervals and comparisons of several batches, as if all had been scored at once.
 

@@ -16,14 +16,7 @@ from refaug.evaluation.comparison.reply_changes import ChangeFilter
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.score_report.csv_table import csv_pieces
 from refaug.evaluation.score_report.page import page
-from refaug.service.evaluations.evaluation_store import (
-    AGREEMENT,
-    AGREEMENT_CSV,
-    AGREEMENT_LATEX,
-    AGREEMENT_PAGE,
-    SCORES,
-    SCORES_LATEX,
-)
+from refaug.service.evaluations import evaluation_store
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import visible_result
 
@@ -50,12 +43,12 @@ _ENDINGS: Final[Mapping[DownloadForm, str]] = {
     DownloadForm.HTML: "html",
 }
 _FILES: Final[Mapping[str, Mapping[DownloadForm, str]]] = {
-    "score": {DownloadForm.JSON: SCORES, DownloadForm.LATEX: SCORES_LATEX},
+    "score": {DownloadForm.JSON: evaluation_store.SCORES, DownloadForm.LATEX: evaluation_store.SCORES_LATEX},
     "meta": {
-        DownloadForm.JSON: AGREEMENT,
-        DownloadForm.CSV: AGREEMENT_CSV,
-        DownloadForm.LATEX: AGREEMENT_LATEX,
-        DownloadForm.HTML: AGREEMENT_PAGE,
+        DownloadForm.JSON: evaluation_store.AGREEMENT,
+        DownloadForm.CSV: evaluation_store.AGREEMENT_CSV,
+        DownloadForm.LATEX: evaluation_store.AGREEMENT_LATEX,
+        DownloadForm.HTML: evaluation_store.AGREEMENT_PAGE,
     },
 }
 

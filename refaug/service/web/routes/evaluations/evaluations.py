@@ -29,24 +29,8 @@ from refaug.service.web.handling.audit_rows import actor_of_request, id_of_reque
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
 from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, sources_of, with_owner
 from refaug.service.web.openapi import CREATED_HEADERS, errors
-from refaug.service.web.routes.evaluations.access import (
-    EvaluationId,
-    require_allowed_cluster,
-    require_allowed_sources,
-    require_within_limits,
-)
-from refaug.service.web.routes.evaluations.downloads import (
-    ComparedSystems,
-    DownloadForm,
-    compare_evaluations,
-    download,
-)
-from refaug.service.web.schemas.evaluations.evaluations import (
-    EvaluationComparisonOut,
-    EvaluationIn,
-    EvaluationOut,
-    EvaluationsOut,
-)
+from refaug.service.web.routes.evaluations import access, downloads
+from refaug.service.web.schemas.evaluations import evaluations
 from refaug.service.web.state import ServiceState, state_of
 from refaug.service.web.visibility import EVALUATION_KINDS, evaluation_job, find_result, is_visible
 
@@ -72,8 +56,8 @@ _EXAMPLES: Final = {
     "/evaluations",
     status_code=202,
     dependencies=_SCORE,
-    openapi_extra=request_body(EvaluationIn, examples=_EXAMPLES),
-    responses={202: {"model": EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
+    openapi_extra=request_body(evaluations.EvaluationIn, examples=_EXAMPLES),
+    responses={202: {"model": evaluations.EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
 )
 async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job that scores uploaded files (`score`) or compares metrics with ratings (`meta`); keep what it finds.
@@ -82,14 +66,14 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     name its own uploads; `admin` may also name files in inbox/, and a cluster.
     """
     raw = await read_body(request)
-    order = with_owner((await parse_body(EvaluationIn, raw)).root, key_of(request).name)
+    order = with_owner((await parse_body(evaluations.EvaluationIn, raw)).root, key_of(request).name)
 
     def make() -> CreatedResource:
         state = state_of(request)
-        require_allowed_sources(request, order)
+        access.require_allowed_sources(request, order)
         require_sources(state, order, must_exist=True)
-        require_allowed_cluster(request, order)
-        require_within_limits(state, key_of(request), order)
+        access.require_allowed_cluster(request, order)
+        access.require_within_limits(state, key_of(request), order)
         queued = enqueue_job(state, order, key_of(request).name)
         body = _row(state, state.jobs.get(queued.body["id"]), None)
         return CreatedResource(status=202, body=body, location=f"/v1/evaluations/{body['id']}")
@@ -101,9 +85,9 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     "/evaluations/{id}/retry",
     status_code=202,
     dependencies=_SCORE,
-    responses={202: {"model": EvaluationOut}, **errors(403, 404, 409)},
+    responses={202: {"model": evaluations.EvaluationOut}, **errors(403, 404, 409)},
 )
-async def retry_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+async def retry_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """Queue an evaluation again that failed or was cancelled, under its id; one in any other state is 409."""
     state = state_of(request)
 
@@ -120,9 +104,9 @@ async def retry_evaluation(request: Request, id: EvaluationId) -> Response:  # n
     "/evaluations/{id}/cancel",
     status_code=202,
     dependencies=_SCORE,
-    responses={202: {"model": EvaluationOut}, **errors(404, 409)},
+    responses={202: {"model": evaluations.EvaluationOut}, **errors(404, 409)},
 )
-async def cancel_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+async def cancel_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """Cancel an evaluation that waits or runs; one that has ended stays as it is, and the answer is 409.
 
     One that runs may still end well before it learns of it: then it is done, and stays.
@@ -146,9 +130,13 @@ def _cancel(request: Request, evaluation_id: str) -> Mapping[str, Any]:
 @router.delete(
     "/evaluations/{id}",
     dependencies=_SCORE,
-    responses={200: {"model": EvaluationOut}, 202: {"model": EvaluationOut}, **errors(404, 409)},
+    responses={
+        200: {"model": evaluations.EvaluationOut},
+        202: {"model": evaluations.EvaluationOut},
+        **errors(404, 409),
+    },
 )
-async def remove_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+async def remove_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """Cancel an evaluation that waits or runs (202), or remove one that has ended, with its notes (200).
 
     One that ends in the same moment is not removed unseen: the answer is 409.
@@ -178,7 +166,9 @@ def _remove(request: Request, evaluation_id: str) -> tuple[Mapping[str, Any], in
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/evaluations", dependencies=_SCORE, responses={200: {"model": EvaluationsOut}, **errors(400, 507)})
+@router.get(
+    "/evaluations", dependencies=_SCORE, responses={200: {"model": evaluations.EvaluationsOut}, **errors(400, 507)}
+)
 async def list_evaluations(
     request: Request,
     kind: Annotated[Literal["score", "meta"] | None, Query(description="only those of this kind")] = None,
@@ -235,8 +225,10 @@ def _is_listed(request: Request, kind: str | None, job: Job | None, stored: Stor
     return is_of_kind and not is_gone and is_visible(key_of(request), owner)
 
 
-@router.get("/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": EvaluationOut}, **errors(404, 507)})
-async def get_evaluation(request: Request, id: EvaluationId) -> Response:  # noqa: A002
+@router.get(
+    "/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": evaluations.EvaluationOut}, **errors(404, 507)}
+)
+async def get_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """An evaluation: where its job is, and its summary or its agreement once it is done."""
     job, stored = await database_threads.run_query(lambda: (evaluation_job(request, id), find_result(request, id)))
     if not _is_listed(request, None, job, stored):
@@ -268,21 +260,21 @@ def _describe(state: ServiceState, job: Job | None, stored: StoredEvaluation | N
 )
 def download_evaluation(
     request: Request,
-    id: EvaluationId,  # noqa: A002
+    id: access.EvaluationId,  # noqa: A002
     format: Annotated[Literal["json", "csv", "latex", "html"], Query(description="which form")] = "json",  # noqa: A002
 ) -> Response:
     """An evaluation as a file: the JSON of the command, a table as CSV or LaTeX, or a page that needs no other file."""
-    return download(request, id, DownloadForm(format))
+    return downloads.download(request, id, downloads.DownloadForm(format))
 
 
 @router.get(
     "/evaluations/{id}/comparison",
     dependencies=_SCORE,
-    responses={200: {"model": EvaluationComparisonOut}, **errors(404, 409, 422)},
+    responses={200: {"model": evaluations.EvaluationComparisonOut}, **errors(404, 409, 422)},
 )
 def compare_two_evaluations(
     request: Request,
-    id: EvaluationId,  # noqa: A002
+    id: access.EvaluationId,  # noqa: A002
     second: Annotated[
         str,
         Query(
@@ -299,8 +291,10 @@ def compare_two_evaluations(
     anyway: Annotated[bool, Query(description="compare also what is not comparable; the answer says so")] = False,
 ) -> Response:
     """Two evaluations side by side: paired tests with Holm's correction, and the replies that changed most."""
-    named = ComparedSystems(system=system, first=first_system, second=second_system)
-    return json_response(compare_evaluations(request, id, second, named, search=search, limit=limit, is_forced=anyway))
+    named = downloads.ComparedSystems(system=system, first=first_system, second=second_system)
+    return json_response(
+        downloads.compare_evaluations(request, id, second, named, search=search, limit=limit, is_forced=anyway)
+    )
 
 
 def _require_job(request: Request, evaluation_id: str) -> Job:

@@ -19,14 +19,7 @@ from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.evaluations.access import EvaluationId
-from refaug.service.web.schemas.evaluations.scored_replies import (
-    FullReplyOut,
-    NoteIn,
-    NotesOut,
-    OneNoteOut,
-    PointsOut,
-    ScoredRepliesOut,
-)
+from refaug.service.web.schemas.evaluations import scored_replies
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import visible_result
 
@@ -43,7 +36,7 @@ Bound = Annotated[float | None, Query(description="bound of the score by `metric
 @router.get(
     "/evaluations/{id}/replies",
     dependencies=_SCORE,
-    responses={200: {"model": ScoredRepliesOut}, **errors(400, 404, 409)},
+    responses={200: {"model": scored_replies.ScoredRepliesOut}, **errors(400, 404, 409)},
 )
 def list_scored_replies(
     request: Request,
@@ -91,7 +84,7 @@ def list_scored_replies(
 @router.get(
     "/evaluations/{id}/replies/{place}",
     dependencies=_SCORE,
-    responses={200: {"model": FullReplyOut}, **errors(404, 409)},
+    responses={200: {"model": scored_replies.FullReplyOut}, **errors(404, 409)},
 )
 def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:  # noqa: A002
     """A reply in full: turns, references with their credit, every score, other systems' replies, and its note."""
@@ -102,7 +95,9 @@ def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Respon
 
 
 @router.get(
-    "/evaluations/{id}/points", dependencies=_SCORE, responses={200: {"model": PointsOut}, **errors(400, 404, 409)}
+    "/evaluations/{id}/points",
+    dependencies=_SCORE,
+    responses={200: {"model": scored_replies.PointsOut}, **errors(400, 404, 409)},
 )
 def get_points(
     request: Request,
@@ -116,7 +111,11 @@ def get_points(
     return json_response(points_json(_view(request, id), x, y, system, limit))
 
 
-@router.get("/evaluations/{id}/notes", dependencies=_SCORE, responses={200: {"model": NotesOut}, **errors(404, 409)})
+@router.get(
+    "/evaluations/{id}/notes",
+    dependencies=_SCORE,
+    responses={200: {"model": scored_replies.NotesOut}, **errors(404, 409)},
+)
 def list_notes(request: Request, id: EvaluationId) -> Response:  # noqa: A002
     """The notes on the replies of an evaluation, by their places."""
     view = _view(request, id)
@@ -127,14 +126,14 @@ def list_notes(request: Request, id: EvaluationId) -> Response:  # noqa: A002
 @router.put(
     "/evaluations/{id}/notes/{place}",
     dependencies=_SCORE,
-    openapi_extra=request_body(NoteIn, examples={"a note": {"text": "right, but of another dialogue"}}),
-    responses={200: {"model": OneNoteOut}, **errors(404, 409)},
+    openapi_extra=request_body(scored_replies.NoteIn, examples={"a note": {"text": "right, but of another dialogue"}}),
+    responses={200: {"model": scored_replies.OneNoteOut}, **errors(404, 409)},
 )
 async def put_note(
     request: Request,
     id: EvaluationId,  # noqa: A002
     place: Place,
-    body: Annotated[NoteIn, Depends(body_of(NoteIn))],
+    body: Annotated[scored_replies.NoteIn, Depends(body_of(scored_replies.NoteIn))],
 ) -> Response:
     """Keep a note on a reply in place of the one before; an empty text removes it."""
     return await run_in_threadpool(_put_note, request, id, place, body.text)

@@ -18,14 +18,7 @@ from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.pagination import After, Limit
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.service.web.schemas.studies.admin import (
-    ErasedParticipantOut,
-    ExclusionIn,
-    OneParticipantOut,
-    ParticipantTasksOut,
-    ResumeLinkOut,
-    StudyParticipantsOut,
-)
+from refaug.service.web.schemas.studies import admin
 from refaug.service.web.state import state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
@@ -34,7 +27,9 @@ ParticipantCode = Annotated[str, Path(description="code of the participant", pat
 
 
 @router.get(
-    "/studies/{id}/participants", dependencies=STUDY, responses={200: {"model": StudyParticipantsOut}, **errors(404)}
+    "/studies/{id}/participants",
+    dependencies=STUDY,
+    responses={200: {"model": admin.StudyParticipantsOut}, **errors(404)},
 )
 async def list_participants(
     request: Request,
@@ -55,7 +50,7 @@ async def list_participants(
 @router.get(
     "/studies/{id}/participants/{code}",
     dependencies=STUDY,
-    responses={200: {"model": ParticipantTasksOut}, **errors(404)},
+    responses={200: {"model": admin.ParticipantTasksOut}, **errors(404)},
 )
 async def get_participant(
     request: Request,
@@ -74,14 +69,14 @@ async def get_participant(
 @router.put(
     "/studies/{id}/participants/{code}/exclusion",
     dependencies=STUDY,
-    openapi_extra=request_body(ExclusionIn),
-    responses={200: {"model": OneParticipantOut}, **errors(404)},
+    openapi_extra=request_body(admin.ExclusionIn),
+    responses={200: {"model": admin.OneParticipantOut}, **errors(404)},
 )
 async def exclude_from_report(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
     code: ParticipantCode,
-    body: Annotated[ExclusionIn, Depends(body_of(ExclusionIn))],
+    body: Annotated[admin.ExclusionIn, Depends(body_of(admin.ExclusionIn))],
 ) -> Response:
     """Leave a participant out of the report, with a reason, or take them in again; the report shows both."""
     state = state_of(request)
@@ -95,7 +90,7 @@ async def exclude_from_report(
     "/studies/{id}/participants/{code}/resume-link",
     status_code=201,
     dependencies=STUDY,
-    responses={201: {"model": ResumeLinkOut}, **errors(404, 409)},
+    responses={201: {"model": admin.ResumeLinkOut}, **errors(404, 409)},
 )
 async def renew_resume_link(
     request: Request,
@@ -117,7 +112,7 @@ async def renew_resume_link(
 @router.delete(
     "/studies/{id}/participants/{code}",
     dependencies=STUDY,
-    responses={200: {"model": ErasedParticipantOut}, **errors(404)},
+    responses={200: {"model": admin.ErasedParticipantOut}, **errors(404)},
 )
 async def erase_study_participant(
     request: Request,

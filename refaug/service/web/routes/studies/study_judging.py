@@ -27,15 +27,7 @@ from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.service.web.schemas.studies.judging import (
-    AdjudicationIn,
-    DisagreementsOut,
-    OneAdjudicationOut,
-    PowerIn,
-    PowerOut,
-    StudyAgreementOut,
-    StudyReportOut,
-)
+from refaug.service.web.schemas.studies import judging
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
@@ -52,10 +44,10 @@ def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
 @router.post(
     "/studies/power",
     dependencies=STUDY,
-    openapi_extra=request_body(PowerIn, examples=_EXAMPLES),
-    responses={200: {"model": PowerOut}, **errors(422)},
+    openapi_extra=request_body(judging.PowerIn, examples=_EXAMPLES),
+    responses={200: {"model": judging.PowerOut}, **errors(422)},
 )
-async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
+async def plan_study(body: Annotated[judging.PowerIn, Depends(body_of(judging.PowerIn))]) -> Response:
     """How many ratings or votes show a difference, and how many participants they need."""
     if (body.difference is None) == (body.win_rate is None):
         raise BadInput("difference, win_rate: one of the two was expected", remedy='{"difference": 0.5}')
@@ -75,7 +67,9 @@ async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Res
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 
-@router.get("/studies/{id}/report", dependencies=STUDY, responses={200: {"model": StudyReportOut}, **errors(404, 422)})
+@router.get(
+    "/studies/{id}/report", dependencies=STUDY, responses={200: {"model": judging.StudyReportOut}, **errors(404, 422)}
+)
 async def get_study_report(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
@@ -91,7 +85,9 @@ async def get_study_report(
     return json_response({"report": report})
 
 
-@router.get("/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": StudyAgreementOut}, **errors(404)})
+@router.get(
+    "/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": judging.StudyAgreementOut}, **errors(404)}
+)
 async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """How far participants agree so far, by question."""
     state = state_of(request)
@@ -115,7 +111,9 @@ def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
 
 
 @router.get(
-    "/studies/{id}/disagreements", dependencies=STUDY, responses={200: {"model": DisagreementsOut}, **errors(404)}
+    "/studies/{id}/disagreements",
+    dependencies=STUDY,
+    responses={200: {"model": judging.DisagreementsOut}, **errors(404)},
 )
 async def list_disagreements(
     request: Request,
@@ -144,13 +142,13 @@ async def list_disagreements(
 @router.put(
     "/studies/{id}/adjudications",
     dependencies=STUDY,
-    openapi_extra=request_body(AdjudicationIn),
-    responses={200: {"model": OneAdjudicationOut}, **errors(404, 422)},
+    openapi_extra=request_body(judging.AdjudicationIn),
+    responses={200: {"model": judging.OneAdjudicationOut}, **errors(404, 422)},
 )
 async def adjudicate_item(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))],
+    body: Annotated[judging.AdjudicationIn, Depends(body_of(judging.AdjudicationIn))],
 ) -> Response:
     """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
     state = state_of(request)

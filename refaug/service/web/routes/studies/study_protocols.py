@@ -20,16 +20,7 @@ from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import CREATED_HEADERS, errors
-from refaug.service.web.schemas.studies.admin import (
-    AddedItemsOut,
-    AmendmentIn,
-    DeletedStudyOut,
-    StudiesOut,
-    StudyIn,
-    StudyItemsIn,
-    StudyOut,
-    StudyPreviewOut,
-)
+from refaug.service.web.schemas.studies import admin
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1", tags=["studies"])
@@ -50,7 +41,7 @@ def acting(request: Request) -> Acting:
     return {"actor": actor_of_request(request), "request": id_of_request(request)}
 
 
-@router.get("/studies", dependencies=STUDY, responses={200: {"model": StudiesOut}})
+@router.get("/studies", dependencies=STUDY, responses={200: {"model": admin.StudiesOut}})
 async def list_studies(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Studies, newest first."""
     state = state_of(request)
@@ -71,10 +62,10 @@ def _newest_first(study: str) -> tuple[int, ...]:
     "/studies",
     status_code=201,
     dependencies=STUDY,
-    openapi_extra=request_body(StudyIn),
-    responses={201: {"model": StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
+    openapi_extra=request_body(admin.StudyIn),
+    responses={201: {"model": admin.StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
 )
-async def create_study(request: Request, body: Annotated[StudyIn, Depends(body_of(StudyIn))]) -> Response:
+async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(body_of(admin.StudyIn))]) -> Response:
     """Make a study as a draft; 422 names every field of the protocol that is wrong, with what would be right."""
     state = state_of(request)
     study = await database_threads.run_query(
@@ -85,7 +76,7 @@ async def create_study(request: Request, body: Annotated[StudyIn, Depends(body_o
     return json_response(content, status=201, headers={"Location": location})
 
 
-@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": StudyOut}, **errors(404)})
+@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404)})
 async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """A study with its protocol, amendments, counts and bots."""
     state = state_of(request)
@@ -95,13 +86,13 @@ async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  t
 @router.put(
     "/studies/{id}/protocol",
     dependencies=STUDY,
-    openapi_extra=request_body(AmendmentIn),
-    responses={200: {"model": StudyOut}, **errors(404, 409)},
+    openapi_extra=request_body(admin.AmendmentIn),
+    responses={200: {"model": admin.StudyOut}, **errors(404, 409)},
 )
 async def amend_study(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[AmendmentIn, Depends(body_of(AmendmentIn))],
+    body: Annotated[admin.AmendmentIn, Depends(body_of(admin.AmendmentIn))],
 ) -> Response:
     """Replace the protocol of a draft, or amend that of an open study, with a reason; both hashes are reported."""
     state = state_of(request)
@@ -113,7 +104,9 @@ async def amend_study(
     return json_response(await database_threads.run_query(amend))
 
 
-@router.delete("/studies/{id}", dependencies=STUDY, responses={200: {"model": DeletedStudyOut}, **errors(404, 409)})
+@router.delete(
+    "/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.DeletedStudyOut}, **errors(404, 409)}
+)
 async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """Remove a draft, or a closed study with everything that was collected."""
     state = state_of(request)
@@ -129,13 +122,13 @@ async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002
 @router.post(
     "/studies/{id}/dialogues",
     dependencies=STUDY,
-    openapi_extra=request_body(StudyItemsIn),
-    responses={200: {"model": AddedItemsOut}, **errors(404, 409, 413)},
+    openapi_extra=request_body(admin.StudyItemsIn),
+    responses={200: {"model": admin.AddedItemsOut}, **errors(404, 409, 413)},
 )
 async def add_study_items(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[StudyItemsIn, Depends(body_of(StudyItemsIn))],
+    body: Annotated[admin.StudyItemsIn, Depends(body_of(admin.StudyItemsIn))],
 ) -> Response:
     """Add dialogues, replies or references to a draft."""
     state = state_of(request)
@@ -155,7 +148,7 @@ async def _act(request: Request, study: str, act: str) -> Response:
     return json_response(await database_threads.run_query(work))
 
 
-_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": StudyOut}, **errors(404, 409)})
+_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404, 409)})
 
 
 @_ACT("/studies/{id}/pilot")
@@ -182,7 +175,9 @@ async def close_study(request: Request, id: StudyId) -> Response:  # noqa: A002 
     return await _act(request, id, "close")
 
 
-@router.get("/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": StudyPreviewOut}, **errors(404)})
+@router.get(
+    "/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": admin.StudyPreviewOut}, **errors(404)}
+)
 async def preview_study(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address

@@ -17,43 +17,25 @@ from refaug.service.web.connection.body import parse_body, read_body, request_bo
 from refaug.service.web.dependencies import while_connected
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
-from refaug.service.web.routes.take.participant_access import (
-    COOKIE,
-    INVITATIONS_A_SECOND,
-    ActionId,
-    action_of,
-    limit_requests,
-    participant_of,
-    require_same_site,
-    session_cookie,
-)
-from refaug.service.web.schemas.studies.taking import (
-    ActionOut,
-    ConsentIn,
-    EmptyIn,
-    OwnDataOut,
-    SessionIn,
-    SessionOut,
-    TakeStateOut,
-    TrainingIn,
-)
+from refaug.service.web.routes.take import participant_access
+from refaug.service.web.schemas.studies import taking
 from refaug.service.web.state import ServiceState, state_of
 
 router = APIRouter(prefix="/v1/take", tags=["take"])
 
-ParticipantId = Annotated[str, Depends(participant_of)]
+ParticipantId = Annotated[str, Depends(participant_access.participant_of)]
 MOST_WAIT_S: Final = 25.0
 _FIRST_LOOK_S: Final = 0.2  # for a reply that another process makes
 _NEXT_LOOKS_S: Final = 2.0
-DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ActionOut}, **errors(401, 403, 404, 409, 429)}
+DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": taking.ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
 @router.post(
     "/session",
-    openapi_extra=request_body(SessionIn),
-    responses={200: {"model": SessionOut}, **errors(403, 404, 409, 429)},
+    openapi_extra=request_body(taking.SessionIn),
+    responses={200: {"model": taking.SessionOut}, **errors(403, 404, 409, 429)},
 )
-async def open_session(request: Request, action: ActionId) -> Response:
+async def open_session(request: Request, action: participant_access.ActionId) -> Response:
     """Exchange the token of an invitation for a session, and begin where the participant was, or anew.
 
     The answer sets a cookie that scripts cannot read, and has `resume` for a new participant. The same person comes
@@ -62,11 +44,11 @@ async def open_session(request: Request, action: ActionId) -> Response:
     404 for a token that is none; 409 for a study that has not begun, pauses or is over; 429 where too many new people
     come by one invitation from one address.
     """
-    require_same_site(request)
-    state, cookie = state_of(request), request.cookies.get(COOKIE)
+    participant_access.require_same_site(request)
+    state, cookie = state_of(request), request.cookies.get(participant_access.COOKIE)
     address = request.client.host if request.client is not None else ""
-    body = await parse_body(SessionIn, await read_body(request))
-    limit_requests(state, "invitations", INVITATIONS_A_SECOND)
+    body = await parse_body(taking.SessionIn, await read_body(request))
+    participant_access.limit_requests(state, "invitations", participant_access.INVITATIONS_A_SECOND)
     visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
         opened = await database_threads.run_query(
@@ -78,11 +60,11 @@ async def open_session(request: Request, action: ActionId) -> Response:
         state.wrong_keys.count("", address)
         raise
     response = json_response({**await shown_state(state, opened.participant), "resume": opened.resume})
-    response.set_cookie(**session_cookie(request, opened.cookie))
+    response.set_cookie(**participant_access.session_cookie(request, opened.cookie))
     return response
 
 
-@router.get("/state", responses={200: {"model": TakeStateOut}, **errors(401, 429)})
+@router.get("/state", responses={200: {"model": taking.TakeStateOut}, **errors(401, 429)})
 async def get_state(
     request: Request,
     participant: ParticipantId,
@@ -141,11 +123,14 @@ async def answered(
     return json_response({"done": done, "state": await shown_state(state, participant)})
 
 
-@router.post("/consent", openapi_extra=request_body(ConsentIn), responses=DONE)
-async def give_consent(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+@router.post("/consent", openapi_extra=request_body(taking.ConsentIn), responses=DONE)
+async def give_consent(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
     """Agree to the text whose hash is named; screening and quotas decide whether the participant takes part."""
     state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(ConsentIn, raw), action_of(request, action, "consent", raw)
+    body, page_action = (
+        await parse_body(taking.ConsentIn, raw),
+        participant_access.action_of(request, action, "consent", raw),
+    )
     return await answered(
         state,
         participant,
@@ -155,35 +140,40 @@ async def give_consent(request: Request, participant: ParticipantId, action: Act
     )
 
 
-@router.post("/training", openapi_extra=request_body(TrainingIn), responses=DONE)
-async def answer_training(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+@router.post("/training", openapi_extra=request_body(taking.TrainingIn), responses=DONE)
+async def answer_training(
+    request: Request, participant: ParticipantId, action: participant_access.ActionId
+) -> Response:
     """Answer an item of the training; the state has the feedback, and the gate opens after enough right ones."""
     state, raw = state_of(request), await read_body(request)
-    body, page_action = await parse_body(TrainingIn, raw), action_of(request, action, "training", raw)
+    body, page_action = (
+        await parse_body(taking.TrainingIn, raw),
+        participant_access.action_of(request, action, "training", raw),
+    )
     return await answered(
         state, participant, lambda: state.desk.training(participant, page_action, item=body.item, answers=body.answers)
     )
 
 
-@router.post("/undo", openapi_extra=request_body(EmptyIn), responses=DONE)
-async def undo_action(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+@router.post("/undo", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
+async def undo_action(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
     """Take back the last vote, answer or end of a task, as far as the study allows it."""
     state, raw = state_of(request), await read_body(request)
-    await parse_body(EmptyIn, raw)
-    page_action = action_of(request, action, "undo", raw)
+    await parse_body(taking.EmptyIn, raw)
+    page_action = participant_access.action_of(request, action, "undo", raw)
     return await answered(state, participant, lambda: state.desk.undo(participant, page_action))
 
 
-@router.post("/withdraw", openapi_extra=request_body(EmptyIn), responses=DONE)
-async def withdraw(request: Request, participant: ParticipantId, action: ActionId) -> Response:
+@router.post("/withdraw", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
+async def withdraw(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
     """Erase all texts and answers of the participant, and keep the fact; it cannot be undone."""
     state, raw = state_of(request), await read_body(request)
-    await parse_body(EmptyIn, raw)
-    page_action = action_of(request, action, "withdraw", raw)
+    await parse_body(taking.EmptyIn, raw)
+    page_action = participant_access.action_of(request, action, "withdraw", raw)
     return await answered(state, participant, lambda: state.desk.withdraw(participant, page_action))
 
 
-@router.get("/export", responses={200: {"model": OwnDataOut}, **errors(401, 429)})
+@router.get("/export", responses={200: {"model": taking.OwnDataOut}, **errors(401, 429)})
 async def export_own_data(request: Request, participant: ParticipantId) -> Response:
     """Everything that is stored of the participant."""
     state = state_of(request)
