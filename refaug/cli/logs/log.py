@@ -8,19 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.output import (
-    JsonFlag,
-    MemoryOption,
-    count_of,
-    parse_size,
-    print_facts,
-    print_json,
-    print_json_line,
-    print_line,
-    print_table,
-)
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import unique_suffix
@@ -41,20 +31,20 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="L
 def _engine(context: typer.Context, memory: str) -> QueryEngine:
     """Return an engine with scratch space of this process alone, so that readers do not meet."""
     settings: Settings = context.obj
-    return QueryEngine(settings.cache / f"engine-{unique_suffix()}", memory=parse_size(memory))
+    return QueryEngine(settings.cache / f"engine-{unique_suffix()}", memory=output.parse_size(memory))
 
 
 @app.command("list")
-def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
+def list_command(context: typer.Context, as_json: output.JsonFlag = False) -> None:
     """All logs, with their sizes."""
     settings: Settings = context.obj
     rows = [_log_row(settings.logs, name) for name in list_logs(settings.logs)]
     if as_json:
-        print_json({"logs": rows})
+        output.print_json({"logs": rows})
     elif rows:
-        print_table(f"logs in {settings.logs}", list(rows[0]), [list(row.values()) for row in rows])
+        output.print_table(f"logs in {settings.logs}", list(rows[0]), [list(row.values()) for row in rows])
     else:
-        print_line(f"no logs in {settings.logs} yet: refaug ingest SOURCE --log NAME")
+        output.print_line(f"no logs in {settings.logs} yet: refaug ingest SOURCE --log NAME")
 
 
 def _log_row(logs: Path, name: str) -> dict[str, Any]:
@@ -76,19 +66,19 @@ _ROW_TOTALS = ("pairs", "dialogues", "distinct_utterances")
 
 
 @app.command("show")
-def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+def show_command(context: typer.Context, name: NameArgument, as_json: output.JsonFlag = False) -> None:
     """What a log holds and how it came about: its manifest."""
     manifest = StoredLog.open(context.obj.logs, name).manifest
     if as_json:
-        print_json(asdict(manifest))
+        output.print_json(asdict(manifest))
         return
-    print_facts(f"log {name}", {**manifest.totals, "created": manifest.created, "updated": manifest.updated})
-    print_table(
+    output.print_facts(f"log {name}", {**manifest.totals, "created": manifest.created, "updated": manifest.updated})
+    output.print_table(
         "parts",
         ("file", "pairs", "bytes", "sha256"),
         [(p.file, p.pairs, p.size, p.sha256[:12]) for p in manifest.parts],
     )
-    print_table(
+    output.print_table(
         "sources",
         ("file", "format", "rows", "bytes", "ingested"),
         [
@@ -99,7 +89,7 @@ def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag =
     )
     erased = manifest.erased
     if erased.speakers or erased.dialogues:
-        print_line(f"erased for good: {len(erased.dialogues):,} dialogues, {len(erased.speakers):,} speakers")
+        output.print_line(f"erased for good: {len(erased.dialogues):,} dialogues, {len(erased.speakers):,} speakers")
 
 
 @app.command("sample")
@@ -108,19 +98,19 @@ def sample_command(
     name: NameArgument,
     count: Annotated[int, typer.Option("-n", "--count", help="How many pairs.", min=1, max=100_000)] = 10,
     seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 1,
-    memory: MemoryOption = "2GiB",
-    as_json: JsonFlag = False,
+    memory: output.MemoryOption = "2GiB",
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Some pairs to read: the same ones for the same seed."""
     log = StoredLog.open(context.obj.logs, name)
     with _engine(context, memory) as engine:
         pairs = log.sample(count, seed, engine)
     if as_json:
-        print_json({"pairs": [{"id": pair.id, **_fields(pair)} for pair in pairs]})
+        output.print_json({"pairs": [{"id": pair.id, **_fields(pair)} for pair in pairs]})
         return
     for pair in pairs:
         for line in (pair.id, f"  {pair.utterance}", f"  → {pair.response}"):
-            print_line(line)
+            output.print_line(line)
 
 
 def _fields(pair: Pair) -> dict[str, Any]:
@@ -129,23 +119,23 @@ def _fields(pair: Pair) -> dict[str, Any]:
 
 @app.command("stats")
 def stats_command(
-    context: typer.Context, name: NameArgument, memory: MemoryOption = "2GiB", as_json: JsonFlag = False
+    context: typer.Context, name: NameArgument, memory: output.MemoryOption = "2GiB", as_json: output.JsonFlag = False
 ) -> None:
     """Figures of a log, counted anew: sizes, duplicates, lengths, times, most common utterances."""
     log = StoredLog.open(context.obj.logs, name)
     with _engine(context, memory) as engine:
         figures = statistics(engine, log)
     if as_json:
-        print_json({"log": name, **figures})
+        output.print_json({"log": name, **figures})
         return
     common, tags = figures.pop("common_utterances", []), figures.pop("tags", {})
-    print_facts(f"log {name}", figures)
+    output.print_facts(f"log {name}", figures)
     if common:
-        print_table(
+        output.print_table(
             "most common utterances", ("pairs", "utterance"), [(c["pairs"], c["utterance"][:80]) for c in common]
         )
     if tags:
-        print_facts("pairs by tag", tags)
+        output.print_facts("pairs by tag", tags)
 
 
 @app.command("shared")
@@ -158,30 +148,32 @@ def shared_command(
     ] = "en",
     max_responses: Annotated[int, typer.Option(help="At most this many responses an utterance.", min=2)] = 5,
     seed: Annotated[int, typer.Option(help="Decides the order, and which responses are taken.")] = 1,
-    memory: MemoryOption = "2GiB",
+    memory: output.MemoryOption = "2GiB",
 ) -> None:
     """Utterances that got two or more different responses, one JSON object a line."""
     log = StoredLog.open(context.obj.logs, name)
     settings = SharedSettings.for_language(language, max_responses=max_responses, seed=seed)
     with _engine(context, memory) as engine:
         for number, shared in enumerate(shared_utterances(engine, log.paths, settings), 1):
-            print_json_line({"utterance": shared.utterance, "responses": list(shared.responses)})
+            output.print_json_line({"utterance": shared.utterance, "responses": list(shared.responses)})
             if number == count:
                 break
 
 
 @app.command("verify")
-def verify_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+def verify_command(context: typer.Context, name: NameArgument, as_json: output.JsonFlag = False) -> None:
     """Read every byte and compare it with the manifest; exit code 3 when something is wrong."""
     log = StoredLog.open_unchecked(context.obj.logs, name)
     findings = [(part, trouble) for part, trouble in log.verify()]
     broken = [trouble for _, trouble in findings if trouble is not None]
     if as_json:
-        print_json({"log": name, "parts": [{"file": part.file, "problem": trouble} for part, trouble in findings]})
+        output.print_json(
+            {"log": name, "parts": [{"file": part.file, "problem": trouble} for part, trouble in findings]}
+        )
     else:
         for part, trouble in findings:
-            good = f"{count_of(part.pairs, 'pair')}, as the manifest says"
-            print_line(f"{part.file}: {trouble or good}")
+            good = f"{output.count_of(part.pairs, 'pair')}, as the manifest says"
+            output.print_line(f"{part.file}: {trouble or good}")
     if broken:
         raise Corrupt(f"{len(broken)} of {len(findings)} parts of log {name} are damaged: {broken[0]}")
 
@@ -194,7 +186,7 @@ def delete_command(
     options: DeletionOptions,
     whole: Annotated[bool, typer.Option("--whole", help="Remove the log itself; needs --yes.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Yes, the whole log.")] = False,
-    as_json: JsonFlag = False,
+    as_json: output.JsonFlag = False,
 ) -> None:
     """Remove dialogues or speakers, and say what was removed; ingesting them again does not bring them back."""
     name, dialogues, speakers = options.log, options.dialogues, options.speakers
@@ -215,12 +207,12 @@ def delete_command(
     )
     _discard_stopped_trainings(context, name)
     if as_json:
-        print_json({"log": name, **asdict(removed)})
+        output.print_json({"log": name, **asdict(removed)})
         return
-    print_line(f"log {name}: {count_of(removed.pairs, 'pair')} removed, {removed.pairs_left:,} left")
+    output.print_line(f"log {name}: {output.count_of(removed.pairs, 'pair')} removed, {removed.pairs_left:,} left")
     for title, counts in (("dialogue", removed.dialogues), ("speaker", removed.speakers)):
         for target, count in counts.items():
-            print_line(
+            output.print_line(
                 f"  {title} {target}: {f'{count:,} pairs' if count else 'nothing found; it is kept out from now on'}"
             )
 
@@ -248,6 +240,6 @@ def _delete_whole(home: Settings, name: str, more: bool, yes: bool, as_json: boo
     pairs = delete_log(home.logs, name)
     record_act(home, "delete", f"log {name}", pairs=pairs)
     if as_json:
-        print_json({"log": name, "pairs": pairs})
+        output.print_json({"log": name, "pairs": pairs})
     else:
-        print_line(f"log {name} removed: {count_of(pairs, 'pair')}")
+        output.print_line(f"log {name} removed: {output.count_of(pairs, 'pair')}")

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.service.web.problems import FieldProblem
+from refaug.service.web.schemas import scoring
 from refaug.service.web.schemas.common import (
     STRICT,
     ItemsField,
@@ -16,16 +17,6 @@ from refaug.service.web.schemas.common import (
     OnErrorField,
     ResponseModel,
     RetrievalIn,
-)
-from refaug.service.web.schemas.scoring import (
-    CopiesOut,
-    MetricFiguresOut,
-    MetricSumsOut,
-    ReplyScoreOut,
-    ResamplingIn,
-    Specification,
-    SystemField,
-    SystemFiguresOut,
 )
 
 MAX_REPLIES: Final = 1_000_000  # of a system; as many values as a body may have
@@ -96,7 +87,7 @@ class DeriveIn(BaseModel):
     )
 
 
-class SetScoresIn(ResamplingIn):
+class SetScoresIn(scoring.ResamplingIn):
     """Replies to items of a set, and what they are to be scored with."""
 
     model_config = ConfigDict(
@@ -115,12 +106,14 @@ class SetScoresIn(ResamplingIn):
         description="ids of the items that the replies answer, one for each; an id may come several times. Left out: "
         "all items of the set, in its order",
     )
-    replies: dict[SystemField, Annotated[list[str | None], Field(max_length=MAX_REPLIES, fail_fast=True)]] = Field(
-        description="for each system its replies, in the order of `items`; null: it has none",
-        min_length=1,
-        max_length=1_000,
+    replies: dict[scoring.SystemField, Annotated[list[str | None], Field(max_length=MAX_REPLIES, fail_fast=True)]] = (
+        Field(
+            description="for each system its replies, in the order of `items`; null: it has none",
+            min_length=1,
+            max_length=1_000,
+        )
     )
-    metrics: list[Specification] | None = Field(
+    metrics: list[scoring.Specification] | None = Field(
         default=None,
         min_length=1,
         max_length=1_000,
@@ -242,16 +235,16 @@ class ScoredSetOut(BaseModel):
     items: int = Field(description="how many items it has")
 
 
-class SystemOfSetOut(SystemFiguresOut):
+class SystemOfSetOut(scoring.SystemFiguresOut):
     """One system under one metric."""
 
-    replies: list[ReplyScoreOut] | None = Field(default=None, description="in the order sent")
+    replies: list[scoring.ReplyScoreOut] | None = Field(default=None, description="in the order sent")
     values: list[float | None] | None = Field(
         default=None, description='with `"return": "values"`: the scores alone; null where there is none'
     )
 
 
-class MetricOfSetOut(MetricFiguresOut):
+class MetricOfSetOut(scoring.MetricFiguresOut):
     """All systems under one metric."""
 
     references: str = Field(description="names the references and weights that were looked at")
@@ -266,9 +259,11 @@ class SetScoresOut(ResponseModel):
     scores: list[MetricOfSetOut] = Field(
         default=[], description="for each metric its signature and the scores of all systems"
     )
-    stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
+    stats: list[scoring.MetricSumsOut] | None = Field(
+        default=None, description='with `"return": "stats"`: a metric each'
+    )
     set: ScoredSetOut | None = Field(default=None, description="which set they are against")
-    copies: dict[str, CopiesOut] | None = Field(
+    copies: dict[str, scoring.CopiesOut] | None = Field(
         default=None, description="by system: replies that repeat the utterance, or nearly; only where there are any"
     )
     problems: list[dict[str, object]] = Field(default=[], description="what could not be scored, and why")
