@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from integration import reference
 from integration.conftest import ROOT
 
+from refaug.core.errors import CheckFailed
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
+from refaug.indexer.building.checked_publication import require_recall
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
@@ -552,6 +554,28 @@ def test_an_update_that_is_not_published_waits_until_it_is(indexed):
     assert indexed.home("index", "publish", told["index"]).code == 0
     assert found(indexed) != before
     indexed.require_as_anew(*EMBEDDING)
+
+
+def test_an_update_with_enough_recall_is_published(indexed):
+    before = found(indexed)
+    indexed.ingest(3)
+    enough = ("--least-recall", "1", "--check-queries", "20", "--seed", "2")
+    told = indexed.run("index", "update", "chat", *enough, "--no-publish")
+    assert (told["published"], found(indexed)) == (False, before)
+    told = indexed.run("index", "update", "chat", *enough, "--mode", "bm25-utterance")
+    assert (told["published"], told["index"]) == (True, f"chat@{indexed.places.indexes.current('chat')}")
+    assert found(indexed) != before
+
+
+def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(indexed):
+    indexed.ingest(3)
+    version = indexed.run("index", "update", "chat", "--no-publish")["index"].partition("@")[2]
+    require_recall(indexed.places, "chat", version, 0.9, 0.9, Silent(), must_go=False)
+    require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=True)
+    with pytest.raises(CheckFailed, match=r"recall@15 is 0\.500, 0\.900 were asked for"):
+        require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=False)
+    assert indexed.home("index", "publish", f"chat@{version}").code != 0
+    assert indexed.home("index", "publish", f"chat@{version}", "--even-refused").code == 0
 
 
 def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed):

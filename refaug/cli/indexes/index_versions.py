@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,26 +11,61 @@ import typer
 from refaug.cli.shared import index_options, output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.progress import ProgressDisplay, display_progress
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.errors import Corrupt, Usage
 from refaug.operations.compact_index import CompactIndex
+from refaug.operations.update_index import UpdateIndex
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.indexer.building.build import IndexBuild
+    from refaug.indexer.building.update import IndexUpdate
+    from refaug.indexer.index_folders import Places
 
 
-def update_command(
-    context: typer.Context,
-    name: index_options.NameArgument,
-    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    threads: index_options.ThreadsOption = None,
-    memory: output.MemoryOption = "2GiB",
-    as_json: output.JsonFlag = False,
-) -> None:
+@with_options
+def update_command(context: typer.Context, *, order: UpdateIndex, as_json: output.JsonFlag = False) -> None:
     """Bring an index up to its logs as they are now: what is new is added, what was deleted is masked."""
-    _update(context, name, {}, publish=publish, threads=threads, memory=memory, as_json=as_json)
+    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
+    from refaug.indexer.building.update import update_index  # noqa: PLC0415  compiles
+
+    places, threads = places_of(context.obj), order.threads or cores()
+    with display_progress(quiet=context.obj.quiet) as progress:
+        base = places.indexes.resolve(order.index)[1]
+        updated = update_index(
+            places,
+            order.index,
+            progress,
+            threads=threads,
+            memory=order.memory,
+            publish=order.publish and order.least_recall is None,
+        )
+        if updated.built is not None and order.least_recall is not None:
+            updated = replace(updated, built=_checked(places, order, base, updated.built, threads, progress))
+    _print_update(context.obj, order.index, updated, is_deletion=False, as_json=as_json)
+
+
+def _checked(
+    places: Places, order: UpdateIndex, base: str, built: IndexBuild, threads: int, progress: ProgressDisplay
+) -> IndexBuild:
+    """Publish a new version, if the order says so, after its recall was measured; CheckFailed where that is less."""
+    from refaug.indexer.building.checked_publication import publish_new, require_recall  # noqa: PLC0415  compiles
+    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
+    from refaug.indexer.search.exact_check import check_index  # noqa: PLC0415
+    from refaug.indexer.search.index import ReferenceIndex  # noqa: PLC0415
+    from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415
+
+    must_go = built.manifest.erasures > IndexManifest.read(places.indexes.folder(order.index, base)).erasures
+    with ReferenceIndex.open(places, f"{built.name}@{built.version}", threads=threads) as index:
+        settings = SearchSettings(mode=order.mode)
+        measured = check_index(index, settings, queries=order.check_queries, seed=order.seed, progress=progress)
+    progress.say(f"recall of {order.mode}: {measured.recall:.4f}")
+    least = order.least_recall or 0.0
+    require_recall(places, built.name, built.version, measured.recall, least, progress, must_go=must_go)
+    if order.publish:
+        publish_new(places, built.name, built.version, must_go=must_go)
+    return replace(built, published=order.publish)
 
 
 def delete_command(
@@ -57,19 +92,6 @@ def delete_command(
     }
     if not any(targets.values()):
         raise Usage("nothing is named that should go", remedy="--pair, --dialogue or --speaker")
-    _update(context, name, targets, publish=True, threads=threads, memory=memory, as_json=as_json)
-
-
-def _update(
-    context: typer.Context,
-    name: str,
-    erase: Mapping[str, list[str]],
-    *,
-    publish: bool,
-    threads: int | None,
-    memory: str,
-    as_json: bool,
-) -> None:
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.update import erased_keys, update_index  # noqa: PLC0415  compiles
 
@@ -78,25 +100,28 @@ def _update(
             places_of(context.obj),
             name,
             progress,
-            erase=erased_keys(**erase) if erase else None,
+            erase=erased_keys(**targets),
             threads=threads or cores(),
             memory=output.parse_size(memory),
-            publish=publish,
         )
+    _print_update(context.obj, name, updated, is_deletion=True, as_json=as_json)
+
+
+def _print_update(home: Settings, name: str, updated: IndexUpdate, *, is_deletion: bool, as_json: bool) -> None:
     if updated.built is None:
         if as_json:
             output.print_json({"index": name, "changed": 0, "gone": 0, "published": False})
         else:
             output.print_line(
                 f"nothing of what was named is in index {name}"
-                if erase
+                if is_deletion
                 else f"index {name} is as its logs are: nothing to do"
             )
         return
-    if erase and not updated.changed and not updated.gone and not as_json:
+    if is_deletion and not updated.changed and not updated.gone and not as_json:
         output.print_line(f"nothing of what was named is in index {name}; it will stay out from now on")
         return
-    _record_built(context.obj, updated.built)
+    _record_built(home, updated.built)
     index_options.print_built(updated.built, as_json=as_json, changed=updated.changed, gone=updated.gone)
     if updated.worth_compacting and not as_json:
         output.print_line(f"much of it lies in later segments: refaug index compact {name} makes searching quicker")

@@ -28,6 +28,7 @@ from refaug.service.web.app import create_app
 COMMANDS: Final = {
     "index-build": "index build",
     "index-compact": "index compact",
+    "index-update": "index update",
     "ingest": "ingest",
     "meta": "meta",
     "rater-train": "rater train",
@@ -45,7 +46,6 @@ WITHOUT_A_COMMAND_OF_THEIR_OWN: Final = {
     "gc": "the command of each kind of artefact, whose kind is no option",
     "erase": "`refaug log delete` takes out of the log alone; an index leaves it out when it is updated",
     "nightly": "a schedule of the server",
-    "index-update": "the command says nothing of recall: `refaug index check --least` does",
 }
 
 

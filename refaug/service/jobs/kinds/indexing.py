@@ -13,6 +13,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
+from refaug.indexer.building.checked_publication import publish_new, require_recall
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import publish_version, update_index
 from refaug.indexer.index_folders import Places
@@ -104,28 +105,27 @@ def update_job(order: UpdateIndex, context: JobContext) -> Mapping[str, Any]:
         return {**facts, "published": _publish(places, facts, publish=order.publish)}
     recall = context.stages.run("recall", lambda: measure_recall(order.index, facts["version"], order, context))
     facts_with_recall = {**facts, "recall": recall}
-    if recall["recall"] < order.least_recall and not facts["must_go"]:
-        reason = f"recall is {recall['recall']:.3f}, at least {order.least_recall:.3f} is asked for"
-        places.indexes.refuse(order.index, facts["version"], reason)
+    try:
+        require_recall(
+            places,
+            order.index,
+            facts["version"],
+            recall["recall"],
+            order.least_recall,
+            context.progress,
+            must_go=facts["must_go"],
+        )
+    except CheckFailed as error:
         raise NotPublished(
-            f"index {order.index}@{facts['version']} was built but not published: recall@15 is "
-            f"{recall['recall']:.3f}, {order.least_recall:.3f} were asked for",
-            remedy="build the index anew, or publish it all the same: "
-            f"refaug index publish {order.index}@{facts['version']} --even-refused",
-            facts={**facts_with_recall, "published": False},
-        )
-    if recall["recall"] < order.least_recall:
-        context.progress.warn(
-            f"recall@15 is {recall['recall']:.3f}; published all the same, since something was deleted"
-        )
+            error.message, remedy=error.remedy, facts={**facts_with_recall, "published": False}
+        ) from error
     return {**facts_with_recall, "published": _publish(places, facts, publish=order.publish)}
 
 
 def _publish(places: Places, facts: Mapping[str, Any], *, publish: bool) -> bool:
     """Publish the version if the order says so, and return whether it does."""
-    name, version = facts["index"], facts["version"]
-    if publish and places.indexes.current(name) != version:
-        publish_version(places, name, version, even_refused=facts["must_go"])
+    if publish:
+        publish_new(places, facts["index"], facts["version"], must_go=facts["must_go"])
     return publish
 
 
