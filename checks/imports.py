@@ -1,15 +1,18 @@
-"""Refuse circles of imports, and imports through the links at the top of the repository: `python checks/imports.py`.
+"""Refuse circles of imports, imports through links, and heavy ones of operations: `python checks/imports.py`.
 
 Each circle is printed as its modules, `a → b → a`; imports for types alone count, and so do those inside functions.
-The modules of the pages are held to the same rule. Imports against the floors are refused by import-linter.
+The modules of the pages are held to the same rule. Commands make their help of operations, which therefore import
+what declares options, errors and a few light modules of settings; what does the work is imported when it begins.
+Imports against the floors are refused by import-linter.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -20,6 +23,25 @@ import grimp
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "refaug"
 SCRIPTS: Final = "refaug/service/web/pages/static"
+OPERATIONS: Final = "refaug/operations"
+# What operations import beside the standard library, as modules of the package; a name stands for all inside it.
+OF_OPERATIONS: Final = (
+    "refaug.core.errors",
+    "refaug.core.options",
+    "refaug.core.text.name_suggestions",
+    "refaug.operations",
+    "refaug.bots.selfplay_rules",
+    "refaug.evaluation.conversations.options",
+    "refaug.evaluation.replies.without_reply",
+    "refaug.evaluation.scoring.augment_settings",
+    "refaug.evaluation.scoring.items",
+    "refaug.evaluation.scoring.presets",
+    "refaug.evaluation.scoring.score_settings",
+    "refaug.evaluation.selfplay.start_source",
+    "refaug.evaluation.tables.table_request",
+    "refaug.indexer.search.search_settings",
+    "refaug.logs.reading.sources",
+)
 _IMPORT: Final = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*)["'](\.{1,2}/[^"']+)["']""")
 
 
@@ -62,16 +84,37 @@ def imports_through(names: AbstractSet[str], root: Path) -> list[str]:
     return [f"{line}  (through a link: import {PACKAGE}.… instead)" for line in found.splitlines()]
 
 
+def heavy_imports(root: Path) -> list[str]:
+    """Return each import of an operation, outside its functions and not for types alone, that it may not have."""
+    return [
+        f"{path.relative_to(root)}:{line}: imports {module}  (inside the method that needs it, or a module of settings)"
+        for path in sorted((root / OPERATIONS).rglob("*.py"))
+        for line, module in module_imports(ast.parse(path.read_text("utf-8")))
+        if module.partition(".")[0] not in sys.stdlib_module_names
+        and not any(module == allowed or module.startswith(f"{allowed}.") for allowed in OF_OPERATIONS)
+    ]
+
+
+def module_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each module that is imported when this one is."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
 def findings(root: Path) -> list[str]:
     """Return what is refused, as lines."""
     circles = [circle_of(python_imports()), circle_of(script_imports(root / SCRIPTS))]
-    return [" → ".join(circle) for circle in circles if circle] + imports_through(linked_names(root), root)
+    through_links = imports_through(linked_names(root), root)
+    return [" → ".join(circle) for circle in circles if circle] + through_links + heavy_imports(root)
 
 
 def main() -> int:
     """Print what is refused, and return 1 where there is something."""
     lines = findings(ROOT)
-    print("\n".join(lines) or "no circles, and nothing is imported through a link")
+    print("\n".join(lines) or "no circles, nothing is imported through a link, and operations are light")
     return int(bool(lines))
 
 

@@ -1,4 +1,4 @@
-"""Circles of imports and imports through links are seen where there are some, and the repository has none."""
+"""Circles, imports through links and heavy operations are seen where there are some, and the repository has none."""
 
 from __future__ import annotations
 
@@ -44,3 +44,19 @@ def test_an_import_through_a_link_is_found(tmp_path: Path) -> None:
     subprocess.run(["git", "add", "a.py"], cwd=tmp_path, check=True)
     [line] = imports.imports_through(imports.linked_names(tmp_path), tmp_path)
     assert line.startswith("a.py:4:from rater.nn import network")
+
+
+def test_an_operation_that_imports_what_does_the_work_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "refaug" / "operations" / "logs"
+    folder.mkdir(parents=True)
+    light = (
+        "import re\nfrom refaug.core.options.decoding import Options\nfrom refaug.operations.operation import Name\n"
+    )
+    later = "if TYPE_CHECKING:\n    import torch\n\ndef order():\n    import numpy\n"
+    (folder / "light.py").write_text(light + later, "utf-8")
+    assert imports.heavy_imports(tmp_path) == []
+    (folder / "heavy.py").write_text("import numpy\n\nfrom refaug.core.files import read_json\n", "utf-8")
+    assert [line.partition("  (")[0] for line in imports.heavy_imports(tmp_path)] == [
+        "refaug/operations/logs/heavy.py:1: imports numpy",
+        "refaug/operations/logs/heavy.py:3: imports refaug.core.files",
+    ]
