@@ -177,8 +177,23 @@ class ClusterOptions(ReferenceOptions):
         self.require_index()
 
 
+# Replies in hand have intervals on request, since each takes as long as many scores.
+
+
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ScoringOptions, ReferenceOptions):
-    """What replies in hand are scored by: intervals are on request, since each takes as long as many scores."""
+class RequestedResampling(Resampling):
+    """Intervals and comparisons, on request."""
 
     draws: Draws = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestedScoring(ScoringOptions):
+    """What replies in hand are scored by, against references that are there."""
+
+    draws: Draws = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(RequestedScoring, ReferenceOptions):
+    """What replies in hand are scored by."""

@@ -302,8 +302,8 @@ def test_set_moved_to_another_home_scores_the_same_there(
         ({"return": "stats", "draws": 10}, '"draws" with "return": "stats"'),
         ({"return": "stats", "explain": True}, '"explain" with "return": "stats"'),
         ({"return": "stats", "percent": True}, '"percent" with "return": "stats"'),
-        ({"confidence": 0.9}, '"confidence" without "draws"'),
-        ({"seed": 2}, '"seed" without "draws"'),
+        ({"confidence": 0.9}, "confidence: it has no effect without draws"),
+        ({"seed": 2}, "seed: it has no effect without draws"),
         (
             {"index": "chat", "metrics": ["bleu"]},
             "an index is searched, and no metric looks at weighted references",

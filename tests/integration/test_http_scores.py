@@ -418,7 +418,7 @@ def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client
         ({"metrics": ["rater:model=chat"]}, 404, "there is no rater 'chat' in this home: 'chat' is an index"),
         ({"metrics": ["greedy:vectors=./words.txt"]}, 400, "only the command and import refaug read files"),
         ({"metrics": ["ter"], "percent": True}, 400, "ter is from 0 to ∞, which cannot be given in per cent"),
-        ({"baseline": "a"}, 400, '"baseline" without "draws"'),
+        ({"baseline": "a"}, 400, "baseline: it has no effect without draws"),
         ({"baseline": "c", "draws": 10}, 400, "no system is called 'c'"),
         ({"draws": 10_001}, 413, "10,001 draws are more than the 10,000 of one request"),
         ({"metrics": [f"bleu:n={1 + n % 4}" for n in range(21)]}, 413, "21 metrics are more than the 20"),

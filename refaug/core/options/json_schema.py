@@ -48,7 +48,7 @@ def property_of(option: OptionField) -> dict[str, Any]:
     """Return the schema of a field."""
     schema = dict(option.schema) if option.schema is not None else _schema(option.kind)
     if "title" in schema:  # a group, whose own description stays beside that of the field
-        schema = {"allOf": [schema]}
+        schema = {"anyOf": [schema]}
     has_default = not option.is_required and _is_plain(option.default)
     return {
         **schema,

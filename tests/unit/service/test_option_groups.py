@@ -83,5 +83,5 @@ def test_the_schema_has_the_texts_limits_and_defaults() -> None:
     assert schema["properties"]["return"] == returned | {"title": "Return"}
     settings = schema["properties"]["settings"]
     assert settings["description"] == "How."
-    assert settings["allOf"][0]["title"] == "Search"
-    assert settings["allOf"][0]["properties"]["k"]["maximum"] == 9
+    assert settings["anyOf"][0]["title"] == "Search"
+    assert settings["anyOf"][0]["properties"]["k"]["maximum"] == 9

@@ -61,8 +61,8 @@ class ScoreRequest:
         # 2. Lease the versions: they stay the same, and open, until the items are scored.
         async with open_lease(
             state,
-            index=self.body.index,
-            rater=self.body.rater,
+            index=self.body.options.index,
+            rater=self.body.options.rater,
             needs_index=plan.finds,
             needs_rater=plan.needs_rater,
             sample=plan.sample,
@@ -105,7 +105,7 @@ class ScoreRequest:
 
     async def _plan(self, state: ServiceState) -> ScoringPlan:
         """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""
-        if any("=" in specification for specification in self.body.metrics or ()):
+        if any("=" in specification for specification in self.body.options.metrics):
             return await run_in_threadpool(ScoringPlan.of, self.body, state.home, state.serve)
         return ScoringPlan.of(self.body, state.home, state.serve)
 
@@ -130,7 +130,7 @@ class ScoreRequest:
         """Yield the metrics that the references do not suit, each with its place, where the request asks for them."""
         if self.body.on_error == "fail":
             return
-        names = [MetricRequest.of(text).name for text in self.body.metrics or ()]
+        names = [MetricRequest.of(text).name for text in self.body.options.metrics]
         for bad in {bad.metric: bad for bad in evaluation.bad_metrics}.values():
             for place in [place for place, name in enumerate(names) if name == bad.metric]:
                 yield {
@@ -149,7 +149,7 @@ class ScoreRequest:
         setting `default_metric`.
         """
         body, versions = self.body, state.open_versions
-        if body.metrics is not None or body.references is not None or state.serve.default_metric:
+        if body.options.metrics or body.references is not None or state.serve.default_metric:
             return
         metric = evaluation.scores[0].metric
         if metric.info.uses is not Uses.WEIGHTED and versions.has_default("index") and versions.has_default("rater"):

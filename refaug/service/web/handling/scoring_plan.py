@@ -13,11 +13,11 @@ from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.model_registry import JudgeLimits
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import find_preset
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.score_settings import Resampling, ScoreSettings
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web.schemas.scoring import ResamplingIn, ScoresIn
+from refaug.service.web.schemas.scoring import ScoresIn
 
 _DEFAULT_METRIC: Final = "upsilon-bleu"
 _NETWORKS: Final = (ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED, ModelKind.ADEM, ModelKind.FITTED_JUDGE)
@@ -46,7 +46,8 @@ class ScoringPlan:
     @classmethod
     def of(cls, body: ScoresIn, home: Settings, serve: ServeSettings) -> ScoringPlan:
         """Make the plan; Usage where a field is missing or has no effect, TooLarge beyond a limit."""
-        specifications = tuple(body.metrics or _default_of_server(body, serve))
+        options = body.options
+        specifications = options.metrics or _default_of_server(body, serve)
         if len(specifications) > serve.metrics:
             raise TooLarge(
                 f"{len(specifications):,} metrics are more than the {serve.metrics:,} of one request",
@@ -55,9 +56,9 @@ class ScoringPlan:
         specifications = resolve_metric_files(specifications, home, serve)
         wants = [metric_requests.MetricRequest.of(text, home) for text in specifications]
         finds = body.references == "find" or (
-            body.references is None and (body.index is not None or any(request.weighted for request in wants))
+            body.references is None and (options.index is not None or any(request.weighted for request in wants))
         )
-        settings, rates = body.settings or AugmentSettings(), any(request.rates_by_default for request in wants)
+        settings, rates = options.settings, any(request.rates_by_default for request in wants)
         settings.require_effect(rates=rates)
         chosen = specifications or ((_DEFAULT_METRIC,) if finds else ())
         if finds and (preset := find_preset(settings.preset)) is not None:
@@ -73,9 +74,9 @@ class ScoringPlan:
             judge_limits=judge_limits(serve),
             sample=next((model.spec for request in wants for model in request.models if model.is_sampled), None),
             augmenting=settings,
-            scoring=score_settings(body, serve, explain=body.explain),
-            language=body.language,
-            percent=body.percent,
+            scoring=score_settings(options, serve, explain=options.explain),
+            language=options.language,
+            percent=options.percent,
             is_part=body.return_ == "stats",
             reports_metrics=body.on_error == "report",
         )
@@ -102,16 +103,17 @@ class ScoringPlan:
 
     def require_used(self, body: ScoresIn, wants: Sequence[metric_requests.MetricRequest]) -> None:
         """Raise Usage where a field has no effect."""
-        if body.rater is not None and not self.needs_rater:
+        options = body.options
+        if options.rater is not None and not self.needs_rater:
             raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
         if body.return_ == "stats":
-            contradictions = {"draws": body.draws, "explain": body.explain, "percent": body.percent}
+            contradictions = {"draws": options.draws, "explain": options.explain, "percent": options.percent}
             if name := next((name for name, value in contradictions.items() if value), None):
                 raise Usage(f'"{name}" with "return": "stats"', remedy="leave one of the two out")
         if self.finds:
             metric_requests.require_index_used(wants)
             return
-        if body.index is not None:
+        if options.index is not None:
             raise Usage('"index" with "references": "given"', remedy='leave it out, or "references": "find"')
         self.augmenting.require_no_effect(
             "where the references are those given",
@@ -147,25 +149,21 @@ def _default_of_server(body: ScoresIn, serve: ServeSettings) -> tuple[str, ...]:
     """Return the server's default metric where it suits the references of the request, else nothing."""
     if not serve.default_metric:
         return ()
-    finds, gives = body.references == "find" or body.index is not None, body.references == "given"
+    finds, gives = body.references == "find" or body.options.index is not None, body.references == "given"
     is_weighted = metric_requests.MetricRequest.of(serve.default_metric).weighted
     return () if (gives if is_weighted else finds) else (serve.default_metric,)
 
 
-def score_settings(body: ResamplingIn, serve: ServeSettings, *, explain: bool = False) -> ScoreSettings:
+def score_settings(options: Resampling, serve: ServeSettings, *, explain: bool = False) -> ScoreSettings:
     """Return the settings of resampling and explanations, within the server's limits."""
-    if body.draws > serve.draws:
+    if options.draws > serve.draws:
         raise TooLarge(
-            f"{body.draws:,} draws are more than the {serve.draws:,} of one request", remedy="ask for fewer draws"
+            f"{options.draws:,} draws are more than the {serve.draws:,} of one request", remedy="ask for fewer draws"
         )
-    fields = ResamplingIn.model_fields
-    idle_fields = [name for name in ("baseline", "confidence", "seed") if getattr(body, name) != fields[name].default]
-    if idle_fields and not body.draws:
-        raise Usage(f'"{idle_fields[0]}" without "draws"', remedy='"draws": 1000')
     return ScoreSettings(
-        draws=body.draws,
-        confidence=body.confidence,
-        seed=body.seed,
-        baseline=body.baseline,
+        draws=options.draws,
+        confidence=options.confidence,
+        seed=options.seed,
+        baseline=options.baseline,
         explain=explain,
     )

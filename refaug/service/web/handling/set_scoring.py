@@ -48,7 +48,8 @@ class SetScoringWork:
     @classmethod
     def of(cls, body: SetScoresIn, home: Settings, serve: ServeSettings) -> SetScoringWork:
         """Check the request: TooLarge beyond a limit, Usage where a field has no effect."""
-        metrics = body.metrics or []
+        options = body.options
+        metrics = options.metrics
         if len(metrics) > serve.metrics:
             raise TooLarge(
                 f"{len(metrics):,} metrics are more than the {serve.metrics:,} of one request",
@@ -62,9 +63,9 @@ class SetScoringWork:
         work = cls(
             request=SetRequest(items=body.items, replies=body.replies),
             metrics=specifications,
-            settings=replace(score_settings(body, serve, explain=body.explain), parts=body.explain),
-            language=body.language,
-            percent=body.percent,
+            settings=replace(score_settings(options, serve, explain=options.explain), parts=options.explain),
+            language=options.language,
+            percent=options.percent,
             on_error=body.on_error,
             response_form=body.return_,
             asks_model=any(model.parameter.is_asked for want in wants for model in want.models),

@@ -89,7 +89,7 @@ async def combine_scores(
     whose signatures differ are refused. A metric counts as suitable if the references of any batch suit it.
     """
     state = state_of(request)
-    settings = score_settings(body, state.serve)
+    settings = score_settings(body.options, state.serve)
     count_items(request, len(body.batches))
     cost = combining_cost(body.batches, settings, state.serve)
 

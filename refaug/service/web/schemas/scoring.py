@@ -2,77 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.operations.scoring_options import RequestedResampling, ScoreOptions
+from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas.common import (
     STRICT,
     ItemsField,
-    NameField,
     OnErrorField,
     Problems,
     ResponseModel,
-    RetrievalIn,
     VersionsOut,
 )
 
-Specification = Annotated[str, Field(min_length=1, max_length=1_000)]
-SystemField = Annotated[str, Field(min_length=1, max_length=200)]
 
-
-class ResamplingIn(BaseModel):
-    """Intervals and comparisons: on request, since each takes as long as many scores."""
-
-    model_config = STRICT
-
-    draws: int = Field(default=0, ge=0, le=MAX_DRAWS, description="draws of the bootstrap; 0: no intervals")
-    confidence: float = Field(
-        default=ScoreSettings.confidence,
-        ge=MIN_CONFIDENCE,
-        le=MAX_CONFIDENCE,
-        description="of the intervals; needs draws",
-    )
-    seed: int = Field(default=ScoreSettings.seed, ge=0, le=MAX_SEED, description="of the resampling; needs draws")
-    baseline: SystemField | None = Field(
-        default=None, description="the system that every other one is compared with; needs draws"
-    )
-
-
-class ScoresIn(ResamplingIn):
+class ScoresIn(OptionsBody[ScoreOptions]):
     """Replies of some systems, and what they are to be scored by."""
 
     items: ItemsField
-    metrics: list[Specification] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1_000,
-        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: the server's "
-        "`default_metric` where the references suit it, else `upsilon-bleu` where references are found or came as "
-        "found, `delta-bleu` where people weighted some, else `multi-bleu`",
-    )
     references: Literal["find", "given"] | None = Field(
         default=None,
         description="`find`: further references are found and weighed, once for all metrics; `given`: the items are "
         "scored as they are. null: `find` where an index is named, or a metric that is named looks at weighted "
         "references",
-    )
-    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    rater: NameField | None = Field(
-        default=None,
-        description="weighs what is found, and rates replies for metrics without a rater; null: the server's default",
-    )
-    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
-    explain: bool = Field(
-        default=False,
-        description="n-grams credited to which reference, words that resemble which word of each, and scores without "
-        "each reference",
-    )
-    percent: bool = Field(default=False, description="times 100; only for metrics from 0 to 1")
-    language: Annotated[str, Field(min_length=1, max_length=40)] | None = Field(
-        default=None, description="of the texts (en, ja, …): decides the tokenizer where a metric names none"
     )
     on_error: OnErrorField = "fail"
     return_: Literal["scores", "stats"] = Field(
@@ -276,7 +231,7 @@ class ScoresOut(Problems, ResponseModel):
     )
 
 
-class CombineIn(ResamplingIn):
+class CombineIn(OptionsBody[RequestedResampling]):
     """What several requests with `"return": "stats"` gave."""
 
     batches: list[dict[str, object]] = Field(

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.operations.scoring_options import RequestedScoring
+from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas import scoring
 from refaug.service.web.schemas.common import (
@@ -19,6 +21,7 @@ from refaug.service.web.schemas.common import (
     RetrievalIn,
 )
 
+SystemName = Annotated[str, Field(min_length=1, max_length=200)]
 MAX_REPLIES: Final = 1_000_000  # of a system; as many values as a body may have
 
 MAX_WEIGHTS: Final = 250_000  # of references, in a body
@@ -87,7 +90,7 @@ class DeriveIn(BaseModel):
     )
 
 
-class SetScoresIn(scoring.ResamplingIn):
+class SetScoresIn(OptionsBody[RequestedScoring]):
     """Replies to items of a set, and what they are to be scored with."""
 
     model_config = ConfigDict(
@@ -106,28 +109,10 @@ class SetScoresIn(scoring.ResamplingIn):
         description="ids of the items that the replies answer, one for each; an id may come several times. Left out: "
         "all items of the set, in its order",
     )
-    replies: dict[scoring.SystemField, Annotated[list[str | None], Field(max_length=MAX_REPLIES, fail_fast=True)]] = (
-        Field(
-            description="for each system its replies, in the order of `items`; null: it has none",
-            min_length=1,
-            max_length=1_000,
-        )
-    )
-    metrics: list[scoring.Specification] | None = Field(
-        default=None,
+    replies: dict[SystemName, Annotated[list[str | None], Field(max_length=MAX_REPLIES, fail_fast=True)]] = Field(
+        description="for each system its replies, in the order of `items`; null: it has none",
         min_length=1,
         max_length=1_000,
-        description="`NAME` or `NAME:key=value,…`, as GET /v1/metrics lists them; null: `upsilon-bleu` where "
-        "references were found, `delta-bleu` where people weighted some, else `multi-bleu`",
-    )
-    explain: bool = Field(
-        default=False,
-        description="what every score is made of, n-grams credited to which reference, and scores without each "
-        "reference",
-    )
-    percent: bool = Field(default=False, description="times 100; only for metrics from 0 to 1")
-    language: Annotated[str, Field(min_length=1, max_length=40)] | None = Field(
-        default=None, description="of the texts (en, ja, …): decides the tokenizer where a metric names none"
     )
     on_error: OnError = Field(
         default="fail",
