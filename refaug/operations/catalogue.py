@@ -16,6 +16,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "index-update": "update_index:UpdateIndex",
     "index-compact": "compact_index:CompactIndex",
     "vectors": "train_vectors:TrainVectors",
+    "replies": "bots.reply_to_items:ReplyToItems",
     "self-play": "bots.play_conversations:PlayConversations",
     "rater-train": "training.train_rater:TrainRater",
     "erase": "logs.erase:Erase",

@@ -242,7 +242,7 @@ def test_a_server_scores_and_replies_as_the_commands_do(ready: Home) -> None:
     asked = ("score", ready.path / "items.jsonl", "-m", "likelihood:model=chat", "--draws", "0", "--json")
     scores = ready(*asked).json["scores"][0]
     bots = {"g": "vhred:chat,max-tokens=6", "s": "vhred:chat,method=sample,seed=4,max-tokens=6"}
-    pairs = [part for name, text in bots.items() for part in ("--from", text, "--as", name)]
+    pairs = [part for name, text in bots.items() for part in ("--bot", f"{name}={text}")]
     written = [orjson.loads(line) for line in ready("replies", ready.path / "items.jsonl", *pairs).out.splitlines()]
     with client_of(Settings(home=ready.path)) as client:
         answer = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["likelihood:model=chat"]})

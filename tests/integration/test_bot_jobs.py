@@ -115,7 +115,7 @@ def test_replies_of_a_job_are_those_of_the_command_and_are_scored(
         job = client.get(queued.headers["location"]).json()
         assert job["state"] == "done", job["error"]
         assert len(fake.received) == 60
-        arguments = ("--from", "bot:loud", "--as", "loud", "--from", C_BM25, "--as", "c-bm25")
+        arguments = ("--bot", "loud=bot:loud", "--bot", f"c-bm25={C_BM25}")
         (home.home / "own.jsonl").write_bytes(ITEMS)
         printed = home_at(home.home)("replies", home.home / "own.jsonl", *arguments, "--threads", "1")
         assert printed.code == 0, printed.err

@@ -57,7 +57,7 @@ def test_the_items_are_those_that_the_command_writes(
 ) -> None:
     file = tmp_path / "items.jsonl"
     file.write_bytes(b"".join(orjson.dumps(item) + b"\n" for item in ITEMS))
-    pairs = [part for name, text in BOTS.items() for part in ("--from", text, "--as", name)]
+    pairs = [part for name, text in BOTS.items() for part in ("--bot", f"{name}={text}")]
     capfd.readouterr()
     assert main(["--home", str(home.home), "replies", str(file), *pairs, "--threads", "1"]) == 0
     written = [orjson.loads(line) for line in capfd.readouterr().out.splitlines()]

@@ -20,8 +20,10 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.scoring.items import read_items
 
 ONE = ("--threads", "1")
-BM25 = ("--from", "retrieval:chat,mode=bm25-utterance", "--as", "c-bm25")
-DRAWN = ("--from", "retrieval:chat,k=8,seed=5", "--as", "drawn")
+BM25_BOT = "retrieval:chat,mode=bm25-utterance"
+DRAWN_BOT = "retrieval:chat,k=8,seed=5"
+BM25 = ("--bot", f"c-bm25={BM25_BOT}")
+DRAWN = ("--bot", f"drawn={DRAWN_BOT}")
 UTTERANCES = (
     "where do you buy tea in autumn",
     "who sells you bread at noon",
@@ -77,8 +79,8 @@ def test_several_bots_reply_in_one_go_beside_the_systems_of_the_items(ready: Hom
     assert [row["id"] for row in rows] == [row["id"] for row in items_of()]
     assert [row["replies"]["human"] for row in rows] == [row["replies"]["human"] for row in items_of()]
     assert [row["ratings"] for row in rows] == [row["ratings"] for row in items_of()]
-    assert [row["replies"]["c-bm25"] for row in rows] == replies_of(ready, BM25[1], items)
-    assert [row["replies"]["drawn"] for row in rows] == replies_of(ready, DRAWN[1], items)
+    assert [row["replies"]["c-bm25"] for row in rows] == replies_of(ready, BM25_BOT, items)
+    assert [row["replies"]["drawn"] for row in rows] == replies_of(ready, DRAWN_BOT, items)
     with open_index(Settings(home=ready.path), "chat", threads=1) as index:
         spec = index.spec
     assert all(
@@ -155,13 +157,13 @@ def test_items_without_a_reply_are_reported_skipped_or_refused(ready: Home, tmp_
 
 
 def test_a_clash_is_refused_and_replaced_on_request(ready: Home, items: Path) -> None:
-    clash = ready("replies", items, BM25[0], BM25[1], "--as", "human", *ONE)
+    clash = ready("replies", items, "--bot", f"human={BM25_BOT}", *ONE)
     assert (clash.code, clash.out) == (3, "")
     assert "item i0, replies.human: a system of this name has replied already" in clash.err
-    replaced = ready("replies", items, BM25[0], BM25[1], "--as", "human", "--replace", *ONE)
+    replaced = ready("replies", items, "--bot", f"human={BM25_BOT}", "--replace", *ONE)
     assert replaced.code == 0
     rows = rows_of(replaced.out)
-    assert [row["replies"] for row in rows] == [{"human": text} for text in replies_of(ready, BM25[1], items)]
+    assert [row["replies"] for row in rows] == [{"human": text} for text in replies_of(ready, BM25_BOT, items)]
     assert not any("ratings" in row for row in rows)
     assert "human: ratings of the replaced reply are dropped in 12 items" in replaced.err
 
@@ -177,16 +179,15 @@ def test_bad_items_are_reported_and_strict_ends_with_3(ready: Home, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ((), 2, "nothing is to reply"),
-        (BM25[:2], 2, "1 --from and 0 --as"),
-        (BM25[2:], 2, "nothing is to reply"),
-        ((*BM25, "--as", "more"), 2, "1 --from and 2 --as"),
-        ((*BM25, *BM25), 2, "two bots are called 'c-bm25'"),
-        ((*BM25[:3], " "), 3, "is no name for a system"),
-        (("--from", "oracle:chat", *BM25[2:]), 2, "one of: retrieval:INDEX,key=value"),
-        (("--from", "retrieval:none", *BM25[2:]), 3, "no index 'none'"),
-        (("--from", "retrieval:chat,seed=3", *BM25[2:]), 2, "seed has no effect"),
-        ((*BM25, "--without-reply", "ignore"), 2, "ignore"),
+        ((), 2, "--bot: it is missing"),
+        (("--bot", BM25_BOT[:14]), 2, "--bot: 'retrieval:chat' is not NAME=TEXT"),
+        ((*BM25, *BM25), 2, "--bot: 'c-bm25' comes twice"),
+        (("--bot", f" ={BM25_BOT}"), 3, "is no name for a system"),
+        (("--bot", "x=oracle:chat"), 2, "one of: retrieval:INDEX,key=value"),
+        (("--bot", "x=retrieval:none"), 3, "no index 'none'"),
+        (("--bot", "x=retrieval:chat,seed=3"), 2, "seed has no effect"),
+        (("--bot", "x=nobody"), 3, "there is no bot 'nobody'"),
+        ((*BM25, "--without-reply", "ignore"), 2, "--without-reply: 'ignore' is not one of report, refuse, skip"),
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused(ready: Home, items: Path, options, code, message) -> None:
@@ -196,7 +197,7 @@ def test_a_command_that_makes_no_sense_is_refused(ready: Home, items: Path, opti
 
 
 def test_the_dialog_modes_warn_that_they_see_the_gold(ready: Home, items: Path) -> None:
-    result = ready("replies", items, "--from", "retrieval:chat,mode=bm25-dialog", "--as", "dialog", *ONE)
+    result = ready("replies", items, "--bot", "dialog=retrieval:chat,mode=bm25-dialog", *ONE)
     assert "dialog: bm25-dialog compares with the gold, which a system under test never sees" in result.err
 
 

@@ -26,6 +26,7 @@ from refaug.core.options.words import size_in_words
 # flags that are not spelled as their fields: what is repeated stands in the singular, --weights is a file, and what has
 # no flag is called as in the usage line
 _FLAGS: Final[Mapping[str, str]] = {
+    "bots": "--bot",
     "block_speakers": "--block-speaker",
     "data": "ITEMS",
     "dialogues": "--dialogue",

@@ -50,6 +50,14 @@ class AnsweredItem:
     dropped_ratings: tuple[str, ...]  # systems whose old reply was rated, and is replaced
     replies: Mapping[str, BotReply]  # by system: as the bots gave them
 
+    def require_replies(self) -> None:
+        """Raise BadInput where a bot has no reply to the item."""
+        for system, why in self.missing.items():
+            raise BadInput(
+                f"item {self.item.id}: {system} has no reply, {why}",
+                remedy="report or skip such items (without_reply); docs/bots.md has the reasons",
+            )
+
     @property
     def reply_ms(self) -> dict[str, float]:
         """The milliseconds of each reply, by system."""

@@ -3,8 +3,8 @@
 The main names:
 
 - `play_conversations.PlayConversations`: self-play
-- `play_conversations.PlayConversations.bots_named`: its bots, the partner behind them
-- `play_conversations.PlayConversations.start_file`: the file that conversations begin with.
+- `reply_to_items.ReplyToItems`: bots as further systems of a test file
+- `reply_to_items.ReplyOptions`: the same for items in hand.
 """
 
-__all__ = ["play_conversations"]
+__all__ = ["play_conversations", "reply_to_items"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +11,10 @@ from refaug.bots.kinds import BotSources, open_bot, parse_bot
 from refaug.bots.replier import Replier
 from refaug.bots.specification import BotSpecification
 from refaug.core.home import Settings
+from refaug.core.progress import Progress
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.indexer.search.index import ReferenceIndex
 
 if TYPE_CHECKING:
@@ -65,6 +67,17 @@ def open_bots(
     stored, opener = _stored_bots(home, names, open_once, open_vhred, access, database) if names else ({}, None)
     sources = BotSources(open_index=open_once, open_vhred=open_vhred, open_stored=opener)
     return [_open(specification, sources, stored) for specification in specifications]
+
+
+def bot_systems(names: Iterable[str], opened: Sequence[OpenBot], progress: Progress) -> list[BotSystem]:
+    """Return bots under the names of the systems that they become, and report what they warn of."""
+    systems = [
+        BotSystem(name=name, replier=bot.replier, seed=bot.seed) for name, bot in zip(names, opened, strict=True)
+    ]
+    for system in systems:
+        for warning in system.replier.warnings:
+            progress.warn(f"{system.name}: {warning}")
+    return systems
 
 
 def _open(specification: BotSpecification, sources: BotSources, stored: dict[str, StoredBot]) -> OpenBot:

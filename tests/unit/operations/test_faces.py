@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "meta": "meta",
     "rater-train": "rater train",
     "score": "score",
+    "replies": "replies",
     "vectors": "vectors train",
     "self-play": "selfplay play",
 }

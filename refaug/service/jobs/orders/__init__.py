@@ -11,7 +11,6 @@ The main names:
 """
 
 __all__ = [
-    "bot_orders",
     "conversation_orders",
     "fields",
     "job_order",

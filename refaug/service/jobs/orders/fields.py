@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-
-from refaug.core.errors import Usage
-from refaug.evaluation.tables.table_request import RowShape, TableRequest
-from refaug.logs.reading.sources import encoding_of
+from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Spec = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?$")]
@@ -64,44 +60,4 @@ def require_exactly_one(first: object, second: object, message: str) -> None:
         raise ValueError(message)
 
 
-SystemName = Annotated[str, Field(min_length=1, max_length=200)]
 FILE_OF_JOB: Final = "`upload:ID`, or a file in inbox/ or in a configured folder"
-
-
-class TableFields(StrictModel):
-    """What the columns of a table hold, as `refaug score --map` has it."""
-
-    map: list[Text] = Field(
-        default_factory=list,
-        description="which column of a table holds what: FIELD=COLUMN or FIELD:SYSTEM=COLUMN",
-        max_length=1_000,
-    )
-    shape: Literal["item", "reply", "rating"] | None = Field(
-        default=None, description="what a row of a table is; null: its columns tell"
-    )
-    encoding: str | None = Field(
-        default=None, description="encoding of a table; null: UTF-8 or what its first bytes say", max_length=40
-    )
-
-    @field_validator("encoding")
-    @classmethod
-    def _knows_encoding(cls, encoding: str | None) -> str | None:
-        try:
-            encoding_of(b"", encoding or "auto")
-        except Usage as error:
-            raise ValueError(f"{error.message}: {error.remedy}") from None
-        return encoding
-
-    @model_validator(mode="after")
-    def _maps_fields(self) -> Self:
-        try:
-            _ = self.table
-        except Usage as error:
-            raise ValueError(f"{error.message}: {error.remedy}") from None
-        return self
-
-    @property
-    def table(self) -> TableRequest:
-        """The columns and the shape that are named."""
-        shape = None if self.shape is None else RowShape(self.shape).value
-        return TableRequest.parse(self.map, shape, self.encoding or "auto")

@@ -15,7 +15,6 @@ from refaug.core.options.json_schema import schema_of
 from refaug.core.text.name_suggestions import suggestion
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.operation import Operation
-from refaug.service.jobs.orders.bot_orders import RepliesJob
 from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.fields import StrictModel
 from refaug.service.jobs.orders.set_orders import FreezeJob
@@ -26,7 +25,7 @@ _LONGEST_SHOWN: Final = 40
 EVALUATIONS: Final = ("score", "meta")
 
 _Modelled = Annotated[
-    FreezeJob | RepliesJob | JudgeConversationsJob | HybridFitJob,
+    FreezeJob | JudgeConversationsJob | HybridFitJob,
     Field(discriminator="kind"),
 ]
 _MODELS: Final = TypeAdapter[Any](_Modelled)
@@ -161,12 +160,7 @@ def metrics_in(order: Any) -> list[str]:
 
 def bots_in(order: Any) -> list[str]:
     """Return the specifications of the bots that an order names; a name alone is that of a stored bot."""
-    match order:
-        case RepliesJob():
-            return list(order.bots.values())
-        case Operation():
-            return order.bots_named()
-    return []
+    return order.bots_named() if isinstance(order, Operation) else []
 
 
 def resources_of(order: Any) -> tuple[str, ...]:
@@ -178,7 +172,7 @@ def resources_of(order: Any) -> tuple[str, ...]:
             return (f"items/{order.items or order.source}",)
         case HybridFitJob():
             return (f"hybrid/{order.name}",)
-        case RepliesJob() | JudgeConversationsJob():
+        case JudgeConversationsJob():
             order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
             return (f"{order.kind}/{order_hash[:16]}",)
     raise AssertionError("every order is one of these")

@@ -15,16 +15,14 @@ from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.replies.reply_journal import ReplyJournal, SystemTotals, item_lines
-from refaug.evaluation.replies.system_replies import AnsweredItem, BotSystem, ReplyRemarks, require_distinct_names
+from refaug.evaluation.replies.system_replies import AnsweredItem, ReplyRemarks
 from refaug.evaluation.replies.without_reply import WithoutReply
-from refaug.evaluation.scoring.items import system_name
-from refaug.service.bots.opening import OpenBot, open_bots
+from refaug.operations.bots.reply_to_items import ReplyToItems
+from refaug.service.bots.opening import OpenBot, bot_systems, open_bots
 from refaug.service.bots.stored_bots import find_bots, server_access
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import named_file
-from refaug.service.jobs.orders.bot_orders import RepliesJob
-from refaug.service.jobs.orders.job_order import bots_in
 from refaug.service.server_settings import ServeSettings
 
 _JOURNAL: Final = "replies.jsonl"
@@ -32,24 +30,19 @@ _SHOWN_BAD_ITEMS: Final = 5
 _ANONYMOUS: Final = "anonymous"
 
 
-def replies_job(order: RepliesJob, context: JobContext) -> Mapping[str, Any]:
+def replies_job(order: ReplyToItems, context: JobContext) -> Mapping[str, Any]:
     """Store what `refaug replies` prints, and return where it is, and what the replies took."""
     source = named_file(order.items, context.home, context.serve)
     files = ItemFiles(items=source, table=order.table, allow_truncated=order.allow_truncated)
     journal = ReplyJournal(context.stages.folder / _JOURNAL)
     texts = _pinned_bots(order, context)
     with opened_bots(list(texts.values()), context, order.threads) as opened:
-        systems = [
-            BotSystem(name=name, replier=bot.replier, seed=bot.seed) for name, bot in zip(texts, opened, strict=True)
-        ]
-        for system in systems:
-            for warning in system.replier.warnings:
-                context.progress.warn(f"{system.name}: {warning}")
+        systems = bot_systems(texts, opened, context.progress)
         resumed_at = journal.fill(
             files.read(context.progress.warn),
             systems,
             replace_systems=order.replace,
-            check=_require_replies if WithoutReply(order.without_reply) is WithoutReply.REFUSE else None,
+            check=AnsweredItem.require_replies if order.without_reply is WithoutReply.REFUSE else None,
             progress=context.progress,
         )
         provenance = {system.name: system.provenance.line for system in systems}
@@ -100,10 +93,9 @@ def pin_bot(specification: BotSpecification, home: Settings, serve: ServeSetting
     return replace(specification, source="@".join(artefact_stores(home)[artefact].resolve(specification.source)))
 
 
-def _pinned_bots(order: RepliesJob, context: JobContext) -> dict[str, str]:
+def _pinned_bots(order: ReplyToItems, context: JobContext) -> dict[str, str]:
     """Return the bots by system, pinned when the job began: one that goes on asks the very same ones."""
-    require_distinct_names([system_name(name) for name in order.bots])
-    named = {name: parse_bot(text) for name, text in zip(order.bots, bots_in(order), strict=True)}
+    named = {name: parse_bot(text) for name, text in order.bots.items()}
     pinned = context.stages.run(
         "bots",
         lambda: {"pinned": {name: str(pin_bot(bot, context.home, context.serve)) for name, bot in named.items()}},
@@ -111,15 +103,7 @@ def _pinned_bots(order: RepliesJob, context: JobContext) -> dict[str, str]:
     return dict(pinned["pinned"])
 
 
-def _require_replies(answered: AnsweredItem) -> None:
-    for system, why in answered.missing.items():
-        raise BadInput(
-            f"item {answered.item.id}: {system} has no reply, {why}",
-            remedy='"without_reply": "report" or "skip"; docs/bots.md has the reasons',
-        )
-
-
-def _store(order: RepliesJob, items_name: str, journal: ReplyJournal, context: JobContext) -> dict[str, Any]:
+def _store(order: ReplyToItems, items_name: str, journal: ReplyJournal, context: JobContext) -> dict[str, Any]:
     """Make the journal an upload, warn of what is missing, and return the counts; BadInput where no item is usable."""
     bad, count = list[str](), 0
     for line in journal.lines():
@@ -135,7 +119,7 @@ def _store(order: RepliesJob, items_name: str, journal: ReplyJournal, context: J
     remarks = ReplyRemarks()
     lines = item_lines(
         journal.lines(),
-        skips=WithoutReply(order.without_reply) is WithoutReply.SKIP,
+        skips=order.without_reply is WithoutReply.SKIP,
         with_times=order.timing,
         remarks=remarks,
     )
@@ -147,7 +131,7 @@ def _store(order: RepliesJob, items_name: str, journal: ReplyJournal, context: J
     return {"file": stored.name, "items": count, "bad": len(bad), "skipped": remarks.skipped}
 
 
-def _file_name(order: RepliesJob, items_name: str) -> str:
+def _file_name(order: ReplyToItems, items_name: str) -> str:
     name = order.name or f"{PurePath(items_name).name.split('.')[0][:150] or 'items'}-replies.jsonl"
     if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
         raise Usage(f"{name[:60]!r} is no name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters")

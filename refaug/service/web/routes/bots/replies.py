@@ -21,7 +21,7 @@ from refaug.evaluation.replies.system_replies import (
     clashing_name,
 )
 from refaug.evaluation.replies.without_reply import WithoutReply
-from refaug.evaluation.scoring.items import BadItem, item_json, system_name
+from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -66,7 +66,8 @@ async def reply(
 
 async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response:
     state = state_of(request)
-    specifications = {system_name(name): parse_bot(text) for name, text in body.bots.items()}
+    options = body.options
+    specifications = {name: parse_bot(text) for name, text in options.bots.items()}
     if len(body.items) * len(specifications) > state.serve.replies:
         raise TooLarge(
             f"{len(specifications):,} bots and {len(body.items):,} items make more than the {state.serve.replies:,} "
@@ -74,16 +75,16 @@ async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response
             remedy="send the items in several requests",
         )
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
-    if not body.replace:
+    if not options.replace:
         parsed_items = _without_clashes(parsed_items, specifications, is_fatal=body.on_error == "fail")
     count_items(request, len(body.items))
     items = parsed_items.good
     with parsed_items.faults_named():
         bots = await ask_bots(state, specifications, items, deadline=deadline)
     answered = answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
-    if body.without_reply is WithoutReply.REFUSE:
+    if options.without_reply is WithoutReply.REFUSE:
         _require_replies(answered, parsed_items)
-    is_skipping = body.without_reply is WithoutReply.SKIP
+    is_skipping = options.without_reply is WithoutReply.SKIP
     return await large_json_response(
         lambda: _content(state, bots, answered, parsed_items, is_skipping=is_skipping), items=len(body.items)
     )

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import BaseModel, ConfigDict, Field
 
-from refaug.evaluation.replies.without_reply import WithoutReply
-from refaug.service.web.schemas.common import STRICT, ItemsField, OnErrorField, Problems, ResponseModel
-
-_BotField = Annotated[str, Field(min_length=1, max_length=2_000)]
-_WithoutReplyField = Annotated[
-    WithoutReply,
-    Field(
-        strict=False,  # a text in JSON
-        description="what an item does that a bot has no reply to: `report` gives it back without that reply, and why "
-        "under `no_reply`; `refuse` refuses the request; `skip` leaves the item out",
-    ),
-]
+from refaug.operations.bots.reply_to_items import ReplyOptions
+from refaug.service.option_groups import OptionsBody
+from refaug.service.web.schemas.common import ItemsField, OnErrorField, Problems, ResponseModel
 
 
-class RepliesIn(BaseModel):
+class RepliesIn(OptionsBody[ReplyOptions]):
     """Items that bots are to reply to."""
 
-    model_config = STRICT
-
     items: ItemsField
-    bots: dict[str, _BotField] = Field(
-        min_length=1,
-        max_length=100,
-        description="by the name of the system that it becomes: a bot, such as `retrieval:chat,mode=bm25-utterance` "
-        "(docs/bots.md has the kinds and keys)",
-    )
-    replace: bool = Field(
-        default=False,
-        description="replace a system of the same name, and drop people's ratings of its old replies; without it such "
-        "an item is a bad one",
-    )
-    without_reply: _WithoutReplyField = WithoutReply.REPORT
     on_error: OnErrorField = "fail"
 
 
