@@ -25,10 +25,10 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.conversations.encoders.opening import EncoderRequest
 from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.table import HybridSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.conversations.exchanges import Side
 from refaug.service.jobs.store import JobState

@@ -23,6 +23,8 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "nightly": "logs.run_night:RunNight",
     "score": "score:Score",
     "meta": "agreement:MeasureAgreement",
+    "judge-conversations": "bots.judge_conversations:JudgeConversations",
+    "hybrid-fit": "bots.fit_hybrid:FitHybrid",
     "gc": "remove_versions:RemoveVersions",
 }
 

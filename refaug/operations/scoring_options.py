@@ -31,7 +31,7 @@ _NO_INDEX: Final = "an index, or leave it out"
 
 
 @contextmanager
-def _within(group: str) -> Iterator[None]:
+def within(group: str) -> Iterator[None]:
     """Name the group of an option that an error is about."""
     try:
         yield
@@ -127,7 +127,7 @@ class ReferenceOptions(Options):
     def require_index(self) -> None:
         """Raise Usage for a setting that has no effect without an index, whatever the metrics are."""
         if self.index is None:
-            with _within("settings"):
+            with within("settings"):
                 self.settings.require_no_effect("without an index", remedy=_NO_INDEX, rates=True, scores=True)
 
     def require_models(self, home: Settings, metrics: Sequence[str]) -> list[MetricRequest]:
@@ -139,14 +139,14 @@ class ReferenceOptions(Options):
         metric_requests.require_models(requests, rater=self.rater, index=self.index)
         rates = any(request.rates_by_default for request in requests)
         if self.index is None:
-            with _within("settings"):
+            with within("settings"):
                 self.settings.require_no_effect("without an index", remedy=_NO_INDEX, rates=rates, scores=True)
             if self.rater is not None and not rates:
                 remedy = "an index, whose references it weighs, or the metric rater, for which it rates the replies"
                 raise Usage("it has no effect without an index", remedy=remedy, field="rater")
             return requests
         metric_requests.require_index_used(requests)
-        with _within("settings"):
+        with within("settings"):
             self.settings.require_effect(rates=rates)
         if self.settings.needs_rater and self.rater is None:
             raise Usage(

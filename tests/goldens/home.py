@@ -53,8 +53,8 @@ adem train items.jsonl others.jsonl --encoder demo --name demo --components 4 --
 adem train items.jsonl others.jsonl --encoder demo --name demo --components 3 --threads 1
 judge-fit train items.jsonl others.jsonl --name demo --metric bleu --metric chrf --threads 1
 judge-fit train items.jsonl others.jsonl --name demo --metric bleu --metric chrf --length held --threads 1
-hybrid fit talks.jsonl --out demo --vectors demo --target quality --draws 100
-hybrid fit talks.jsonl --out demo --vectors demo --target quality --draws 100 --seed 2
+hybrid fit talks.jsonl --name demo --vectors demo --target quality --draws 100
+hybrid fit talks.jsonl --name demo --vectors demo --target quality --draws 100 --seed 2
 bots add nearest nearest.toml
 bots add fixed fixed.toml
 selfplay play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo

@@ -147,8 +147,8 @@ def test_every_format_of_conversations_is_read_alike(ready: Home, tmp_path: Path
         ((), "has no column 'chat'"),
         (("--map", "words=said"), "is not FIELD=COLUMN"),
         (("--map", "rating=grade"), "is not FIELD=COLUMN"),
-        (("--map", "text=said", "--map", "text=who"), "--map text twice"),
-        (("--scale", "7-1"), "--scale 7-1 is no scale"),
+        (("--map", "text=said", "--map", "text=who"), "--map: text twice"),
+        (("--scale", "7-1"), "--scale: 7-1 is no scale"),
     ],
 )
 def test_columns_that_are_not_there_are_named(
@@ -188,10 +188,10 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
         assert result.code in (2, 3), result.out
         return str(result.error["message"])
 
-    assert "no metric of turns is named" in message()
+    assert "--metric: it is missing" in message()
     assert "no reply has a score by bleu" in message("-m", "bleu")
-    assert "is named twice" in message(*TURNS, "-m", "upsilon-bleu")
-    assert "rated, and no rater is named" in message("-m", "upsilon-bleu", "--index", "chat")
+    assert "comes twice" in message(*TURNS, "-m", "upsilon-bleu")
+    assert "to be rated, and no rater is named" in message("-m", "upsilon-bleu", "--index", "chat")
     assert "no conversation has a rating called 'fun'" in message(*TURNS, "--target", "fun")
     few = judged(ready, file)
     assert "a correlation over 4 bots says nothing" in few["agreement"]["figures"]["upsilon-bleu"]["mean"]["reason"]
@@ -210,8 +210,7 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         "kind": "judge-conversations",
         "metrics": ["upsilon-bleu"],
         "index": "chat",
-        "mode": "bm25-utterance",
-        "weights": "one",
+        "settings": {"mode": "bm25-utterance", "weights": "one"},
         "threads": 1,
     }
     with client_of(home, ready=False) as client:
@@ -240,7 +239,7 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         for more, message in (
             ({"target": "nice"}, "no conversation has a rating called 'nice'"),
             ({"without": ["b9"]}, "no conversation is with a bot called 'b9'"),
-            ({"rater": "base"}, "no metric asks for it"),
+            ({"rater": "base"}, "nothing is to be rated"),
             ({"name": "\n"}, "is no name for a file"),
         ):
             failed = done(conversations=f"upload:{sent['id']}", **more)

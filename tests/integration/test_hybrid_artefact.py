@@ -25,7 +25,7 @@ def vectors(tmp_path: Path) -> Path:
 
 def fitted(home: Home, file: Path, vectors: Path, *options: object) -> Any:
     base = ("--vectors", vectors, "--sentiment", "none", "--target", "quality", "--draws", "100", "--json")
-    return home("hybrid", "fit", file, "--out", "mine", *base, *options)
+    return home("hybrid", "fit", file, "--name", "mine", *base, *options)
 
 
 def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
@@ -115,6 +115,8 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     assert "gold:none" in result.json["report"]["turn_signatures"]["upsilon-bleu"]
     manifest = ready("hybrid", "report", "mine", "--json").json["manifest"]
     assert manifest["turns"]["index"].startswith("chat@")
+    references = manifest["turns"]["references"]
+    assert (references["mode"], references["weights"], references["k"]) == ("bm25-utterance", "one", 15)
     refused = ready("index", "remove", "chat", "--yes", "--json")
     assert (refused.code, refused.error["message"].startswith("hybrid mine@")) == (4, True)
     assert refused.error["remedy"] == "remove that hybrid first: refaug hybrid remove mine --yes"
@@ -140,15 +142,21 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--columns", "all"), "--columns all is not known"),
-        (("-m", "rater:refs=none"), "metric `rater` needs a rater"),
-        (("-m", "upsilon-bleu", "--reference-weights", "one"), "the columns are the eleven components"),
-        (("--rater", "x"), "without a metric of turns"),
+        (("--columns", "all"), "--columns: 'all' is not one of hybrid, wide"),
+        (("-m", "rater:refs=none", "--columns", "wide"), "metric `rater` needs a rater"),
+        (
+            ("-m", "upsilon-bleu", "--reference-weights", "one"),
+            "--metric: the eleven components have no metrics of turns",
+        ),
+        (("--rater", "x"), "--rater: no metric of turns is named"),
         (("--preset", "ghandeharioun19"), "needs sent:deepmoji (here none)"),
-        (("--preset", "ghandeharioun19", "--greedy", "user"), "--greedy user with --preset ghandeharioun19"),
-        (("--preset", "ghandeharioun20"), "--preset ghandeharioun20 is not known"),
-        (("--intercept", "each"), "--intercept each is not known"),
-        (("--meaning", "infersent1"), "--meaning infersent1 is not known"),
+        (
+            ("--preset", "ghandeharioun19", "--greedy", "user"),
+            "--greedy: user with preset ghandeharioun19, which has both",
+        ),
+        (("--preset", "ghandeharioun20"), "--preset: 'ghandeharioun20' is not one of"),
+        (("--intercept", "each"), "--intercept: 'each' is not one of"),
+        (("--meaning", "infersent1"), "--meaning: 'infersent1' is not mean, onnx:FOLDER"),
         (("--person-z", "3"), "0 of 60 conversations have a rating called 'quality' by people with 3 of them"),
     ],
 )

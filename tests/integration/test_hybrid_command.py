@@ -14,8 +14,9 @@ from safeguards import mostly_slow
 from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
+from refaug.evaluation.conversations.options.conversation_source import ConversationColumns
 from refaug.evaluation.conversations.reading import read_conversations
-from refaug.evaluation.conversations.table_rows import ConversationColumns, conversations_in
+from refaug.evaluation.conversations.table_rows import conversations_in
 from refaug.metrics.conversations.components import COMPONENTS
 
 WORDS = ["tea", "milk", "train", "late", "great", "awful", "haha", "what", "yes", "no"]
@@ -204,7 +205,7 @@ def test_what_cannot_be_evaluated_is_refused(home: Home, tmp_path: Path, vectors
     assert "no usable conversation" in refused([b"", b"{"])
     assert "the questions of the file are: dull, quality" in refused(talks, "--target", "fun")
     assert "the bots are b0, b1, b2, b3, b4, b5" in refused(talks, "--without", "b9")
-    assert "--sentiment deepmoji is not known" in refused(talks, "--sentiment", "deepmoji")
-    assert "--greedy best is no form of it" in refused(talks, "--greedy", "best")
+    assert "--sentiment: 'deepmoji' is not vader, none" in refused(talks, "--sentiment", "deepmoji")
+    assert "--greedy: 'best' is not one of both, user" in refused(talks, "--greedy", "best")
     japanese = [{"role": "user", "text": "こんにちは、元気ですか"}, {"role": "bot", "text": "はい、元気です"}]
     assert "VADER reads English, and 100% of the letters" in refused([{**talk, "turns": japanese} for talk in talks])

@@ -64,7 +64,7 @@ def test_a_job_fits_what_the_command_fits_and_a_request_scores_what_it_scores(
     file = written(tmp_path / "talks.jsonl", list(TALKS))
     options = ("--vectors", "words", "--sentiment", "none", "--target", "quality", "--draws", "100")
     by_command = words(
-        "hybrid", "fit", file, "--out", "command", *options, "--columns", "wide", "--without", "b5", "--json"
+        "hybrid", "fit", file, "--name", "command", *options, "--columns", "wide", "--without", "b5", "--json"
     )
     assert by_command.code == 0, by_command.err
     assert job["result"]["report"] == by_command.json["report"]
@@ -145,7 +145,7 @@ def test_files_outside_and_wrong_orders_are_refused(words: Home, client: TestCli
         ({"sentiment": "lexicon:/etc/passwd"}, 403),
         ({"meaning": "onnx:/etc"}, 403),
         ({"conversations": "absent.jsonl"}, 422),
-        ({"vectors": "/etc/passwd"}, 422),
+        ({"vectors": "/etc/passwd"}, 403),
         ({"vectors": "words", "columns": "wide", "metrics": ["upsilon-greedy:vectors=/etc/passwd"]}, 400),
     ):
         answer = client.post("/v1/jobs", json={**FIT, "conversations": "talks.jsonl", **more})

@@ -6,7 +6,7 @@ The main names:
 - `hybrid.app`: `refaug hybrid …`
 - `hybrid_fit.fit_command` and its siblings: `refaug hybrid fit|score|report`
 - `judging.judge_command`: `refaug conversations judge`
-- `inputs.read_talks`: the conversations that a command names.
+- `inputs.read_conversations`: the conversations that a command names.
 """
 
-__all__ = ["fit_options", "hybrid", "hybrid_fit", "hybrid_versions", "inputs", "judging"]
+__all__ = ["hybrid", "hybrid_fit", "hybrid_versions", "inputs", "judging"]

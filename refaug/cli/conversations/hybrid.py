@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from refaug.cli.conversations.fit_options import FitOptions, FormOptions
-from refaug.cli.conversations.inputs import (
-    ConversationOptions,
-    EncoderOptions,
-    TurnOptions,
-    read_talks,
-)
+from refaug.cli.conversations.inputs import read_conversations
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
+from refaug.operations.bots.fit_hybrid import HybridOptions
 
 app = typer.Typer(
     help="The hybrid metric of whole conversations, beside what it has to be better than.", no_args_is_help=True
@@ -31,16 +24,8 @@ _FORM_BESIDE: Final = {"common": "fold", "fold": "common"}
 @with_options
 def evaluate_command(
     context: typer.Context,
-    conversations: Annotated[
-        Path, typer.Argument(help="Rated conversations: JSONL or a table, compressed or not; - for stdin.")
-    ],
     *,
-    encoders: EncoderOptions,
-    reading: ConversationOptions,
-    fit: FitOptions,
-    forms: FormOptions,
-    turns: TurnOptions,
-    threads: ThreadsOption = None,
+    order: HybridOptions,
     as_json: JsonFlag = False,
 ) -> None:
     """Say how far the hybrid metric agrees with people on bots that its fit has not seen.
@@ -51,12 +36,11 @@ def evaluate_command(
     from refaug.evaluation.conversations.hybrid_report import hybrid_report  # noqa: PLC0415  scipy
     from refaug.evaluation.conversations.measuring import measure  # noqa: PLC0415
 
-    settings = fit.settings(context, forms)
-    judges = turns.judges(context.obj, threads)
+    judges = order.judges_of(context.obj, order.threads)
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, reading)
-        measured = measure(context.obj, talks, encoders.request, settings, judges, progress)
-        report = hybrid_report(measured.table, settings, measured.details)
+        talks = read_conversations(context.obj, order, progress)
+        measured = measure(context.obj, talks, order, order, judges, progress)
+        report = hybrid_report(measured.table, order, measured.details)
     report["turn_signatures"] = dict(measured.turn_signatures)
     if as_json:
         print_json(report)

@@ -3,59 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from refaug.cli.conversations.fit_options import FitOptions, FormOptions
 from refaug.cli.conversations.hybrid import print_report
-from refaug.cli.conversations.inputs import ConversationOptions, EncoderOptions, TurnOptions, read_talks
+from refaug.cli.conversations.inputs import FittedFiles, read_conversations
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
+from refaug.evaluation.conversations.options.conversation_source import ConversationSource
+from refaug.operations.bots.fit_hybrid import FitHybrid
 
 SpecArgument = Annotated[str, typer.Argument(help="Name of the hybrid, or name@version.", metavar="NAME")]
 
 
 @with_options
-def fit_command(
-    context: typer.Context,
-    conversations: Annotated[
-        Path, typer.Argument(help="Rated conversations: JSONL or a table, compressed or not; - for stdin.")
-    ],
-    *,
-    out: Annotated[str, typer.Option(help="Name of the hybrid.", metavar="NAME")],
-    columns: Annotated[
-        str, typer.Option(help="hybrid: the eleven components; wide: with plain counts and metrics of turns.")
-    ] = "hybrid",
-    encoders: EncoderOptions,
-    reading: ConversationOptions,
-    fit: FitOptions,
-    forms: FormOptions,
-    turns: TurnOptions,
-    threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+def fit_command(context: typer.Context, *, order: FitHybrid, as_json: JsonFlag = False) -> None:
     """Fit the hybrid metric to rated conversations, and keep it with its figures on bots that were left out."""
     from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid  # noqa: PLC0415  scipy
 
-    order = HybridOrder(
-        encoders=encoders.request,
-        settings=fit.settings(context, forms),
-        judges=turns.judges(context.obj, threads),
-        columns=columns,
-    )
+    judges = order.judges_of(context.obj, order.threads)
+    hybrid_order = HybridOrder(encoders=order, settings=order, judges=judges, columns=order.columns)
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, reading)
-        fitted = fit_hybrid(context.obj, out, talks, order, progress)
-    record_act(context.obj, "publish", f"hybrid {out}@{fitted.version}")
+        talks = read_conversations(context.obj, order, progress)
+        fitted = fit_hybrid(context.obj, order.name, talks, hybrid_order, progress)
+    record_act(context.obj, "publish", f"hybrid {order.name}@{fitted.version}")
     if as_json:
-        print_json({"name": out, "version": fitted.version, "report": dict(fitted.report)})
+        print_json({"hybrid": order.name, "version": fitted.version, "report": dict(fitted.report)})
         return
-    print_line(f"hybrid {out}@{fitted.version}")
+    print_line(f"hybrid {order.name}@{fitted.version}")
     print_report(dict(fitted.report))
 
 
@@ -63,21 +42,9 @@ def fit_command(
 def score_command(
     context: typer.Context,
     hybrid: SpecArgument,
-    conversations: Annotated[
-        Path,
-        typer.Argument(help="Conversations: JSONL or a table, - for stdin, or selfplay:NAME.", metavar="CONVERSATIONS"),
-    ],
     *,
-    reading: ConversationOptions,
-    vectors: Annotated[
-        str | None, typer.Option(help="The file of the word vectors, if it was fitted with one.", metavar="FILE")
-    ] = None,
-    sentiment: Annotated[
-        str | None, typer.Option(help="The same lexicon or DeepMoji, if it was fitted with one.", metavar="KIND:PATH")
-    ] = None,
-    meaning: Annotated[
-        str | None, typer.Option(help="The same model of meaning, if it was fitted with one.", metavar="KIND:PATH")
-    ] = None,
+    source: ConversationSource,
+    files: FittedFiles,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -90,9 +57,9 @@ def score_command(
     from refaug.evaluation.conversations.hybrids.stored import open_hybrid  # noqa: PLC0415
 
     stored = open_hybrid(context.obj, hybrid)
-    encoders = encoders_of(stored, vectors, sentiment, meaning)
+    encoders = encoders_of(stored, files.vectors, files.sentiment, files.meaning)
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, reading)
+        talks = read_conversations(context.obj, source, progress)
         scores = score_conversations(context.obj, stored, talks, encoders, progress, threads=threads)
     if as_json:
         print_json(scores.as_json())

@@ -43,7 +43,7 @@ _COMMANDS: Final = VersionCommands(
         "remove": "Remove a hybrid with all its versions.",
     },
     begin="fit",
-    source="CONVERSATIONS --out NAME --vectors VECTORS",
+    source="CONVERSATIONS --name NAME --vectors VECTORS",
     facts=_facts,
     removal="its versions",
     group="hybrid",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from refaug.cli.conversations.inputs import ConversationOptions, TurnOptions, read_talks
+from refaug.cli.conversations.inputs import read_conversations
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.core.errors import Usage
+from refaug.operations.bots.judge_conversations import JudgeConversations
 
 if TYPE_CHECKING:
     from refaug.evaluation.conversations.judged import JudgedConversations
@@ -27,25 +25,7 @@ def conversation_commands() -> None:
 
 @app.command("judge")
 @with_options
-def judge_command(
-    context: typer.Context,
-    conversations: Annotated[
-        Path,
-        typer.Argument(
-            help="Conversations: JSONL or a table, compressed or not; - for stdin, or selfplay:NAME.",
-            metavar="CONVERSATIONS",
-        ),
-    ],
-    *,
-    reading: ConversationOptions,
-    turns: TurnOptions,
-    target: Annotated[
-        str | None,
-        typer.Option(help="The question that figures are compared with; without it the mean.", metavar="QUESTION"),
-    ] = None,
-    threads: ThreadsOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+def judge_command(context: typer.Context, *, order: JudgeConversations, as_json: JsonFlag = False) -> None:
     """Score every reply of a bot in its context, without a gold: the mean, the worst reply, and the course.
 
     Where conversations have ratings, the figures are compared with them, over bots and within bots.
@@ -53,14 +33,13 @@ def judge_command(
     from refaug.evaluation.conversations.judged import JudgedConversations, require_target  # noqa: PLC0415  scipy
     from refaug.evaluation.conversations.turn_scores import judge_turns  # noqa: PLC0415
 
-    judges = turns.judges(context.obj, threads)
-    if judges is None:
-        raise Usage("no metric of turns is named", remedy="-m rater:refs=none --rater NAME")
+    judges = order.judges_of(context.obj, order.threads)
+    assert judges is not None, "an order has a metric"
     with display_progress(quiet=context.obj.quiet) as progress:
-        talks = read_talks(context.obj, conversations, progress, reading)
-        require_target(talks, target)
+        talks = read_conversations(context.obj, order, progress)
+        require_target(talks, order.target)
         judged = JudgedConversations(
-            conversations=talks, judged=judge_turns(context.obj, talks, judges, progress), target=target
+            conversations=talks, judged=judge_turns(context.obj, talks, judges, progress), target=order.target
         )
     if as_json:
         print_json(judged.as_json())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from refaug.cli.conversations.inputs import TurnOptions
+from refaug.cli.conversations.inputs import FittedFiles
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.output import JsonFlag, print_json, print_line, print_table, print_warning
@@ -17,6 +17,7 @@ from refaug.cli.studies.study_source import ProtocolOption, StudySourceArgument,
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.operations.bots.turn_metrics import TurnMetrics
 
 if TYPE_CHECKING:
     from refaug.evaluation.conversations.records import Conversation
@@ -25,21 +26,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HybridOptions:
+class ComparedHybrids(FittedFiles):
     """A hybrid metric that stands beside people, and the files that it was fitted with; a group of options."""
 
     hybrid: Annotated[
         list[str] | None,
         typer.Option(help="A fitted hybrid metric that scores whole dialogues; repeat it.", metavar="NAME"),
-    ] = None
-    vectors: Annotated[
-        str | None, typer.Option(help="The file of the word vectors, if it was fitted with one.", metavar="FILE")
-    ] = None
-    sentiment: Annotated[
-        str | None, typer.Option(help="The same lexicon or DeepMoji, if it was fitted with one.", metavar="KIND:PATH")
-    ] = None
-    meaning: Annotated[
-        str | None, typer.Option(help="The same model of meaning, if it was fitted with one.", metavar="KIND:PATH")
     ] = None
 
 
@@ -60,8 +52,8 @@ def report_command(
     *,
     protocol: ProtocolOption = None,
     analysis: AnalysisOptions,
-    turns: TurnOptions,
-    hybrids: HybridOptions,
+    turns: TurnMetrics,
+    hybrids: ComparedHybrids,
     to: Annotated[
         Path | None,
         typer.Option(help="Folder for report.html, report.md and report.json; made if need be.", metavar="FOLDER"),
@@ -82,7 +74,7 @@ def report_command(
         require_folder(to)
     if not hybrids.hybrid and (hybrids.vectors or hybrids.sentiment or hybrids.meaning):
         raise Usage("--vectors, --sentiment or --meaning without --hybrid", remedy="--hybrid NAME, or leave them out")
-    judges = turns.judges(context.obj, threads)
+    judges = turns.judges_of(context.obj, threads)
     source = read_study(context.obj, study, protocol)
     settings = StudyAnalysis.of_protocol(
         source.protocol,
@@ -114,7 +106,7 @@ def _metrics(
     kept: list[Any],
     protocol: Any,
     judges: TurnJudges | None,
-    hybrids: HybridOptions,
+    hybrids: ComparedHybrids,
     level: float,
     progress: Progress,
     threads: int | None,
@@ -132,7 +124,7 @@ def _hybrid(
     home: Settings,
     name: str,
     talks: list[Conversation],
-    options: HybridOptions,
+    options: ComparedHybrids,
     progress: Progress,
     threads: int | None,
 ) -> ScoredHybrid:

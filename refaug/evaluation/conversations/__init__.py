@@ -14,6 +14,7 @@ __all__ = [
     "hybrids",
     "judged",
     "measuring",
+    "options",
     "played",
     "reading",
     "records",

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.evaluation.conversations.encoders.opening import NEWS
-from refaug.evaluation.conversations.table import COUNTS, ConversationTable, HybridSettings
-from refaug.metrics.conversations.components import COMPONENTS, Variants
+from refaug.evaluation.conversations.options.hybrid_settings import PAPER, HybridSettings
+from refaug.evaluation.conversations.table import COUNTS, ConversationTable
+from refaug.metrics.conversations.components import COMPONENTS
 from refaug.metrics.hybrid.agreement import LEAST_BOTS, BotAgreement, agreement_of_bots, within_bots
 from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
 from refaug.metrics.hybrid.fit import Fit, Intercept, bot_means, leave_one_bot_out, predict_conversations
@@ -32,24 +33,21 @@ WIDE: Final = "wide"
 JUDGED: Final = "judged"
 COLUMN_SETS: Final = (HYBRID, WIDE)  # what can be fitted and kept
 BASELINES: Final = ("log-turns", "words-of-person", "repeated-replies")  # the plain counts that a set has to beat
-PAPER: Final = "ghandeharioun19"
-PAPER_VARIANTS: Final = Variants(laughter="substring", greedy="both")
 OURS: Final = "hybrid (refaug)"
 _PAPER_ENCODERS: Final = {"sent": "deepmoji", "sem": "infersent1", "coh": NEWS}
 _ALPHA: Final = 0.05
 
 
 def require_paper(details: Mapping[str, str], settings: HybridSettings) -> None:
-    """Raise Usage unless encoders and forms are those of the paper, whose label no other figure has."""
-    has = {**details, "icpt": settings.intercept, "laugh": settings.variants.laughter, "grd": settings.variants.greedy}
-    needs = {**_PAPER_ENCODERS, "icpt": "fold", "laugh": "substring", "grd": "both"}
-    if wrong := [f"{slot}:{need} (here {has[slot]})" for slot, need in needs.items() if _kind(has[slot]) != need]:
+    """Raise Usage unless the encoders are those of the paper, whose label no other figure has."""
+    needs = _PAPER_ENCODERS if settings.is_paper else {}
+    if wrong := [
+        f"{slot}:{need} (here {details[slot]})" for slot, need in needs.items() if _kind(details[slot]) != need
+    ]:
         raise Usage(
             f"{PAPER} is the label of the paper, and needs {', '.join(wrong)}",
             remedy=f"--sentiment deepmoji:FOLDER --meaning infersent1:FOLDER --vectors {NEWS}; or leave the label out",
         )
-    if settings.penalty or settings.person_z is not None:
-        raise Usage(f"{PAPER} has least squares on ratings as they are", remedy="leave --ridge and --person-z out")
 
 
 def _kind(name: str) -> str:
@@ -61,8 +59,7 @@ def hybrid_report(table: ConversationTable, settings: HybridSettings, details: M
 
     `details` are the encoders, as the signature names them.
     """
-    if settings.is_paper:
-        require_paper(details, settings)
+    require_paper(details, settings)
     alone = (*COUNTS, *table.votes, *table.judged)
     sets = {
         HYBRID: table.components,
@@ -110,7 +107,7 @@ def _drawn(
         table.ratings,
         table.bots,
         intercept=settings.intercept,
-        penalty=settings.penalty,
+        penalty=settings.ridge,
         draws=settings.draws,
         seed=settings.seed,
     )
@@ -128,19 +125,18 @@ def hybrid_signature(
 
     `fitted` is the artefact that has the coefficients, if it is one.
     """
-    variants = settings.variants
     return Signature(
         metric="mh",
         settings={
             **({"preset": PAPER} if settings.is_paper else {}),
             **details,
-            "grd": variants.greedy,
-            "ques": variants.questions,
-            "laugh": variants.laughter,
-            "slope": variants.slope,
+            "grd": settings.greedy,
+            "ques": settings.questions,
+            "laugh": settings.laughter,
+            "slope": settings.slope,
             "agg": "mean",
             "z": "train",
-            "fit": f"ridge[{settings.penalty:g}]" if settings.penalty else "ols",
+            "fit": f"ridge[{settings.ridge:g}]" if settings.ridge else "ols",
             "icpt": settings.intercept,
             "target": settings.target or "mean",
             **({"ratings": f"person-z[{settings.person_z}]"} if settings.person_z is not None else {}),
@@ -173,7 +169,7 @@ def _set_figures(
     features = table.matrix(columns)
     intercepts: tuple[Intercept, ...] = ("common", "fold")
     fits = {
-        intercept: leave_one_bot_out(features, table.ratings, table.bots, intercept=intercept, penalty=settings.penalty)
+        intercept: leave_one_bot_out(features, table.ratings, table.bots, intercept=intercept, penalty=settings.ridge)
         for intercept in intercepts
     }
     fit = fits[settings.intercept]
@@ -181,7 +177,7 @@ def _set_figures(
     agreement = {
         intercept: asdict(agreement_of_bots(fits[intercept].predictions(table.ratings), means)) for intercept in fits
     }
-    conversations = predict_conversations(features, table.ratings, table.bots, settings.penalty)
+    conversations = predict_conversations(features, table.ratings, table.bots, settings.ridge)
     return {
         "columns": list(columns),
         "agreement": agreement,

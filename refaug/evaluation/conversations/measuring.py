@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.encoders.opening import open_encoders
 from refaug.evaluation.conversations.hybrid_report import require_paper
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table import (
     ConversationTable,
-    HybridSettings,
     RatedConversations,
     conversation_table,
 )
@@ -39,10 +40,9 @@ def measure(
 ) -> MeasuredConversations:
     """Compute every column of the conversations that were rated."""
     rated = RatedConversations.of(conversations, settings)
-    opened = encoders.open(home)
+    opened = open_encoders(home, encoders)
     opened.require_language(text for conversation in rated.conversations for _, text in conversation.turns)
-    if settings.is_paper:
-        require_paper(opened.details, settings)
+    require_paper(opened.details, settings)
     judged = judge_turns(home, rated.conversations, judges, progress) if judges is not None else []
     table = conversation_table(rated, opened.reader, settings, progress, judged)
     return MeasuredConversations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,33 +14,20 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.reading import require_one_scale
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.turn_scores import TurnScores
-from refaug.metrics.conversations.components import COMPONENTS, Variants, component_values
+from refaug.metrics.conversations.components import COMPONENTS, component_values
 from refaug.metrics.conversations.exchanges import Side
+from refaug.metrics.conversations.variants import Variants
 from refaug.metrics.conversations.variety import variety
-from refaug.metrics.hybrid.fit import Intercept
 
 Floats = NDArray[np.float64]
 
 COUNTS: Final = ("log-turns", "words-of-person", "words-of-bot", "repeated-replies", "distinct-2")
 VOTES: Final = "vote-mean"  # a column where people voted on replies; no set is fitted to it
 _LEAST_CONVERSATIONS: Final = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class HybridSettings:
-    """How the metric is fitted and tested."""
-
-    variants: Variants = field(default_factory=Variants)
-    target: str | None = None  # a question; None is the mean over all
-    person_z: int | None = None  # ratings in deviations of their person, of those with so many; None: as they are
-    intercept: Intercept = "common"
-    penalty: float = 0.0
-    draws: int = 1000
-    seed: int = 1
-    is_paper: bool = False  # the label ghandeharioun19, for which `require_paper` has to be satisfied
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,7 +145,7 @@ def conversation_table(
     names = tuple(sorted({conversation.bot for conversation in rated.conversations}))
     number_of = {name: number for number, name in enumerate(names)}
     return ConversationTable(
-        columns=conversation_columns(rated.conversations, reader, settings.variants, progress, judged),
+        columns=conversation_columns(rated.conversations, reader, settings, progress, judged),
         judged=tuple(scores.name for scores in judged),
         courses={
             f"{scores.name}, {figure}": np.array([getattr(course, figure) for course in scores.courses()], np.float64)

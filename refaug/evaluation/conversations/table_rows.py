@@ -7,13 +7,12 @@ turns belong together by the id of their conversation. Columns are recognised by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from refaug.core.errors import BadInput, MissingField, Usage
+from refaug.core.errors import BadInput, MissingField
 from refaug.core.text.name_suggestions import suggestion
+from refaug.evaluation.conversations.options.conversation_source import KNOWN_COLUMNS, RATING, ConversationColumns
 from refaug.evaluation.conversations.reading import read_conversations, usable_conversation
 from refaug.evaluation.conversations.records import BadConversation, Conversation
 from refaug.evaluation.tables.cells import is_empty, listed, number, plain_text
@@ -22,54 +21,11 @@ from refaug.evaluation.tables.files.open_table import OpenTable
 from refaug.evaluation.tables.python_lists import BadCell
 from refaug.evaluation.tables.table_items import is_items_file, open_table
 from refaug.evaluation.tables.table_notes import TableNotes
-from refaug.evaluation.tables.table_request import TableRequest, parse_scale
+from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.sources import BadRow
 
-# field → names that columns of it have, the likeliest first
-_KNOWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "conversation": ("conversation_id", "dialogue_id", "dialog_id", "chat_id", "id"),
-        "turns": ("turns", "messages", "conversations", "conversation", "dialog"),
-        "role": ("role", "speaker", "from", "side"),
-        "text": ("text", "content", "value", "utterance", "message"),
-        "vote": ("vote",),
-        "bot": ("bot", "model", "system"),
-        "participant": ("participant", "participant_id", "worker", "user_id"),
-    }
-)
-_RATING: Final = "rating"
 _MOST_ROWS: Final = 1_000_000
 _MOST_CHARACTERS: Final = 512 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConversationColumns:
-    """The columns that a user names, and the scale of the ratings in them."""
-
-    columns: Mapping[str, str]  # field, or rating:QUESTION → the column
-    scale: tuple[float, float] | None = None
-    encoding: str = "auto"
-
-    @classmethod
-    def parse(cls, mapping: Iterable[str], scale: str | None = None, encoding: str | None = None) -> Self:
-        """Read `FIELD=COLUMN` and `rating:QUESTION=COLUMN`; Usage for anything else."""
-        columns = dict[str, str]()
-        for text in mapping:
-            name, equals, column = text.partition("=")
-            field, colon, question = name.partition(":")
-            is_rating = field == _RATING and bool(question.strip())
-            if not equals or not column or (colon and not is_rating) or (field not in _KNOWN_COLUMNS and not is_rating):
-                raise Usage(
-                    f"--map {text[:80]!r} is not FIELD=COLUMN{suggestion(field, (*_KNOWN_COLUMNS, _RATING))}",
-                    remedy=f"fields are: {', '.join(_KNOWN_COLUMNS)}, rating:QUESTION",
-                )
-            if name in columns:
-                raise Usage(f"--map {name} twice", remedy="one column for each")
-            columns[name] = column
-        ends = None if scale is None else parse_scale(scale)
-        if scale is not None and (ends is None or ends[0] >= ends[1]):
-            raise Usage(f"--scale {scale} is no scale", remedy="its ends, such as 1-7")
-        return cls(columns=columns, scale=ends, encoding=encoding or "auto")
 
 
 def conversations_in(
@@ -105,7 +61,7 @@ def _used_columns(table: OpenTable, named: ConversationColumns, where: str) -> d
         )
     used = dict(named.columns)
     by_name = {folded(column): column for column in reversed(table.columns)}
-    for field, names in _KNOWN_COLUMNS.items():
+    for field, names in KNOWN_COLUMNS.items():
         column = next((by_name[folded(name)] for name in names if folded(name) in by_name), None)
         if field not in used and column is not None and column not in used.values():
             used[field] = column
@@ -190,7 +146,7 @@ def _about(values: Mapping[str, Any], table: OpenTable) -> dict[str, Any]:
     }
     ratings = dict[str, Any]()
     for field, cell in values.items():
-        if field.startswith(f"{_RATING}:") and not is_empty(cell):
+        if field.startswith(f"{RATING}:") and not is_empty(cell):
             ratings[field.partition(":")[2].strip()] = _numeric(cell, table)
     return {**fields, **({"ratings": ratings} if ratings else {})}
 

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Final
 
 from refaug.core.errors import BadInput
+from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.evaluation.conversations.options.conversation_source import ConversationSource
+from refaug.evaluation.conversations.played import played_conversations
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.table_rows import ConversationColumns, conversations_in
+from refaug.evaluation.conversations.table_rows import conversations_in
+from refaug.evaluation.item_files.item_files import InputFile
 
 _MOST_SHOWN: Final = 5  # bad lines
 
 
-def usable_talks(
-    path: Path, shown_name: str, columns: ConversationColumns, progress: Progress, *, bot: str | None = None
+def read_talks(
+    home: Settings, source: ConversationSource, file: InputFile | None, progress: Progress
 ) -> list[Conversation]:
-    """Return the conversations of a file; lines that hold none are reported and left out.
+    """Return the conversations of a self-play or, as its face has found it, of a file, without those of some bots.
 
-    `bot` is the bot of conversations that name none. BadInput where no conversation is left.
+    Lines that hold none are reported and left out. BadInput where no conversation is left, or a bot has none.
     """
+    if file is None:
+        talks = played_conversations(home, source.self_play or "", progress)
+    else:
+        talks = _usable_talks(file, source, progress)
+    return _without_bots(talks, source.without)
+
+
+def _usable_talks(file: InputFile, source: ConversationSource, progress: Progress) -> list[Conversation]:
     talks, bad = list[Conversation](), 0
     progress.stage("reading", unit="conversations")
-    for entry in conversations_in(path, shown_name, columns, bot=bot):
+    for entry in conversations_in(file.path, file.name, source.table_columns, bot=source.bot):
         if isinstance(entry, Conversation):
             talks.append(entry)
             progress.advance(1)
@@ -31,16 +42,15 @@ def usable_talks(
         bad += 1
         if bad <= _MOST_SHOWN:
             field = f", {entry.field}" if entry.field else ""
-            progress.warn(f"{shown_name}, line {entry.line}{field}: {entry.message}")
+            progress.warn(f"{file.name}, line {entry.line}{field}: {entry.message}")
     if bad > _MOST_SHOWN:
-        progress.warn(f"{shown_name}: {bad - _MOST_SHOWN:,} more lines hold no usable conversation")
+        progress.warn(f"{file.name}: {bad - _MOST_SHOWN:,} more lines hold no usable conversation")
     if not talks:
-        raise BadInput(f"{shown_name} holds no usable conversation", remedy="docs/hybrid.md shows one")
+        raise BadInput(f"{file.name} holds no usable conversation", remedy="docs/hybrid.md shows one")
     return talks
 
 
-def without_bots(talks: Sequence[Conversation], without: Collection[str]) -> list[Conversation]:
-    """Return the conversations without those with some bots; BadInput where a bot has none."""
+def _without_bots(talks: Sequence[Conversation], without: Collection[str]) -> list[Conversation]:
     if unknown := set(without) - {talk.bot for talk in talks}:
         bots = ", ".join(sorted({talk.bot for talk in talks}))
         raise BadInput(f"no conversation is with a bot called {min(unknown)!r}", remedy=f"the bots are {bots}")

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput
 from refaug.core.home import Settings
+from refaug.core.options.decoding import as_values
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import scores_of_rows
+from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.fitted_judge.scoring import unrated_rows
 from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references, without_content
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.conversations.course import Course, course_of
@@ -41,14 +42,7 @@ class TurnJudges:
     metrics: Sequence[str]
     models: MetricModels
     index: str | None = None
-    references: AugmentSettings = field(default_factory=lambda: AugmentSettings(gold="none"))
-
-    def __post_init__(self) -> None:
-        """Refuse golds, which conversations do not have, and a metric that comes twice."""
-        if self.references.gold != "none":
-            raise Usage(f"gold={self.references.gold} for a conversation, which has no gold", remedy="gold=none")
-        if twice := next((name for name in self.metrics if list(self.metrics).count(name) > 1), None):
-            raise Usage(f"the metric {twice} is named twice", remedy="name each once")
+    references: TurnReferences = field(default_factory=TurnReferences)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that the scores depend on, as manifests have it."""
@@ -56,9 +50,7 @@ class TurnJudges:
             "metrics": list(self.metrics),
             "rater": self.models.rater,
             "index": self.index,
-            "k": self.references.search.k,
-            "mode": self.references.search.mode,
-            "weights": self.references.weights,
+            "references": as_values(self.references),
         }
 
 

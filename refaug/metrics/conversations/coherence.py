@@ -6,13 +6,14 @@ with any other is 0, as in the released code.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.metrics.conversations.variants import Greedy
+
 Floats = NDArray[np.float64]
-Greedy = Literal["both", "user"]
 
 _SMALLEST: Final = 1e-12  # a shorter vector has no direction
 

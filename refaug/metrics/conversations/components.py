@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.metrics.conversations.coherence import (
-    Greedy,
     average_coherence,
     cosine,
     extrema_coherence,
     greedy_coherence,
 )
 from refaug.metrics.conversations.exchanges import AnsweredTurn
-from refaug.metrics.conversations.sentiment import Slope, min_max_slope
-from refaug.metrics.conversations.wording import Laughter, Questions, count_laughs, count_words, question_score
+from refaug.metrics.conversations.sentiment import min_max_slope
+from refaug.metrics.conversations.variants import Variants
+from refaug.metrics.conversations.wording import count_laughs, count_words, question_score
 
 Floats = NDArray[np.float64]
 
@@ -61,16 +61,6 @@ class ConversationReader(Protocol):
 
     def word_vectors(self, text: str) -> Floats:
         """Return the vectors of the known words of a text, (words, dimensions)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variants:
-    """The forms of the components in which the paper and its released code differ."""
-
-    laughter: Laughter = "token"
-    questions: Questions = "half"
-    greedy: Greedy = "both"
-    slope: Slope = "turns"
 
 
 def component_values(

@@ -7,13 +7,14 @@ score (`emoji_score`); a lexicon gives its own score and a short vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.metrics.conversations.variants import Slope
+
 Floats = NDArray[np.float64]
-Slope = Literal["turns", "masked"]
 
 _EMOJI_NAMES: Final = (
     "joy unamused weary sob heart_eyes pensive ok_hand blush heart smirk grin notes flushed 100 sleeping relieved "

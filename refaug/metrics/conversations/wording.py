@@ -6,10 +6,9 @@ The paper and its released code differ; each form has a name, and the first is t
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Final
 
-Laughter = Literal["token", "substring"]
-Questions = Literal["half", "both"]
+from refaug.metrics.conversations.variants import Laughter, Questions
 
 MOST_LAUGHS: Final = 4
 MOST_WORDS: Final = 30

@@ -2,9 +2,10 @@
 
 The main names:
 
-- `play_conversations.PlayConversations`: self-play
 - `reply_to_items.ReplyToItems`: bots as further systems of a test file
-- `reply_to_items.ReplyOptions`: the same for items in hand.
+- `play_conversations.PlayConversations`: self-play
+- `judge_conversations.JudgeConversations`: conversations, turn by turn
+- `fit_hybrid.FitHybrid`: the hybrid metric, fitted to rated conversations.
 """
 
-__all__ = ["play_conversations", "reply_to_items"]
+__all__ = ["fit_hybrid", "judge_conversations", "play_conversations", "reply_to_items", "turn_metrics"]

@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "replies": "replies",
     "vectors": "vectors train",
     "self-play": "selfplay play",
+    "judge-conversations": "conversations judge",
+    "hybrid-fit": "hybrid fit",
 }
 # What a command has beside its operation: how the result is printed, and where items lie.
 OF_COMMANDS: Final = {

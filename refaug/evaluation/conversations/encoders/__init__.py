@@ -2,7 +2,7 @@
 
 The main names:
 
-- `opening.EncoderRequest`: the encoders as options name them
+- `opening.open_encoders`: the encoders that options name
 - `vector_reader.VectorReader`: what the components ask about texts
 - `sentiment_readers.VaderSentiment` and its siblings: what reads sentiment.
 """

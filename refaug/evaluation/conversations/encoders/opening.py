@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput
 from refaug.core.home import Settings
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
-from refaug.evaluation.conversations.encoders.meaning import ENCODERS, OnnxMeaning
+from refaug.evaluation.conversations.encoders.meaning import OnnxMeaning
 from refaug.evaluation.conversations.encoders.sentiment_readers import (
     DeepMojiSentiment,
     LexiconSentiment,
@@ -19,6 +19,7 @@ from refaug.evaluation.conversations.encoders.sentiment_readers import (
     VaderSentiment,
 )
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
 from refaug.indexer.index_folders import open_vectors_version
 
 NEWS: Final = "word2vec-news"  # the vectors of the paper: GoogleNews, 3,000,000 words of 300 numbers
@@ -39,40 +40,32 @@ class OpenEncoders:
             self.sentiment.require_language(texts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderRequest:
-    """The encoders: vectors of the home or a file; sentiment and meaning by kind, with a path where they need one."""
+def open_encoders(home: Settings, request: EncoderRequest) -> OpenEncoders:
+    """Open all of them."""
+    vectors, name = open_vectors(home, request.vectors)
+    sentiment = _open_sentiment(request.sentiment)
+    meaning = _open_meaning(request.meaning)
+    details = {
+        "sent": "none" if sentiment is None else sentiment.name,
+        "sem": f"mean[{name}]" if meaning is None else meaning.name,
+        "coh": _coherence_name(vectors, name),
+    }
+    return OpenEncoders(VectorReader(vectors, sentiment, meaning), details, sentiment)
 
-    vectors: str
-    sentiment: str = "vader"
-    meaning: str = "mean"
 
-    def open(self, home: Settings) -> OpenEncoders:
-        """Open all of them."""
-        vectors, name = open_vectors(home, self.vectors)
-        sentiment = _open_sentiment(self.sentiment)
-        meaning = _open_meaning(self.meaning)
-        details = {
-            "sent": "none" if sentiment is None else sentiment.name,
-            "sem": f"mean[{name}]" if meaning is None else meaning.name,
-            "coh": _coherence_name(vectors, name),
-        }
-        return OpenEncoders(VectorReader(vectors, sentiment, meaning), details, sentiment)
-
-    def pinned(self, home: Settings) -> dict[str, object]:
-        """Return what opens the same encoders again: versions of the home; None for files, which lie anywhere."""
-        is_file = Path(self.vectors).exists()
-        vectors = None if is_file else "@".join(artefact_stores(home)["vectors"].resolve(self.vectors))
-        return {
-            "vectors": vectors,
-            "sentiment": None if ":" in self.sentiment else self.sentiment,
-            "meaning": None if ":" in self.meaning else self.meaning,
-        }
+def pinned_encoders(home: Settings, request: EncoderRequest) -> dict[str, str | None]:
+    """Return what opens the same encoders again: versions of the home; None for files, which lie anywhere."""
+    is_file = "/" in request.vectors
+    return {
+        "vectors": None if is_file else "@".join(artefact_stores(home)["vectors"].resolve(request.vectors)),
+        "sentiment": None if ":" in request.sentiment else request.sentiment,
+        "meaning": None if ":" in request.meaning else request.meaning,
+    }
 
 
 def open_vectors(home: Settings, spec: str) -> tuple[WordVectors, str]:
     """Open vectors of the home by their name, or a file; return them with their name in signatures."""
-    if Path(spec).exists():
+    if "/" in spec:
         opened = open_word_vectors(Path(spec))
         return opened, opened.name
     with artefact_stores(home)["vectors"].open(spec) as held:
@@ -96,24 +89,13 @@ def _coherence_name(vectors: WordVectors, name: str) -> str:
 
 def _open_sentiment(spec: str) -> SentimentReader | None:
     kind, _, path = spec.partition(":")
-    if kind == "none" and not path:
-        return None
-    if kind == "vader" and not path:
-        return VaderSentiment()
-    if kind == "lexicon" and path:
+    if kind == "lexicon":
         return LexiconSentiment(Path(path))
-    if kind == "deepmoji" and path:
+    if kind == "deepmoji":
         return DeepMojiSentiment.open(Path(path))
-    raise Usage(
-        f"--sentiment {spec} is not known", remedy="vader, none, lexicon:FILE, or deepmoji:FOLDER with a model in ONNX"
-    )
+    return VaderSentiment() if kind == "vader" else None
 
 
 def _open_meaning(spec: str) -> OnnxMeaning | None:
     kind, _, path = spec.partition(":")
-    if spec == "mean":
-        return None
-    if kind in ENCODERS and path:
-        return OnnxMeaning(kind, Path(path))
-    kinds = ", ".join(f"{name}:FOLDER" for name in ENCODERS)
-    raise Usage(f"--meaning {spec} is not known", remedy=f"mean, or a model in ONNX's format: {kinds}")
+    return OnnxMeaning(kind, Path(path)) if path else None

@@ -11,13 +11,12 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
-from refaug.core.errors import Usage
 from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.version import VERSION
-from refaug.evaluation.conversations.encoders.opening import EncoderRequest
-from refaug.evaluation.conversations.hybrid_report import COLUMN_SETS, WIDE, hybrid_report
+from refaug.evaluation.conversations.encoders.opening import pinned_encoders
+from refaug.evaluation.conversations.hybrid_report import WIDE, hybrid_report
 from refaug.evaluation.conversations.hybrids.pinned_judges import pinned_judges
 from refaug.evaluation.conversations.hybrids.stored import (
     FORMAT_VERSION,
@@ -25,11 +24,11 @@ from refaug.evaluation.conversations.hybrids.stored import (
     REPORT,
     WEIGHTS,
     hybrid_versions,
-    settings_json,
 )
 from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.table import HybridSettings
 from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.metrics.hybrid.weights import HybridWeights
 from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
@@ -45,15 +44,6 @@ class HybridOrder:
     settings: HybridSettings
     judges: TurnJudges | None
     columns: str  # hybrid: the eleven components; wide: with counts and metrics of turns
-
-    def __post_init__(self) -> None:
-        """Refuse columns that are none, and metrics of turns that no column comes of."""
-        if self.columns not in COLUMN_SETS:
-            raise Usage(f"--columns {self.columns} is not known", remedy=" or ".join(COLUMN_SETS))
-        if self.settings.is_paper and self.columns == WIDE:
-            raise Usage("the label of the paper with columns that it does not have", remedy="--columns hybrid")
-        if self.judges is not None and self.columns != WIDE:
-            raise Usage("metrics of turns, and the columns are the eleven components", remedy="--columns wide")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +72,7 @@ def fit_hybrid(
         table.bots,
         table.names,
         intercept=order.settings.intercept,
-        penalty=order.settings.penalty,
+        penalty=order.settings.ridge,
     )
     versions = hybrid_versions(home)
     staged = home.cache / f"{KIND}-{name}"
@@ -94,10 +84,10 @@ def fit_hybrid(
         parts = {
             "columns": order.columns,
             "details": dict(measured.details),
-            "encoders": order.encoders.pinned(home),
+            "encoders": pinned_encoders(home, order.encoders),
             "turns": judges.as_json() if judges is not None else None,
             "turn_signatures": dict(measured.turn_signatures),
-            "fit": settings_json(order.settings),
+            "fit": order.settings.as_manifest(),
             "fitted_to": _fitted_to(measured),
             "signature": report["signature_full"],
         }

@@ -8,10 +8,11 @@ from typing import Any
 
 from refaug.core.errors import Corrupt
 from refaug.core.home import Settings
+from refaug.core.options.decoding import decode
+from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.evaluation.metric_setup.metric_requests import pinned_metric
 from refaug.evaluation.metric_setup.model_registry import MetricModels
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.models.model_kinds import ModelKind
 
 
@@ -32,12 +33,11 @@ def read_judges(home: Settings, fields: Mapping[str, Any] | None, threads: int |
     """Return the metrics of turns as a manifest has them; None where the hybrid has none."""
     if fields is None:
         return None
-    if "models" in fields:
-        raise Corrupt("the hybrid names models beside its metrics of turns, which name none", remedy="fit it again")
-    references = AugmentSettings(gold="none", weights=fields["weights"], k=fields["k"], mode=fields["mode"])
+    if "references" not in fields:
+        raise Corrupt("the hybrid does not say how references of turns were found", remedy="fit it again")
     return TurnJudges(
         metrics=list(fields["metrics"]),
         models=MetricModels.of(home, threads, rater=fields["rater"]),
         index=fields["index"],
-        references=references,
+        references=decode(TurnReferences, fields["references"]),
     )

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from refaug.core.errors import BadInput, Conflict, TrainedOn, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.conversations.encoders.opening import EncoderRequest
+from refaug.evaluation.conversations.encoders.opening import open_encoders
 from refaug.evaluation.conversations.hybrid_report import hybrid_signature
 from refaug.evaluation.conversations.hybrids.pinned_judges import read_judges
 from refaug.evaluation.conversations.hybrids.stored import StoredHybrid
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table import conversation_columns
 from refaug.evaluation.conversations.turn_scores import judge_turns, turn_details
@@ -159,14 +160,14 @@ def _columns(
     threads: int | None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """Return every column, and what it was computed by; Conflict unless that is what the hybrid was fitted with."""
-    opened = encoders.open(home)
+    opened = open_encoders(home, encoders)
     opened.require_language(text for talk in conversations for _, text in talk.turns)
     _require_same(stored, dict(opened.details), stored.details.keys() & opened.details.keys())
     judges = read_judges(home, stored.manifest["turns"], threads)
     judged = judge_turns(home, conversations, judges, progress) if judges is not None else []
     details = {**opened.details, **turn_details(judged)}
     _require_same(stored, details, stored.details.keys())
-    return conversation_columns(conversations, opened.reader, stored.settings.variants, progress, judged), details
+    return conversation_columns(conversations, opened.reader, stored.settings, progress, judged), details
 
 
 def _require_same(stored: StoredHybrid, details: Mapping[str, str], slots: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +13,8 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import BadInput, Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.table import HybridSettings
-from refaug.metrics.conversations.components import Variants
 from refaug.metrics.hybrid.weights import HybridWeights
 from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 
@@ -58,11 +57,6 @@ class StoredHybrid:
         return not (is_left_out and conversation.digest(with_bot=True) in self.seen.hashes)
 
 
-def settings_json(settings: HybridSettings) -> Mapping[str, Any]:
-    """Return the settings of a fit as the manifest has them."""
-    return asdict(settings)
-
-
 def hybrid_versions(settings: Settings) -> Versions:
     """Return the versions of this home's hybrids."""
     return artefact_stores(settings)[KIND]
@@ -80,13 +74,12 @@ def open_hybrid(settings: Settings, spec: str) -> StoredHybrid:
     with hybrid_versions(settings).open(spec.partition("#")[0]) as held:
         manifest = read_hybrid_manifest(held.folder)
         verify_files(held.folder, manifest)
-        fit = manifest["fit"]
         try:
             return StoredHybrid(
                 spec=f"{held.name}@{held.version}#{str(manifest['id'])[:12]}",
                 manifest=manifest,
                 weights=HybridWeights.read(read_json(held.folder / WEIGHTS)),
-                settings=HybridSettings(**{**fit, "variants": Variants(**fit["variants"])}),
+                settings=HybridSettings.of_manifest(manifest["fit"]),
                 report=read_json(held.folder / REPORT),
                 seen=SeenTexts.read(held.folder / SEEN),
             )

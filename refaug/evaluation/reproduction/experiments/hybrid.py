@@ -13,19 +13,19 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput, NotFound
 from refaug.core.files import sha256_of
-from refaug.evaluation.conversations.encoders.opening import EncoderRequest
 from refaug.evaluation.conversations.hybrid_report import BASELINES, HYBRID, JUDGED, WIDE, hybrid_report
 from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
+from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.evaluation.conversations.reading import read_conversations
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.table import HybridSettings
 from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, Section, short
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 
 STUDY: Final = "ji2022_run1"  # by its name in dialogues/
 DEGRADED: Final = "QualityControl"  # a bot of the study whose replies were made worse on purpose
@@ -88,7 +88,7 @@ def _judges(chain: Chain) -> TurnJudges:
         metrics=metrics,
         models=MetricModels(registry=chain.models.with_leased(rater=chain.rater()), rater=chain.rater().spec),
         index=chain.main_index(),
-        references=AugmentSettings(gold="none", weights="one", mode="bm25-utterance"),
+        references=TurnReferences(weights="one", mode="bm25-utterance"),
     )
 
 

@@ -11,7 +11,6 @@ The main names:
 """
 
 __all__ = [
-    "conversation_orders",
     "fields",
     "job_order",
     "set_orders",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from refaug.core.errors import BadInput
@@ -15,7 +14,6 @@ from refaug.core.options.json_schema import schema_of
 from refaug.core.text.name_suggestions import suggestion
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.operation import Operation
-from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.fields import StrictModel
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.option_groups import decoded
@@ -24,11 +22,16 @@ _MAX_SHOWN: Final = 5
 _LONGEST_SHOWN: Final = 40
 EVALUATIONS: Final = ("score", "meta")
 
-_Modelled = Annotated[
-    FreezeJob | JudgeConversationsJob | HybridFitJob,
-    Field(discriminator="kind"),
-]
-_MODELS: Final = TypeAdapter[Any](_Modelled)
+
+class _ModelledType:
+    """The kinds of jobs that have a model of pydantic."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.tagged_union_schema({"freeze": handler.generate_schema(FreezeJob)}, discriminator="kind")
+
+
+_MODELS: Final = TypeAdapter[Any](Annotated[Any, _ModelledType])
 KINDS: Final = (
     "ingest",
     "vectors",
@@ -142,20 +145,14 @@ def _remedy(kind: object) -> str:
     """Return the fields of the kind of job, or the kinds where there is no such kind."""
     if isinstance(kind, str) and kind in OPERATIONS:
         return f"{kind} has the fields {', '.join(option.spelling for option in options_of(find_operation(kind)))}"
-    for order in get_args(get_args(_Modelled)[0]):
-        if get_args(order.model_fields["kind"].annotation) == (kind,):
-            return f"{kind} has the fields {', '.join(name for name in order.model_fields if name != 'kind')}"
+    if kind == "freeze":
+        return f"{kind} has the fields {', '.join(name for name in FreezeJob.model_fields if name != 'kind')}"
     return f"kinds are: {', '.join(KINDS)}"
 
 
 def metrics_in(order: Any) -> list[str]:
     """Return the metrics that an order names."""
-    match order:
-        case Operation():
-            return order.metrics_named()
-        case JudgeConversationsJob() | HybridFitJob():
-            return list(order.metrics)
-    return []
+    return order.metrics_named() if isinstance(order, Operation) else []
 
 
 def bots_in(order: Any) -> list[str]:
@@ -170,9 +167,4 @@ def resources_of(order: Any) -> tuple[str, ...]:
             return order.resources()
         case FreezeJob():
             return (f"items/{order.items or order.source}",)
-        case HybridFitJob():
-            return (f"hybrid/{order.name}",)
-        case JudgeConversationsJob():
-            order_hash = hashlib.sha256(order.model_dump_json().encode()).hexdigest()
-            return (f"{order.kind}/{order_hash[:16]}",)
     raise AssertionError("every order is one of these")

@@ -10,7 +10,6 @@ from refaug.core.errors import NoSource
 from refaug.operations.operation import Operation, OwnedOperation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
-from refaug.service.jobs.orders.conversation_orders import HybridFitJob, JudgeConversationsJob
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
@@ -30,8 +29,6 @@ def with_owner(order: Order, key_name: str) -> Order:
     """Return the order, one whose outcome a key sees with the key that asks for it as its owner."""
     if isinstance(order, OwnedOperation):
         return replace(order, owner=key_name)
-    if isinstance(order, JudgeConversationsJob):
-        order.owner = key_name
     return order
 
 
@@ -75,8 +72,4 @@ def _inputs_of(order: JobOrder) -> list[str]:
             return order.sources_named()
         case FreezeJob():
             return [order.source] if order.source is not None else []
-        case JudgeConversationsJob():
-            return order.files
-        case HybridFitJob():
-            return [order.conversations, *order.encoder_files]
     return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,19 @@ from encoders import SPECIAL, WORDS, TinyEncoder, write_tokenizer
 from onnx import TensorProto, helper, numpy_helper
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.options.decoding import as_values, decode
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.evaluation.conversations.encoders.meaning import OnnxMeaning
 from refaug.evaluation.conversations.encoders.sentiment_readers import DeepMojiSentiment, LexiconSentiment
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
 from refaug.evaluation.conversations.hybrid_report import require_paper
-from refaug.evaluation.conversations.table import HybridSettings
-from refaug.metrics.conversations.components import Variants, component_values
+from refaug.evaluation.conversations.options.conversation_source import ConversationSource
+from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.options.turn_references import TurnReferences
+from refaug.metrics.conversations.components import component_values
 from refaug.metrics.conversations.exchanges import Side, human_exchanges
 from refaug.metrics.conversations.sentiment import EMOJIS, emoji_weights
+from refaug.metrics.conversations.variants import Variants
 
 PAPER = {"sent": "deepmoji[d#1]", "sem": "infersent1[i#2]", "coh": "word2vec-news[v#3]"}
 
@@ -137,28 +140,62 @@ def test_a_bad_lexicon_names_its_line(tmp_path: Path, text: str, message: str) -
         LexiconSentiment(tmp_path / "bad.tsv")
 
 
-def paper_settings(**changes: object) -> HybridSettings:
-    return HybridSettings(
-        **{"variants": Variants(laughter="substring"), "intercept": "fold", "is_paper": True, **changes}
-    )  # type: ignore[arg-type]
+PRESET = "ghandeharioun19"
 
 
 @pytest.mark.parametrize(
-    ("details", "settings", "message"),
+    ("details", "message"),
     [
-        ({"sent": "vader[3.3.2]"}, paper_settings, r"needs sent:deepmoji \(here vader\[3.3.2\]\)"),
-        ({"sem": "mean[v#3]"}, paper_settings, "needs sem:infersent1"),
-        ({"coh": "[v#3]"}, paper_settings, "needs coh:word2vec-news"),
-        ({}, lambda: paper_settings(intercept="common"), "needs icpt:fold"),
-        ({}, lambda: paper_settings(variants=Variants()), "needs laugh:substring"),
-        ({}, lambda: paper_settings(variants=Variants(laughter="substring", greedy="user")), "needs grd:both"),
-        ({}, lambda: paper_settings(penalty=0.1), "least squares on ratings as they are"),
-        ({}, lambda: paper_settings(person_z=3), "least squares on ratings as they are"),
+        ({"sent": "vader[3.3.2]"}, r"needs sent:deepmoji \(here vader\[3.3.2\]\)"),
+        ({"sem": "mean[v#3]"}, "needs sem:infersent1"),
+        ({"coh": "[v#3]"}, "needs coh:word2vec-news"),
     ],
 )
-def test_the_label_of_the_paper_is_refused_without_its_parts(
-    details: dict[str, str], settings: Callable[[], HybridSettings], message: str
-) -> None:
-    require_paper(PAPER, paper_settings())
+def test_the_label_of_the_paper_is_refused_without_its_encoders(details: dict[str, str], message: str) -> None:
+    settings = HybridSettings(preset=PRESET)
+    require_paper(PAPER, settings)
+    require_paper({**PAPER, **details}, HybridSettings())
     with pytest.raises(Usage, match=message):
-        require_paper({**PAPER, **details}, settings())
+        require_paper({**PAPER, **details}, settings)
+
+
+def test_the_label_of_the_paper_brings_its_forms_and_refuses_others() -> None:
+    settings = decode(HybridSettings, {"preset": PRESET, "laughter": "substring"})
+    assert (settings.intercept, settings.laughter, settings.greedy) == ("fold", "substring", "both")
+    assert decode(HybridSettings, as_values(settings)) == settings
+    assert HybridSettings.of_manifest(settings.as_manifest()) == settings
+    for field, setting in (
+        ("intercept", "common"),
+        ("laughter", "token"),
+        ("greedy", "user"),
+        ("ridge", 0.1),
+        ("person_z", 3),
+    ):
+        with pytest.raises(Usage) as refused:
+            decode(HybridSettings, {"preset": PRESET, field: setting})
+        assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"map": ["words=said"]}, "map"),
+        ({"map": ["rating=grade"]}, "map"),
+        ({"map": ["text=said", "text=who"]}, "map"),
+        ({"scale": "7-1"}, "scale"),
+        ({"encoding": "latin-99"}, "encoding"),
+        ({"conversations": "selfplay:both", "scale": "1-7"}, "scale"),
+        ({"conversations": "selfplay:both", "bot": "b"}, "bot"),
+    ],
+)
+def test_what_is_said_of_a_file_is_checked_before_it_is_read(more: dict[str, object], field: str) -> None:
+    with pytest.raises(Usage) as refused:
+        decode(ConversationSource, {"conversations": "talks.csv", **more})
+    assert refused.value.field == field
+
+
+def test_references_of_turns_have_no_gold_and_no_preset_that_weighs_one() -> None:
+    assert decode(TurnReferences, {"k": 3}).search.k == 3
+    for field, setting in (("gold", "one"), ("preset", "tsuta20"), ("mode", "bm25-dialog")):
+        with pytest.raises(Usage):
+            decode(TurnReferences, {field: setting})

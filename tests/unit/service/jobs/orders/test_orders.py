@@ -95,7 +95,7 @@ def test_evaluations_share_a_resource_only_with_the_very_same_order():
         ("score", {"seed": 2}),
         ("meta", {"seed": 2}),
         ("replies", {"replace": True}),
-        ("judge-conversations", {"k": 3}),
+        ("judge-conversations", {"settings": {"k": 3}}),
     ):
         (resource,) = resources_of(order(kind))
         assert resource.startswith(f"{kind}/")
@@ -184,27 +184,32 @@ def test_names_that_are_given_decide_over_the_resource():
         ),
         ({"kind": "self-play", "bots": [], "name": "n"}, "bots: it is empty"),
         ({"kind": "self-play", "bots": ["a", "a"], "name": "n"}, "bots: 'a' comes twice"),
-        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "metrics": ["bleu"]}, 'the eleven components: "columns"'),
-        ({"kind": "judge-conversations", "conversations": "a.jsonl", "metrics": []}, "at least 1 item"),
-        ({"kind": "judge-conversations", "conversations": "a", "metrics": ["bleu", "bleu"]}, "bleu comes twice"),
+        (
+            {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "metrics": ["bleu"]},
+            "the eleven components have no metrics of turns",
+        ),
+        ({"kind": "judge-conversations", "conversations": "a.jsonl", "metrics": []}, "metrics: it is empty"),
+        (
+            {"kind": "judge-conversations", "conversations": "a", "metrics": ["bleu", "bleu"]},
+            "metrics: 'bleu' comes twice",
+        ),
         (
             {"kind": "judge-conversations", "conversations": "selfplay:both", "metrics": ["bleu"], "scale": "1-7"},
-            "say how a file is read: leave them out for a self-play",
+            "scale: it says how a file is read",
         ),
-        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "index": "chat"}, "are for metrics of turns: name one"),
-        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "vectors": "../chat"}, "does not have the form"),
-        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "sentiment": "glad"}, "does not have the form"),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "index": "chat"}, "index: no metric of turns is named"),
+        ({"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "sentiment": "glad"}, "sentiment: 'glad' is not vader"),
         (
             {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "preset": "ghandeharioun19", "intercept": "common"},
-            "intercept common with preset ghandeharioun19, which has fold",
+            "intercept: common with preset ghandeharioun19, which has fold",
         ),
         (
             {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "preset": "ghandeharioun19", "ridge": 0.5},
-            "least squares, and ratings as they are",
+            "ridge: preset ghandeharioun19 has least squares on ratings as they are",
         ),
         (
             {"kind": "hybrid-fit", **ONE_OF_EACH["hybrid-fit"], "columns": "wide", "metrics": ["bleu", "bleu"]},
-            "metrics: bleu comes twice",
+            "metrics: 'bleu' comes twice",
         ),
         ({"kind": "self-play", "bots": ["a"], "name": "n", "start": "middle"}, "start: 'middle' is no beginning"),
         ({"kind": "self-play", "bots": ["a"], "name": "n", "turns": 1_001}, "turns: 1,001 is out of range"),
