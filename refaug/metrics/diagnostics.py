@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class Diagnosis:
     tokens: int
     figures: Mapping[str, DiagnosticFigure]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the values by name, and the reasons of those that are null."""
         return {
             "replies": self.replies,

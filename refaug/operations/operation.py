@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, NoFlag, Pattern, Size
 from refaug.core.options.decoding import Options, as_values
@@ -63,7 +63,7 @@ class Operation(Options):
         """Return the files and folders that it names."""
         return []
 
-    def as_order(self) -> dict[str, Any]:
+    def as_order(self) -> dict[str, object]:
         """Return it as the order of a job, in JSON types."""
         return {"kind": self.operation, **as_values(self)}
 

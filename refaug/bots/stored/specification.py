@@ -96,7 +96,7 @@ class StoredBot:
 
 def pinned(
     fields: Mapping[str, Any], resolve: Callable[[str, str], str], find_bot: Callable[[str], StoredBot]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a specification that stays as it is: artefacts with their versions, and wrapped bots written out.
 
     `resolve` returns name@version for a kind and a name. Then the hash changes whenever the replies may.

@@ -89,7 +89,7 @@ def without_kind(fields: Fields) -> dict[str, Any]:
     return {key: field for key, field in fields.items() if key not in ("kind", "name")}
 
 
-def endpoint_fields(fields: Fields) -> dict[str, Any]:
+def endpoint_fields(fields: Fields) -> dict[str, object]:
     """Return the fields of a chat bot that describe its endpoint; `base_url` is another word for `url`."""
     chosen = {key: field for key, field in fields.items() if key not in CHAT_FIELDS}
     return {"url": chosen.pop("base_url"), **chosen} if "base_url" in chosen and "url" not in chosen else chosen

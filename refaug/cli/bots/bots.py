@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -188,5 +188,5 @@ def _source_of(bot: StoredBot) -> str:
     return ", ".join(named) or f"{len(bot.fields.get('replies', ())):,} replies"
 
 
-def _as_json(bot: StoredBot) -> dict[str, Any]:
+def _as_json(bot: StoredBot) -> dict[str, object]:
     return {"name": bot.name, "kind": bot.kind, "sha256": bot.sha256, "specification": dict(bot.fields)}

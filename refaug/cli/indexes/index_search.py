@@ -74,7 +74,7 @@ def _batches(test_items: Any, size: int = 1_000) -> Any:
         yield batch
 
 
-def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, Any]:
+def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, object]:
     return {
         "id": name,
         "references": [

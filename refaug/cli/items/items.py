@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 import typer
@@ -97,7 +97,7 @@ def _convert(
     table: TableOptions,
     notes: TableNotes,
     counts: _Counts,
-    write: Callable[[dict[str, Any]], None],
+    write: Callable[[dict[str, object]], None],
     progress: Progress,
 ) -> None:
     """Write the items of a file; an id of an earlier file is refused by name."""
@@ -122,12 +122,12 @@ def _convert(
 
 
 @contextmanager
-def _writer(output: Path | None, *, is_dry: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _writer(output: Path | None, *, is_dry: bool) -> Iterator[Callable[[dict[str, object]], None]]:
     """Yield a function that writes an item: into a file that is there whole or not at all, or to stdout."""
     if is_dry:
-        shown = list[dict[str, Any]]()
+        shown = list[dict[str, object]]()
 
-        def show(document: dict[str, Any]) -> None:
+        def show(document: dict[str, object]) -> None:
             if len(shown) < _SHOWN_ITEMS:
                 shown.append(document)
                 print_json_line(document)
@@ -140,7 +140,7 @@ def _writer(output: Path | None, *, is_dry: bool) -> Iterator[Callable[[dict[str
             raise NoSource(f"{output.parent}: no such folder", remedy="name a file in a folder that is there")
         with write_aside(output) as file:
 
-            def write_line(document: dict[str, Any]) -> None:
+            def write_line(document: dict[str, object]) -> None:
                 file.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
 
             yield write_line

@@ -103,7 +103,7 @@ def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
     return training_images(report)
 
 
-def _report_facts(report: Any) -> dict[str, Any]:
+def _report_facts(report: Any) -> dict[str, object]:
     """Return the main facts of a report."""
     return {
         "parameters": report["parameters"],
@@ -121,7 +121,7 @@ def _report_facts(report: Any) -> dict[str, Any]:
     }
 
 
-def _hard_negative_facts(hard: Any) -> dict[str, Any]:
+def _hard_negative_facts(hard: Any) -> dict[str, object]:
     """Return the figures on hard negatives, if these were measured; some of them would do as responses."""
     if hard is None:
         return {}

@@ -76,7 +76,7 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     )
 
 
-def _report_facts(report: Any) -> dict[str, Any]:
+def _report_facts(report: Any) -> dict[str, object]:
     """Return the main facts of a report."""
     return {
         "parameters": report["parameters"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -15,7 +15,7 @@ _SpecArgument = Annotated[str, typer.Argument(help="Name and version.", metavar=
 YesFlag = Annotated[bool, typer.Option("--yes", help="Yes, remove it.")]
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _facts(folder: Path) -> dict[str, object]:
     from refaug.evaluation.selfplay.stored import read_self_play_manifest  # noqa: PLC0415
 
     try:

@@ -193,7 +193,7 @@ _OTHER_LEVELS: Final[Mapping[LevelChoice, frozenset[str]]] = {
 }
 
 
-def _of_level(document: Mapping[str, Any], level: LevelChoice | None) -> dict[str, Any]:
+def _of_level(document: Mapping[str, Any], level: LevelChoice | None) -> dict[str, object]:
     """Return scores as JSON with the figures of one level, or of all; evidence and explanations are of replies."""
     if level is None:
         return dict(document)
@@ -211,7 +211,7 @@ def _of_level(document: Mapping[str, Any], level: LevelChoice | None) -> dict[st
     return {"level": level.value, **_without(document, of_document), "scores": scores}
 
 
-def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, object]:
     return {name: content for name, content in fields.items() if name not in names}
 
 

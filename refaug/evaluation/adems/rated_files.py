@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class RatedFile:
     counts: Mapping[str, int]
     keys: frozenset[str]  # of its contexts, to see which files share some
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what a report says of the file."""
         return {"name": self.name, "sha256": self.sha256, "scale": list(self.scale), **self.counts}
 

@@ -113,7 +113,7 @@ def require_target(conversations: Sequence[Conversation], target: str | None) ->
         raise Usage(f"no conversation has a rating called {target!r}", remedy=f"the questions are: {questions}")
 
 
-def _agreement(column: Floats, ratings: Floats, bots: NDArray[np.int64]) -> dict[str, Any]:
+def _agreement(column: Floats, ratings: Floats, bots: NDArray[np.int64]) -> dict[str, object]:
     """Correlate the means of bots, and conversations within bots, over the conversations that have the figure."""
     is_defined = ~np.isnan(column)
     column, ratings, bots = column[is_defined], ratings[is_defined], bots[is_defined]

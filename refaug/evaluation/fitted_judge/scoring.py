@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class JudgedRows:
             if np.isfinite(own).any()
         ]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return every score as JSON; null where there is none."""
         return {
             "judge": self.judge,

@@ -129,7 +129,7 @@ def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
 
 def _report(
     sets: Sequence[RatedRows], table: RatedTable, judge: CombinedJudge, settings: FitSettings
-) -> dict[str, Any]:
+) -> dict[str, object]:
     complete = table.complete()
     plain = {name: complete.values[:, place] for place, name in enumerate(complete.features)}
     held_out, notes = _held_out_lines(complete, settings)
@@ -169,9 +169,9 @@ def _linear_controls(complete: RatedTable, held_out: Mapping[str, Floats], setti
 
 def _boosting_facts(
     complete: RatedTable, judge: CombinedJudge, held_out: Mapping[str, Floats], controls: Mapping[str, Floats]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the trees, what they rest on, and what they have over ridge regression, paired over contexts."""
-    differences = dict[str, Any]()
+    differences = dict[str, object]()
     for name, scores in held_out.items():
         by_set = [
             RatedSet(

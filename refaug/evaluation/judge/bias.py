@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class BiasFinding:
             return None if effect is None or effect else False
         return (low > 0 or high < 0) and abs(effect) >= _LEAST_EFFECT
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the finding."""
         interval = None if self.effect.low is None else [self.effect.low, self.effect.high]
         return {

@@ -163,7 +163,7 @@ class JudgedSystems:
         verdicts = Counter(pair.verdict for pair in self.pairs)
         return {verdict.value: verdicts[verdict] for verdict in PairVerdict}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """Return the shares, the counts, and every pair."""
         problems = Counter(pair.problem.code for pair in self.pairs if pair.problem is not None)
         return {

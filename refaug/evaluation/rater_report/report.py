@@ -103,7 +103,7 @@ class Example:
     golds: tuple[str, ...]
     references: tuple[Reference, ...]  # parrot and retrieved
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the example as JSON."""
         return {
             "id": self.id,
@@ -141,7 +141,7 @@ class RaterReport:
     about: RaterDescription
     retrieved: RetrievalReport | None = field(default=None)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the report as JSON, without a time: equal reports are equal bytes."""
         about = {
             "rater": self.about.spec,

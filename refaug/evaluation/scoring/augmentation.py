@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
@@ -40,7 +40,7 @@ class Augmented:
     excluded_references: tuple[Reference, ...] = ()  # the first of them, where they were asked for
     missing: tuple[str, ...] = ()  # shards that did not answer, where that was allowed
 
-    def as_json(self, provenance: str) -> dict[str, Any]:
+    def as_json(self, provenance: str) -> dict[str, object]:
         """Return the item as a line of a test file, with the provenance of its references; golds show their weight."""
         return {
             **item_json(with_provenance(_with_gold_weights(self.item), provenance)),
@@ -55,7 +55,7 @@ class Augmented:
         }
 
 
-def _excluded_json(reference: Reference) -> dict[str, Any]:
+def _excluded_json(reference: Reference) -> dict[str, object]:
     return {"text": reference.text, "similarity": reference.similarity, **reference.more}
 
 
@@ -298,7 +298,7 @@ def without_shards(provenance: Provenance, index: ReferenceIndex, missing: Colle
 def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
     """Return the settings of retrieval that only the full form of a signature has."""
     manifest, search = index.manifest, settings.search
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
         "norm-words": "yes" if manifest.sentence.norm_words else "no",
         "oov": manifest.sentence.oov,

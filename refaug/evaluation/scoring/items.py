@@ -394,7 +394,7 @@ def _scale(content: object, at: str) -> tuple[float, float]:
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def item_json(test_item: Item) -> dict[str, Any]:
+def item_json(test_item: Item) -> dict[str, object]:
     """Return an item as a line of a test file, with everything known about its references."""
     return {
         "id": test_item.id,
@@ -421,7 +421,7 @@ def item_json(test_item: Item) -> dict[str, Any]:
     }
 
 
-def reference_json(reference: Reference) -> dict[str, Any]:
+def reference_json(reference: Reference) -> dict[str, object]:
     """Return a reference as it stands in such a line."""
     numbers = {"weight": reference.weight, "similarity": reference.similarity, "rating": reference.rating}
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
@@ -46,7 +46,7 @@ class ScoreSettings(Resampling):
     explain: bool = False  # add credited n-grams, and the worth of each reference to each reply
     parts: bool = True  # add the parts of every reply's score
 
-    def resampling(self) -> dict[str, Any]:
+    def resampling(self) -> dict[str, object]:
         """Return how intervals are computed, as JSON."""
         return {
             "method": "percentile bootstrap over items",

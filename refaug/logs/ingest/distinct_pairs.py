@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -54,12 +54,12 @@ def _count_duplicates(stage: Stage, units: Iterable[int | None]) -> None:
         counts[_DUPLICATE_IDS] = counts.get(_DUPLICATE_IDS, 0) + count
 
 
-def _rewrite_part(stage: Stage, index: int, rows: Sequence[int], units: Sequence[int | None]) -> dict[str, Any]:
+def _rewrite_part(stage: Stage, index: int, rows: Sequence[int], units: Sequence[int | None]) -> dict[str, object]:
     """Write a staged part without some of its rows."""
     old = stage.folder / str(stage.state.parts[index]["file"])
     writer = PartWriter(old.with_name(f"distinct-{index:05}.parquet"))
     dropped, start = np.array(rows), 0
-    rejected: list[dict[str, Any]] = []
+    rejected: list[dict[str, object]] = []
     with pq.ParquetFile(old) as file:
         for batch in file.iter_batches(batch_size=ROWS_A_GROUP, use_threads=False):
             inside = dropped[(dropped >= start) & (dropped < start + batch.num_rows)] - start

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from refaug.core.errors import SourceChanged, Usage
 from refaug.core.files import require_name
@@ -53,7 +52,7 @@ class IngestOrder:
         """The number of worker processes: the given one, or as many as cores and memory allow."""
         return min(default_count(), (self.memory >> 27) - 2) if self.workers is None else self.workers
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings that determine the outcome, for the manifest; blocked speakers appear as a hash."""
         speakers = hashlib.sha256("\n".join(sorted(self.blocked_speakers)).encode()).hexdigest()[:12]
         return {

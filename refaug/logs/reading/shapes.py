@@ -277,7 +277,7 @@ def message_columns(
 # ── presets whose fields need more than another name ──────────────────────────────────────────────────────────────
 
 
-def _reddit(values: Row, row_fields: dict[str, Any]) -> None:
+def _reddit(values: Row, row_fields: dict[str, object]) -> None:
     """Adapt Reddit's fields: parents have a prefix (t1_ comment, t3_ submission) that ids lack.
 
     Submissions have titles.
@@ -303,7 +303,7 @@ def _reddit(values: Row, row_fields: dict[str, Any]) -> None:
 _REDDIT_GONE: Final = ("[deleted]", "[removed]")
 
 
-def _twitter(values: Row, row_fields: dict[str, Any]) -> None:
+def _twitter(values: Row, row_fields: dict[str, object]) -> None:
     """Adapt Twitter's fields: long tweets use `full_text`, and old dumps have only numeric ids, perhaps rounded."""
     row_fields["text"] = (
         _get_nested(values, ("extended_tweet", "full_text")) or values.get("full_text") or row_fields["text"]
@@ -312,7 +312,7 @@ def _twitter(values: Row, row_fields: dict[str, Any]) -> None:
     row_fields["parent"] = row_fields["parent"] or values.get("in_reply_to_status_id")
 
 
-_ADJUST: Final[Mapping[str, Callable[[Row, dict[str, Any]], None]]] = MappingProxyType(
+_ADJUST: Final[Mapping[str, Callable[[Row, dict[str, object]], None]]] = MappingProxyType(
     {"reddit": _reddit, "twitter": _twitter}
 )
 

@@ -85,7 +85,7 @@ class BertScore(EncoderMetric):
         copied._idf = encoded.idf  # noqa: SLF001
         return copied
 
-    def matches(self, reply: str, references: References) -> list[dict[str, Any]]:
+    def matches(self, reply: str, references: References) -> list[dict[str, object]]:
         """Return the best match of each token."""
         first, *others = (_own_words(text) for text in self._encoder.token_vectors([reply, *references.texts]))
         return soft_matches(first, others, references)

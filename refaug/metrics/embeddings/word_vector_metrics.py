@@ -61,7 +61,7 @@ class EmbeddingMetric(SingleReferenceMetric):
         """No reference has a known word."""
         return NO_KNOWN_REFERENCE
 
-    def matches(self, reply: str, references: References) -> list[dict[str, Any]] | None:
+    def matches(self, reply: str, references: References) -> list[dict[str, object]] | None:
         """Return the best match of each word; only greedy matching compares words with words."""
         if self._similarity is not Similarity.GREEDY:
             return None

@@ -61,7 +61,7 @@ class CrossOrder(TrainingOrder):
     examples: CrossExampleSettings = field(default_factory=CrossExampleSettings)
 
     @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
         """Return the sizes of the network and the choice of examples."""
         return {
             "model": CrossConfig(**written["model"]),
@@ -207,7 +207,7 @@ def resume_cross(
     )
 
 
-def _inputs(order: CrossOrder, sources: TrainingLogs) -> dict[str, Any]:
+def _inputs(order: CrossOrder, sources: TrainingLogs) -> dict[str, object]:
     """Return the inputs that determine the rater."""
     return inputs_of(order, sources, network=order.network, model=asdict(order.model), examples=asdict(order.examples))
 

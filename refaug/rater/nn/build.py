@@ -66,7 +66,7 @@ class RaterOrder(TrainingOrder):
     shared: SharedSettings | None = None  # None: the default of the logs' language
 
     @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
         """Return the sizes of the network, the choice of examples, and which utterances count."""
         shared = written["shared"]
         return {
@@ -255,7 +255,7 @@ def resume_rater(
     )
 
 
-def _inputs(order: RaterOrder, training_data: TrainingData) -> dict[str, Any]:
+def _inputs(order: RaterOrder, training_data: TrainingData) -> dict[str, object]:
     """Return the inputs that determine the rater."""
     return inputs_of(
         order,
@@ -313,7 +313,7 @@ def _report(
     order: RaterOrder,
     stages: Stages,
     progress: Progress,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the report: what the rater was trained on, and its quality."""
     folder = stages.folder
     corpus = open_corpus(folder)

@@ -47,7 +47,7 @@ class RuberOrder(TrainingOrder):
     margin: float = 0.5  # Δ: by how much the true reply must score above a negative one
 
     @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
         """Return the sizes of the network and the choice of pairs."""
         return {"model": RuberConfig(**written["model"]), "pairs": PairSettings(**written["pairs"])}
 
@@ -138,7 +138,7 @@ def resume_ruber(
     return train_ruber(places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, again=True)
 
 
-def _inputs(order: RuberOrder, sources: TrainingLogs) -> dict[str, Any]:
+def _inputs(order: RuberOrder, sources: TrainingLogs) -> dict[str, object]:
     """Return the inputs that determine the ruber."""
     return inputs_of(order, sources, model=asdict(order.model), pairs=asdict(order.pairs), margin=order.margin)
 
@@ -163,7 +163,7 @@ def _report(
     sides: Mapping[Side, PairExamples],
     order: RuberOrder,
     stages: Stages,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the report: what the ruber was trained on, and its quality."""
     corpus = open_pairs(stages.folder)
     return {

@@ -383,7 +383,7 @@ def _schedule(row: Row[Any]) -> Schedule:
     )
 
 
-def _row(schedule: Schedule) -> dict[str, Any]:
+def _row(schedule: Schedule) -> dict[str, object]:
     return {
         "name": schedule.name,
         "cron": schedule.cron,

@@ -221,7 +221,7 @@ class Worker:
             state=JobState.FAILED, result=getattr(known_error, "result", None), error=self._as_json(known_error)
         )
 
-    def _as_json(self, error: RefaugError) -> dict[str, Any]:
+    def _as_json(self, error: RefaugError) -> dict[str, object]:
         return {
             "code": error.code,
             "message": self._without_paths(error.message),

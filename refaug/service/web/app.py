@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -183,10 +183,10 @@ def create_app(home: Settings, serve: ServeSettings) -> FastAPI:
     return app
 
 
-def _memoise(make: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    documents, lock = list[dict[str, Any]](), threading.Lock()
+def _memoise(make: Callable[[], dict[str, object]]) -> Callable[[], dict[str, object]]:
+    documents, lock = list[dict[str, object]](), threading.Lock()
 
-    def get() -> dict[str, Any]:
+    def get() -> dict[str, object]:
         with lock:
             if not documents:
                 documents.append(make())

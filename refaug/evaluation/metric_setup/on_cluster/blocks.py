@@ -101,13 +101,13 @@ def _damaged(path: Path) -> Corrupt:
 # Items as JSON, whole
 
 
-def _line_of(test_item: Item | BadItem) -> dict[str, Any]:
+def _line_of(test_item: Item | BadItem) -> dict[str, object]:
     if isinstance(test_item, BadItem):
         return {"bad": asdict(test_item)}
     return {"item": item_json(test_item), "scale": test_item.scale, "notes": dict(test_item.search_notes)}
 
 
-def _augmented_line(augmented: Augmented | BadItem) -> dict[str, Any]:
+def _augmented_line(augmented: Augmented | BadItem) -> dict[str, object]:
     if isinstance(augmented, BadItem):
         return _line_of(augmented)
     return {

@@ -66,7 +66,7 @@ class Drift:
         """The share of the items whose references changed."""
         return self.items_changed / self.items
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return all figures, and the worst of each kind."""
         return {**asdict(self), "references_changed": self.references_changed, "worst": self.worst()}
 

@@ -65,7 +65,7 @@ class VhredOrder(TrainingOrder):
     exclude: tuple[ExcludedFile, ...] = ()
 
     @classmethod
-    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+    def read_settings(cls, written: Mapping[str, Any]) -> dict[str, object]:
         """Return the sizes of the network, the windows, and the excluded files."""
         return {
             "model": VhredConfig(**written["model"]),
@@ -106,7 +106,7 @@ def pretrain_vhred(
         config = replace(order.model, vocabulary=tokenizer.vocab_size + 1)
         if config.cell == "random":
             network = new_vhred(config, order.training.seed, _DRAWN_SCALE)
-            report: dict[str, Any] = {"parameters": network.parameter_count, "tokenizer": stages.facts("tokenizer")}
+            report: dict[str, object] = {"parameters": network.parameter_count, "tokenizer": stages.facts("tokenizer")}
             coverage = None
         else:
             network = new_vhred(config, order.training.seed, order.weight_scale)
@@ -144,7 +144,7 @@ def resume_vhred(
     return pretrain_vhred(places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=True)
 
 
-def _settings(order: VhredOrder) -> dict[str, Any]:
+def _settings(order: VhredOrder) -> dict[str, object]:
     """Return the settings of the training that are its own."""
     return {
         "windows": asdict(order.windows),
@@ -154,7 +154,7 @@ def _settings(order: VhredOrder) -> dict[str, Any]:
     }
 
 
-def _inputs(order: VhredOrder, sources: TrainingLogs) -> dict[str, Any]:
+def _inputs(order: VhredOrder, sources: TrainingLogs) -> dict[str, object]:
     """Return the inputs that determine the vhred; of excluded files their content, not their place."""
     settings = {**_settings(order), "exclude": [each.sha256 for each in order.exclude]}
     return inputs_of(order, sources, model=asdict(order.model), **settings)
@@ -187,7 +187,7 @@ def _train(
     progress: Progress,
     on_now: OnNow,
     on_epoch: OnEpoch,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Train a network, and return the report."""
     train, validation = (
         DialogueWindows(dialogues, order.windows, is_validation=side, end=network.config.end) for side in (False, True)

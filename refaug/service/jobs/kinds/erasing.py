@@ -72,7 +72,7 @@ def _report_erasure(order: Erase) -> None:
     report_change("erase", f"log {order.log}", **counts)
 
 
-def as_json_list(values: Iterator[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def as_json_list(values: Iterator[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Return the values as a list of JSON objects."""
     return [as_json(one) for one in values]
 
@@ -89,7 +89,7 @@ def _erase_from_inbox(posted: Inbox, order: Erase) -> int:
     return posted.erase(order.log, dialogues=order.dialogues, speakers=order.speakers)
 
 
-def _write_pairs(order: Erase, context: JobContext) -> dict[str, Any]:
+def _write_pairs(order: Erase, context: JobContext) -> dict[str, object]:
     """Write down the ids of erased pairs while the log still has them: sets refer to pairs by id only."""
     log, count = StoredLog.open(context.home.logs, order.log), 0
     dialogues, speakers = pa.array(order.dialogues, pa.string()), pa.array(order.speakers, pa.string())
@@ -108,7 +108,7 @@ def _pair_line(log: str, dialogue: str, position: str) -> str:
     return f"{log}/{dialogue}#{position}".replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _erase_from_log(order: Erase, context: JobContext) -> dict[str, Any]:
+def _erase_from_log(order: Erase, context: JobContext) -> dict[str, object]:
     """Return the counts by the places of the names in the order: what is kept of a job names none of them."""
     deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers)
     return {
@@ -142,7 +142,7 @@ def _logs_of(places: Places, name: str, version: str, context: JobContext) -> li
 
 def _erase_from_index(name: str, order: Erase, context: JobContext, places: Places) -> Mapping[str, Any]:
     current = places.indexes.current(name)
-    facts: dict[str, Any] = {"index": name, "version": current, "published": current is not None}
+    facts: dict[str, object] = {"index": name, "version": current, "published": current is not None}
     if current is not None and order.log in _logs_of(places, name, current, context):
         facts |= _update_index(name, order, context, places)
 
@@ -156,9 +156,9 @@ def _erase_from_index(name: str, order: Erase, context: JobContext, places: Plac
     return {**facts, "removed": removed, "held": held}
 
 
-def _update_index(name: str, order: Erase, context: JobContext, places: Places) -> dict[str, Any]:
+def _update_index(name: str, order: Erase, context: JobContext, places: Places) -> dict[str, object]:
     """Update the index to its log: first masked, since that version is published in any case, then compacted."""
-    threads, facts = context.threads(order.threads), dict[str, Any]()
+    threads, facts = context.threads(order.threads), dict[str, object]()
     updated = update_index(places, name, context.progress, threads=threads, memory=order.memory)
     if updated.built is not None:
         facts = {"version": updated.built.version, "changed": updated.changed, "gone": updated.gone}

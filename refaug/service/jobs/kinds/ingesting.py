@@ -81,7 +81,7 @@ def _paths(names: Sequence[str], context: JobContext) -> tuple[str, ...]:
     return tuple(str(require_source(name, context.home, context.serve)) for name in names)
 
 
-def _report_as_json(report: IngestReport) -> dict[str, Any]:
+def _report_as_json(report: IngestReport) -> dict[str, object]:
     """Return the report with the names of files and without their paths."""
     content = asdict(report)
     content["sources"] = [{**one, "name": _file_name(one["name"])} for one in content["sources"]]

@@ -149,8 +149,8 @@ def remove_old_jobs(home: Settings, days: float) -> None:
                 path.unlink(missing_ok=True)
 
 
-def as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(values: Mapping[str, Any]) -> dict[str, object]:
     """Return the values as JSON types, as the database stores them."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    content: dict[str, Any] = orjson.loads(orjson.dumps(values, option=options))
+    content: dict[str, object] = orjson.loads(orjson.dumps(values, option=options))
     return content

@@ -37,7 +37,7 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
     """
     _require_usable(order, context)
     stages = context.stages
-    facts: dict[str, Any] = {"log": order.log, "index": order.index}
+    facts: dict[str, object] = {"log": order.log, "index": order.index}
     facts["ingest"] = _ingest(order, context)
     update = facts["update"] = stages.run("update", lambda: update_version(order.index, order, context, publish=False))
     if update["version"] is None:
@@ -165,7 +165,7 @@ def broken_limits(order: RunNight, facts: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _publish(order: RunNight, version: str, context: JobContext) -> dict[str, Any]:
+def _publish(order: RunNight, version: str, context: JobContext) -> dict[str, object]:
     context.progress.stage("publishing the index")
     if places_of(context.home).indexes.current(order.index) != version:
         publish_version(places_of(context.home), order.index, version, even_refused=True)  # it has passed now

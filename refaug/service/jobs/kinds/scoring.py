@@ -96,7 +96,7 @@ def _score(
     return percent(evaluation) if order.percent else evaluation, test_items
 
 
-def _main_figures(evaluation: Evaluation) -> list[dict[str, Any]]:
+def _main_figures(evaluation: Evaluation) -> list[dict[str, object]]:
     """Return the corpus scores of all systems; the evaluation has the rest."""
     return [
         {

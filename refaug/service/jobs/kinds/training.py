@@ -45,7 +45,7 @@ def vectors_job(order: TrainVectors, context: JobContext) -> Mapping[str, Any]:
             ).version
     elif order.publish:
         places.vectors.publish(name, version)
-    manifest: dict[str, Any] = read_json(places.vectors.folder(name, version) / "manifest.json")
+    manifest: dict[str, object] = read_json(places.vectors.folder(name, version) / "manifest.json")
     return {
         "vectors": name,
         "version": version,
@@ -74,7 +74,7 @@ def rater_job(order: TrainRater, context: JobContext) -> Mapping[str, Any]:
     elif order.publish:
         places.versions.publish(name, version)
     folder = places.versions.folder(name, version)
-    manifest: dict[str, Any] = read_json(folder / "manifest.json")
+    manifest: dict[str, object] = read_json(folder / "manifest.json")
     return {
         "rater": name,
         "version": version,
@@ -96,9 +96,9 @@ def _epoch_line(figures: EpochFigures) -> str:
     )
 
 
-def _figures(folder: Path) -> dict[str, Any]:
+def _figures(folder: Path) -> dict[str, object]:
     """Return the figures of the training report for a result."""
-    report: dict[str, Any] = read_json(folder / "report.json")
+    report: dict[str, object] = read_json(folder / "report.json")
     return {name: report.get(name) for name in _REPORT_FIELDS}
 
 

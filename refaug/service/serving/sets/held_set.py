@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import numpy as np
 import zstandard
@@ -171,7 +171,7 @@ class HeldSet:
         """Read a set into memory; `note_use` is called at every use of a metric, with the size of the metric."""
         return cls(frozen_set, SetContent.read(frozen_set, most_bytes), models, most_bytes, note_use)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the description of the set in answers."""
         return {"id": self.manifest.id, "purpose": self.manifest.purpose.value, "items": len(self.ids)}
 
@@ -194,7 +194,7 @@ class HeldSet:
             for at, line in enumerate(zstandard.decompress(piece).split(b"\n"), start=1):
                 yield self._stored.item_of(line, number * _PIECE + at)
 
-    def evidence(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
+    def evidence(self, places: Sequence[int]) -> dict[str, dict[str, object]]:
         """Return the references that weighted scores of some items rest on."""
         return {self.ids[place]: evidence_of(self.item(place)) for place in places}
 

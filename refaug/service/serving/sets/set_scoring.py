@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def score_set(
     on_error: OnError = "fail",
     progress: Progress | None = None,
     form: ReplyForm = ReplyForm.REPLIES,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the scores as JSON, in the shape of an evaluation, with the set that they are against.
 
     Without metrics, the default metric of the set's references is used. An unknown id is an error; with
@@ -89,7 +89,7 @@ def score_set(
     return {**answer, "problems": [*answer["problems"], *_metric_problems(evaluation, metrics)], "set": held.as_json()}
 
 
-def _metric_problems(evaluation: Evaluation, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _metric_problems(evaluation: Evaluation, metrics: Sequence[str]) -> Iterator[dict[str, object]]:
     """Yield the metrics that the references of the set do not suit, each with its place in the request."""
     names = [MetricRequest.of(text).name for text in metrics]
     for bad in evaluation.bad_metrics:
@@ -107,7 +107,7 @@ def statistics_of(
     language: str | None = None,
     on_error: OnError = "fail",
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the sums that the scores are computed from, for `refaug.evaluation.scoring.combine`.
 
     `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several

@@ -45,7 +45,7 @@ class ParsedItems:
         """The items that cannot be used."""
         return [one for one in self.listed if isinstance(one, BadItem)]
 
-    def problems(self) -> list[dict[str, Any]]:
+    def problems(self) -> list[dict[str, object]]:
         """Return the bad items as responses list them."""
         return problems_of(self.bad)
 
@@ -76,7 +76,7 @@ class ParsedItems:
         )
 
 
-def problems_of(bad: Sequence[BadItem]) -> list[dict[str, Any]]:
+def problems_of(bad: Sequence[BadItem]) -> list[dict[str, object]]:
     """Return bad items in the shape of the errors of a refused request."""
     return [field_problem(one) for one in bad]
 

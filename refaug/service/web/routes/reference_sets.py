@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
@@ -184,7 +184,7 @@ def list_sets(
     return json_response({"sets": page[:limit], "next": following})
 
 
-def _set_row(state: ServiceState, name: str) -> dict[str, Any]:
+def _set_row(state: ServiceState, name: str) -> dict[str, object]:
     """Return a set as a row; a damaged set gets a row, too, so that the list stays complete."""
     try:
         withdrawn = _sets(state).withdrawal(name)

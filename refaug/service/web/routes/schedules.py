@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
@@ -43,7 +43,7 @@ async def list_schedules(request: Request, after: After = "", limit: Limit = 50)
     """Schedules by name, each with the next times it is due."""
     state = state_of(request)
 
-    def page() -> tuple[list[dict[str, Any]], str | None]:
+    def page() -> tuple[list[dict[str, object]], str | None]:
         schedules = {one.name: one for one in state.schedules.list()}
         names, following = page_of(sorted(schedules), after, limit)  # sorted here: databases sort differently
         return [_describe(state, schedules[name]) for name in names], following
@@ -77,7 +77,7 @@ async def put_schedule(
     """
     state = state_of(request)
 
-    def put() -> tuple[dict[str, Any], bool]:
+    def put() -> tuple[dict[str, object], bool]:
         require_sources(state, body.order, must_exist=False)  # the files may differ each time it is due
         require_clusters(state, body.order)
         is_new = name not in {one.name for one in state.schedules.list()}
@@ -110,7 +110,7 @@ async def delete_schedule(request: Request, name: ScheduleName) -> Response:
     return json_response({"name": name})
 
 
-def _describe(state: ServiceState, schedule: Schedule) -> dict[str, Any]:
+def _describe(state: ServiceState, schedule: Schedule) -> dict[str, object]:
     due = state.schedules.next_times(schedule.name, _MAX_NEXT_TIMES) if schedule.enabled else []
     return {
         "name": schedule.name,
@@ -124,13 +124,13 @@ def _describe(state: ServiceState, schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _describe_with_firings(state: ServiceState, schedule: Schedule) -> dict[str, Any]:
+def _describe_with_firings(state: ServiceState, schedule: Schedule) -> dict[str, object]:
     """Describe a schedule with its last due times, and the state of the job of each."""
     fired = state.schedules.firings(schedule.name, _MAX_FIRINGS)
     return {**_describe(state, schedule), "firings": [_describe_firing(state.jobs, one) for one in fired]}
 
 
-def _describe_firing(jobs: JobStore, firing: Firing) -> dict[str, Any]:
+def _describe_firing(jobs: JobStore, firing: Firing) -> dict[str, object]:
     try:
         job_state = jobs.get(firing.job).state.value if firing.job is not None else None
     except NotFound:  # ended jobs are removed after some time

@@ -21,7 +21,7 @@ def self_play_job(order: PlayConversations, context: JobContext) -> Mapping[str,
     return {**facts, **({"checks": [check.as_json() for check in checks]} if checks else {})}
 
 
-def _play(order: PlayConversations, context: JobContext) -> dict[str, Any]:
+def _play(order: PlayConversations, context: JobContext) -> dict[str, object]:
     file = None if order.start_file is None else named_file(order.start_file, context.home, context.serve)
     with opened_bots(order.bots_named(), context, order.threads) as opened:
         return play_conversations(context.home, order, opened, context.progress, start_file=file)

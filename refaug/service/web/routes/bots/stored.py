@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
@@ -55,7 +55,7 @@ async def list_bots(request: Request, after: After = "", limit: Limit = 50) -> R
     """Bots by name, with their specifications; keys are never in these."""
     state = state_of(request)
 
-    def page() -> dict[str, Any]:
+    def page() -> dict[str, object]:
         bots = {bot.name: bot for bot in state.bots.list()}
         names, following = page_of(sorted(bots), after, limit)
         return {"bots": [_describe(bots[name]) for name in names], "next": following}
@@ -148,7 +148,7 @@ async def _reply(request: Request, name: str, body: BotRepliesIn, deadline: floa
     return await large_json_response(lambda: _content(state, bot), items=len(requests))
 
 
-def _content(state: ServiceState, bot: AskedBot) -> dict[str, Any]:
+def _content(state: ServiceState, bot: AskedBot) -> dict[str, object]:
     replier = bot.system.replier
     provenance = "|".join(f"{key}:{text}" for key, text in replier.provenance.items())
     return {
@@ -188,5 +188,5 @@ def _require_allowed(state: ServiceState, bot: StoredBot) -> None:
             )
 
 
-def _describe(bot: StoredBot) -> dict[str, Any]:
+def _describe(bot: StoredBot) -> dict[str, object]:
     return {"name": bot.name, "kind": bot.kind, "sha256": bot.sha256, "specification": dict(bot.fields)}

@@ -179,7 +179,7 @@ async def list_evaluations(
     state = state_of(request)
 
     def page() -> Mapping[str, Any]:
-        rows = list[dict[str, Any]]()
+        rows = list[dict[str, object]]()
         for evaluation_id, listed_job in _newest_first(state, kind, after):
             stored = state.evaluations.find(evaluation_id)
             job = listed_job if listed_job is not None or stored is None else evaluation_job(request, evaluation_id)
@@ -303,7 +303,7 @@ def _require_job(request: Request, evaluation_id: str) -> Job:
     return job
 
 
-def _row(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) -> dict[str, Any]:
+def _row(state: ServiceState, job: Job | None, stored: StoredEvaluation | None) -> dict[str, object]:
     """Return an evaluation as a row: its job says how it is, as long as there is one."""
     if job is None:
         assert stored is not None, "a row is of a job or of a result"

@@ -27,7 +27,7 @@ ParticipantId = Annotated[str, Depends(participant_access.participant_of)]
 MOST_WAIT_S: Final = 25.0
 _FIRST_LOOK_S: Final = 0.2  # for a reply that another process makes
 _NEXT_LOOKS_S: Final = 2.0
-DONE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": taking.ActionOut}, **errors(401, 403, 404, 409, 429)}
+DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": taking.ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
 @router.post(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field, RootModel
 
 from refaug.service.jobs.orders.job_order import EvaluationOrder
@@ -26,9 +24,9 @@ class EvaluationRow(BaseModel):
     created: str = Field(description="when it was asked for")
     finished: str | None = Field(description="when it ended")
     expires: str | None = Field(description="when it is removed; null before it is done")
-    progress: dict[str, Any] | None = Field(description="where its job is")
-    error: dict[str, Any] | None = Field(description="why it failed")
-    order: dict[str, Any] | None = Field(description="what was asked for; null where its job was removed")
+    progress: dict[str, object] | None = Field(description="where its job is")
+    error: dict[str, object] | None = Field(description="why it failed")
+    order: dict[str, object] | None = Field(description="what was asked for; null where its job was removed")
     files: list[str] = Field(description="the files that it is of")
     counts: dict[str, int] | None = Field(description="items, replies and bad rows; null before it is done")
 
@@ -36,11 +34,11 @@ class EvaluationRow(BaseModel):
 class EvaluationOut(EvaluationRow, ResponseModel):
     """An evaluation, with its result where it is done."""
 
-    summary: dict[str, Any] | None = Field(
+    summary: dict[str, object] | None = Field(
         default=None,
         description="of a score: systems, metrics with intervals, comparisons and histograms, bad rows, warnings",
     )
-    agreement: dict[str, Any] | None = Field(default=None, description="of a meta: what `refaug meta --json` prints")
+    agreement: dict[str, object] | None = Field(default=None, description="of a meta: what `refaug meta --json` prints")
 
 
 class EvaluationsOut(ResponseModel):
@@ -56,7 +54,9 @@ class EvaluationComparisonOut(ResponseModel):
     first: str = Field(description="the first evaluation")
     second: str = Field(description="the second one")
     comparable: bool = Field(description="whether their scores may be compared")
-    differences: list[dict[str, Any]] = Field(description="what differs between them, and whether it matters")
+    differences: list[dict[str, object]] = Field(description="what differs between them, and whether it matters")
     warnings: list[str] = Field(description="what to know")
-    resampling: dict[str, Any] = Field(description="how intervals and p are computed")
-    comparisons: list[dict[str, Any]] = Field(description="for each metric and system: tests, counts, changed replies")
+    resampling: dict[str, object] = Field(description="how intervals and p are computed")
+    comparisons: list[dict[str, object]] = Field(
+        description="for each metric and system: tests, counts, changed replies"
+    )

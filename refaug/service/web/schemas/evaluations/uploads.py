@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field
 
 from refaug.operations.item_sources import ItemSources
@@ -88,7 +86,7 @@ class BadRowOut(BaseModel):
 class PreviewOut(ResponseModel):
     """Files as a score would read them."""
 
-    items: list[dict[str, Any]] = Field(description="the first five items")
+    items: list[dict[str, object]] = Field(description="the first five items")
     counts: PreviewCounts = Field(description="what the files hold")
     systems: list[str] = Field(description="systems that have replies")
     table: PreviewTable | None = Field(description="the columns; null for files without columns")
