@@ -131,10 +131,10 @@ def test_an_exported_version_is_the_same_elsewhere(ready: Home, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--preset", "huge"), "there is no preset 'huge'"),
-        (("--cell", "lstm"), "a vhred's cell is 'lstm'"),
-        (("--latent", "many"), "--latent many"),
-        (("--word-drop", "1"), "a word drop of 1.0"),
+        (("--preset", "huge"), "--preset: 'huge' is not one of"),
+        (("--cell", "lstm"), "--cell: 'lstm' is not one of"),
+        (("--latent", "many"), "--latent: 'many' is not"),
+        (("--word-drop", "1"), "--word-drop: 1 is out of range"),
         (("--exclude", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,6 +17,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.files import read_json, sha256_of
+from refaug.operations.training.train_adem import TrainAdem
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from refaug.evaluation.adems.leave_one_out import LeftOutFile
     from refaug.evaluation.adems.rated_files import RatedFile, Scale
     from refaug.rater.adem.scorer.rated_triples import Form
-    from refaug.rater.adem.scorer.settings import ScorerSettings
 
 _KIND: Final = "adem"
 _REASONS: Final = {
@@ -48,70 +47,13 @@ _ScaleOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScorerOptions:
-    """How a scorer is fitted; a group of options."""
-
-    form: Annotated[str, typer.Option(help="full: context and reference; context: C-ADEM; reference: R-ADEM.")] = "full"
-    state: Annotated[
-        str, typer.Option(help="Of the encoder: context, or utterance, as the released code takes it.")
-    ] = "context"
-    protocol: Annotated[str, typer.Option(help="paper, or released: exactly as the code that came with the paper.")] = (
-        "paper"
-    )
-    components: Annotated[int, typer.Option(help="Principal components of the vectors.", min=1)] = 50
-    l2: Annotated[float, typer.Option(help="Weight of the norm of the parameters in the loss.", min=0)] = 0.075
-    rate: Annotated[
-        float | None, typer.Option(help="Learning rate of Adam; by default 0.01, with --protocol released 0.001.")
-    ] = None
-    balance: Annotated[
-        str, typer.Option(help="length: rows are repeated until length says nothing of the rating; or none.")
-    ] = "length"
-    seed: Annotated[int, typer.Option(help="Of the validation contexts and the batches.", min=0, max=2**32 - 1)] = 1
-
-    def settings(self) -> ScorerSettings:
-        """Return the settings that the options spell."""
-        from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
-
-        if self.balance not in ("length", "none"):
-            raise Usage(f"--balance {self.balance}", remedy="length or none")
-        return ScorerSettings(
-            form=_form_named(self.form),
-            state=self.state,  # type: ignore[arg-type]
-            protocol=self.protocol,  # type: ignore[arg-type]
-            components=self.components,
-            penalty=self.l2,
-            rate=self.rate,
-            balanced=self.balance == "length",
-            seed=self.seed,
-        )
-
-
-def _form_named(name: str) -> Form:
-    from refaug.rater.adem.scorer.rated_triples import Form  # noqa: PLC0415
-
-    if name not in list(Form):
-        raise Usage(f"there is no form {name!r}", remedy=f"one of: {', '.join(Form)}")
-    return Form(name)
-
-
 @with_options
 def train_command(
     context: typer.Context,
     items: _ItemsArgument,
-    encoder: Annotated[
-        str, typer.Option(help="VHRED whose encoder gives the vectors: name or name@version.", metavar="NAME")
-    ],
     *,
-    name: Annotated[str | None, typer.Option(help="Name of the adem; by default that of the VHRED.")] = None,
-    options: ScorerOptions,
+    options: TrainAdem,
     scale: _ScaleOption = None,
-    without_system: Annotated[
-        list[str] | None, typer.Option(help="A system whose replies are left out; repeatable.", metavar="SYSTEM")
-    ] = None,
-    fraction: Annotated[float, typer.Option(help="Share of the contexts of each file that is used.", max=1)] = 1.0,
-    threads: network_commands.ThreadsOption = None,
-    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
     as_json: output.JsonFlag = False,
 ) -> None:
     """Fit a scorer to the ratings of test files, on the vectors of a frozen encoder.
@@ -124,15 +66,15 @@ def train_command(
 
     settings = options.settings()
     order = AdemOrder(
-        name=name or encoder.partition("@")[0],
+        name=options.name or options.encoder.partition("@")[0],
         settings=settings,
-        without_systems=tuple(without_system or ()),
-        fraction=fraction,
-        publish=publish,
+        without_systems=options.without_systems,
+        fraction=options.fraction,
+        publish=options.publish,
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         files = _read_files(items, settings.form, scale, progress)
-        vhred = open_vhred(context.obj, encoder, threads=threads)
+        vhred = open_vhred(context.obj, options.encoder, threads=options.threads)
         named = NamedEncoder(encoder=vhred, id=vhred.id)
         trained = train_adem(context.obj, artefact_stores(context.obj)[_KIND], order, files, named, progress)
     if trained.published:

@@ -36,6 +36,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "no_rules": "--no-rule",
     "speakers": "--speaker",
     "weights": "--reference-weights",
+    "without_systems": "--without-system",
 }
 
 _SHORT: Final[Mapping[str, tuple[str, ...]]] = {"--metric": ("-m",)}

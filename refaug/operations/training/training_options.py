@@ -42,8 +42,8 @@ class PresetSizes(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(Options):
-    """How a network is trained."""
+class NetworkOptions(Options):
+    """What every training of a network has."""
 
     more_texts: Annotated[
         tuple[Name, ...],
@@ -54,9 +54,27 @@ class TrainingOptions(Options):
             "them."
         ),
     ] = ()
+    learning_rate: Annotated[float | None, Gt(0), Lt(1), Doc("Of Adam; by default the preset's.")] = None
+    device: Annotated[Device, Doc("Where it is trained.")] = "cpu"
+    seed: Annotated[Seed, Doc("Another seed, another network.")] = 1
+    threads: Annotated[
+        Threads,
+        Doc(
+            "Threads; another number gives other bits. By default one for each core, of a job those of the setting "
+            "`job_threads`."
+        ),
+    ] = None
+    memory: Memory = MEMORY
+    publish: Annotated[bool, Doc("Let it be what its name stands for from now on.")] = True
+    again: Annotated[bool, Doc("Train even if the published version was made of exactly this.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(NetworkOptions):
+    """How a network is trained by epochs."""
+
     epochs: Annotated[Few | None, Doc("At most so many; by default the preset's.")] = None
     patience: Annotated[Few, Doc("Epochs without a lower validation loss that end it.")] = 3
-    learning_rate: Annotated[float | None, Gt(0), Lt(1), Doc("Of Adam; by default the preset's.")] = None
     decay: Annotated[
         Literal["none", "linear"] | None,
         Doc(
@@ -78,18 +96,6 @@ class TrainingOptions(Options):
             "the preset's."
         ),
     ] = None
-    device: Annotated[Device, Doc("Where it is trained.")] = "cpu"
-    seed: Annotated[Seed, Doc("Another seed, another network.")] = 1
-    threads: Annotated[
-        Threads,
-        Doc(
-            "Threads; another number gives other bits. By default one for each core, of a job those of the setting "
-            "`job_threads`."
-        ),
-    ] = None
-    memory: Memory = MEMORY
-    publish: Annotated[bool, Doc("Let it be what its name stands for from now on.")] = True
-    again: Annotated[bool, Doc("Train even if the published version was made of exactly this.")] = False
 
     def config(self, sizes: PresetSizes, *, threads: int, accumulate: int, workers: int = 1) -> TrainConfig:
         """Return how the network is trained, completed by the preset."""

@@ -1,0 +1,114 @@
+"""Pre-training a VHRED, which ADEM's encoder is taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Lt, Metavar
+from refaug.operations.operation import Name
+from refaug.operations.training.training_options import Count, Few, NetworkOptions
+
+if TYPE_CHECKING:
+    from refaug.rater.adem.pretraining.build import ExcludedFile, VhredOrder
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainVhred(NetworkOptions):
+    """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
+
+    logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
+    name: Annotated[Name | None, Doc("Name of the VHRED; by default that of the first log.")] = None
+    preset: Annotated[Literal["small", "base", "paper"], Doc("Sizes that go together.")] = "base"
+    cell: Annotated[
+        Literal["ln-gru", "gru", "random"],
+        Doc("ln-gru: with layer normalisation, as published; gru: without; random: weights as drawn, never trained."),
+    ] = "ln-gru"
+    latent: Annotated[
+        int | Literal["none"] | None,
+        Ge(0),
+        Le(10_000),
+        Doc("Size of each turn's Gaussian, or none for a HRED; by default the preset's."),
+    ] = None
+    turns: Annotated[int, Ge(1), Le(64), Doc("Turns of a context that are read.")] = 3
+    max_tokens: Annotated[Few | None, Doc("Pieces of a turn that are read; by default the preset's.")] = None
+    steps: Annotated[int | None, Ge(1), Le(100_000_000), Doc("Batches, at most; by default the preset's.")] = None
+    kl_steps: Annotated[
+        int | None,
+        Ge(0),
+        Le(100_000_000),
+        Doc("Batches until the KL divergence counts in full; by default the preset's."),
+    ] = None
+    word_drop: Annotated[
+        float, Ge(0), Lt(1), Doc("Share of the decoder's inputs that become the unknown piece in training.")
+    ] = 0.25
+    batch: Annotated[Count | None, Doc("Windows of dialogues a batch; by default the preset's.")] = None
+    decay: Annotated[
+        Literal["none", "linear"], Doc("none, or linear: after a fifth of all batches the rate falls to a fiftieth.")
+    ] = "linear"
+    clip_norm: Annotated[float | None, Gt(0), Doc("Longest gradient; by default the preset's.")] = None
+    round_steps: Annotated[int, Ge(1), Le(100_000_000), Doc("Batches between two validations.")] = 1_000
+    patience: Annotated[Few, Doc("Validations without a lower loss that end it.")] = 5
+    validation_share: Annotated[float, Gt(0), Lt(1), Doc("Of the dialogues, never trained on.")] = 0.02
+    exclude: Annotated[
+        tuple[Path, ...],
+        Metavar("ITEMS"),
+        Doc(
+            "Test files: dialogues with a context of one right before a reference or reply, or with a long last turn "
+            "of a context, are left out."
+        ),
+    ] = ()
+
+    def order(self, *, threads: int, exclude: Sequence[ExcludedFile]) -> VhredOrder:
+        """Return it as the network is trained, completed by the preset; excluded files as the face has read them."""
+        from refaug.rater.adem.pretraining.build import VhredOrder  # noqa: PLC0415  torch
+        from refaug.rater.adem.pretraining.windows import WindowSettings  # noqa: PLC0415
+        from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig  # noqa: PLC0415
+        from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415
+
+        sizes = PRESETS[self.preset]
+        steps = self.steps or sizes.steps
+        latent = 0 if self.latent == "none" else self.latent
+        windows = WindowSettings(
+            turns=self.turns,
+            batch=self.batch or sizes.batch,
+            steps=steps,
+            round_steps=min(self.round_steps, steps),
+            word_drop=self.word_drop,
+            validation_share=self.validation_share,
+            seed=self.seed,
+        )
+        return VhredOrder(
+            name=self.name or self.logs[0],
+            logs=self.logs,
+            more_texts=self.more_texts,
+            model=VhredConfig(
+                embedding=sizes.embedding,
+                utterance=sizes.utterance,
+                context=sizes.context,
+                latent=sizes.latent if latent is None else latent,
+                decoder=sizes.decoder,
+                max_tokens=self.max_tokens or sizes.max_tokens,
+                turns=self.turns,
+                cell=self.cell,
+            ),
+            windows=windows,
+            kl_steps=sizes.kl_steps if self.kl_steps is None else self.kl_steps,
+            weight_scale=sizes.weight_scale,
+            exclude=tuple(exclude),
+            training=TrainConfig(
+                epochs=windows.rounds,
+                patience=self.patience,
+                learning_rate=sizes.learning_rate if self.learning_rate is None else self.learning_rate,
+                decay=self.decay,
+                clip_norm=sizes.clip_norm if self.clip_norm is None else self.clip_norm,
+                seed=self.seed,
+                device=self.device,
+                threads=threads,
+            ),
+            pieces=sizes.pieces,
+            memory=self.memory,
+            publish=self.publish,
+        )
