@@ -246,8 +246,8 @@ def test_simulated_people_never_come_to_real_ones(server: Served) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--study", "s", "--tasks", "3"], "--tasks has no effect with --study"),
-        (["--pace", "3"], "--pace has no effect without --study"),
+        (["--study", "s", "--tasks", "3"], "tasks: it has no effect with --study"),
+        (["--pace", "3"], "pace: it has no effect without --study"),
         (["--study", "s", "--server", "ftp://example.org"], "is no address of a server"),
         (["--study", "s", "--server", "http://user:secret@127.0.0.1"], "'127.0.0.1' is no address of a server"),
     ],

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from refaug.cli.shared.database import open_database
 from refaug.cli.shared.output import print_facts, print_json, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Conflict, Interrupted, MissingPart, Usage
 from refaug.core.files import write_aside
+from refaug.core.options.declaring import Doc, Ge, Le, Metavar
+from refaug.core.options.decoding import Options
+from refaug.core.options.describing import options_of
+from refaug.evaluation.studies.simulation.people_options import PeopleOptions
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from refaug.service.database.database import Database
     from refaug.service.studies.study_rows import StoredStudy
 
-DEFAULT_SERVER = "http://127.0.0.1:8000"
+QUALITIES = "4.6,4.2,3.8,3.4"
 _LABEL = "simulated people"
 _HOURS = 24
 _STEP = 0.4  # between the qualities of two bots
@@ -31,24 +35,53 @@ _SCALE = (1, 7)  # where a form has no scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions:
-    """What the command line says of a rehearsal at a server."""
+class ServerOptions(Options):
+    """A rehearsal at a server: a study whose pilot is running, and how people come to it."""
 
-    study: str
-    server: str
-    qualities: str | None
-    participants: int
-    careless: float
-    sd: float
-    rho: float
-    pace_s: float
-    together: int
-    seed: int
-    output: Path | None
-    as_json: bool
+    study: Annotated[
+        str | None, Metavar("STUDY"), Doc("A study whose pilot is running: people come to its server.")
+    ] = None
+    server: Annotated[str, Metavar("URL"), Doc("The address of the server, with --study.")] = "http://127.0.0.1:8000"
+    together: Annotated[int, Ge(1), Le(200), Doc("People at once, with --study.")] = 8
+    pace: Annotated[
+        float,
+        Ge(0),
+        Le(60),
+        Doc(
+            "Seconds that an honest person takes for a message or a turn, with --study; at 0, the rules about seconds "
+            "are not tried."
+        ),
+    ] = 0.0
+
+    def check(self) -> None:
+        """Refuse what is of a server where no study is named."""
+        if self.study is None and self.stated:
+            raise Usage("it has no effect without --study", remedy="--study STUDY", field=min(self.stated))
 
 
-def rehearse_on_server(home: Settings, options: ServerOptions) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DrawnOptions(PeopleOptions):
+    """The people who come, what is drawn of them, and where their tasks go."""
+
+    qualities: Annotated[
+        str | None,
+        Metavar("NUMBERS"),
+        Doc(
+            f"The true quality of each bot, in points of the scale: {QUALITIES} without --study. With it, in the order "
+            "of its bots; left out, they differ by 0.4."
+        ),
+    ] = None
+    seed: Annotated[int, Ge(0), Doc("Seed of everything that is drawn.")] = 1
+    output: Annotated[
+        Path | None, Metavar("FILE"), Doc("File for the tasks, of the first study, for refaug studies report.")
+    ] = None
+
+    def people(self) -> dict[str, Any]:
+        """Return what the people are like."""
+        return {option.name: getattr(self, option.name) for option in options_of(PeopleOptions)}
+
+
+def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptions, *, as_json: bool) -> None:
     """Let simulated people take part in the pilot of a study; print what was planned beside what is stored."""
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
     from refaug.service.studies.study_store import StudyStore  # noqa: PLC0415
@@ -62,34 +95,42 @@ def rehearse_on_server(home: Settings, options: ServerOptions) -> None:
         raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judge]'") from error
     require_server(options.server)
     with open_database(home) as database:
-        study = StudyStore(database, BotStore(database, home)).get(options.study)
+        study = StudyStore(database, BotStore(database, home)).get(options.study or "")
         if study.state != "pilot":
             raise Conflict(
                 f"study {study.name} is {study.state}: simulated people come to a pilot alone, never among real ones",
                 remedy=f"refaug studies pilot {study.name}, or the same protocol as a study of another name",
             )
-        rehearsal = ServerRehearsal(people=_people(database, study, options), protocol=dict(study.protocol.fields))
-        _run(database, study, rehearsal, options, is_quiet=home.quiet)
+        rehearsal = ServerRehearsal(
+            people=_people(database, study, options, drawn), protocol=dict(study.protocol.fields)
+        )
+        _run(database, study, rehearsal, options, drawn, is_quiet=home.quiet)
         tasks = _stored_tasks(database, study, rehearsal)
-    if options.output is not None:
+    if drawn.output is not None:
         from refaug.evaluation.studies.records import write_tasks  # noqa: PLC0415
 
-        with write_aside(options.output) as file:
+        with write_aside(drawn.output) as file:
             write_tasks(tasks, file)
     comparison = {"study": study.name, "kind": study.protocol.kind.value, **rehearsal.comparison(tasks)}
-    if options.as_json:
+    if as_json:
         print_json(comparison)
     else:
         _print_comparison(comparison)
     if rehearsal.is_interrupted:
         came = len(rehearsal.codes)
         raise Interrupted(
-            f"interrupted: {came} of {options.participants} people came", remedy="the same command brings new ones"
+            f"interrupted: {came} of {drawn.participants} people came", remedy="the same command brings new ones"
         )
 
 
 def _run(
-    database: Database, study: StoredStudy, rehearsal: ServerRehearsal, options: ServerOptions, *, is_quiet: bool
+    database: Database,
+    study: StoredStudy,
+    rehearsal: ServerRehearsal,
+    options: ServerOptions,
+    drawn: DrawnOptions,
+    *,
+    is_quiet: bool,
 ) -> None:
     """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
@@ -100,7 +141,7 @@ def _run(
     ((token, invite),) = invites.create(
         study,
         label=_LABEL,
-        uses_max=options.participants,
+        uses_max=drawn.participants,
         expires=datetime.now(UTC) + timedelta(hours=_HOURS),
         actor=actor,
     )
@@ -117,7 +158,7 @@ def _run(
         invites.revoke(study, invite.id, actor=actor)
 
 
-def _people(database: Database, study: StoredStudy, options: ServerOptions) -> RehearsedPeople:
+def _people(database: Database, study: StoredStudy, options: ServerOptions, drawn: DrawnOptions) -> RehearsedPeople:
     from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
     from refaug.evaluation.studies.simulation.answering import RehearsedPeople  # noqa: PLC0415
     from refaug.service.studies.study_figures import study_slots  # noqa: PLC0415  sqlalchemy
@@ -128,17 +169,14 @@ def _people(database: Database, study: StoredStudy, options: ServerOptions) -> R
     scales = [(entry.least or 0, entry.most or 0) for entry in questions if entry.type is AnswerType.NUMBER]
     least, most = scales[0] if scales else _SCALE
     return RehearsedPeople(
-        qualities=_qualities(options.qualities, bots, least, most),
-        degraded=frozenset(slot.bot for slot in slots if slot.degraded),
+        qualities=_qualities(drawn.qualities, bots, least, most),
+        degraded=tuple(slot.bot for slot in slots if slot.degraded),
         degraded_below=2.2 * (most - least) / 6,
-        participants=options.participants,
-        careless=options.careless,
-        sd=options.sd,
-        rho=options.rho,
         least=least,
         most=most,
-        pace_s=options.pace_s,
-        seed=options.seed,
+        pace_s=options.pace,
+        seed=drawn.seed,
+        **drawn.people(),
     )
 
 

@@ -6,68 +6,50 @@ With `--study`, they take part in its pilot at a running server (`server_rehears
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.studies.server_rehearsals import DEFAULT_SERVER, ServerOptions, print_caught, rehearse_on_server
-from refaug.cli.studies.study_source import ProtocolOption, read_protocol
+from refaug.cli.studies.server_rehearsals import (
+    QUALITIES,
+    DrawnOptions,
+    ServerOptions,
+    print_caught,
+    rehearse_on_server,
+)
+from refaug.cli.studies.study_source import read_protocol
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import write_aside
-
-_QUALITIES = "4.6,4.2,3.8,3.4"
-_SERVER_OPTIONS = ("server", "together", "pace")
-_CHAT_OPTIONS = ("protocol", "tasks", "studies", "protocol_output")
+from refaug.core.options.declaring import Doc, Ge, Le, Metavar
+from refaug.core.options.decoding import Options
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChatOptions(Options):
+    """Studies of chats that are simulated without a server."""
+
+    protocol: Annotated[
+        Path | None,
+        Metavar("FILE"),
+        Doc("The frozen protocol of the study, a JSON file: its questions, rules of exclusion and analysis."),
+    ] = None
+    tasks: Annotated[int, Ge(1), Le(1_000), Doc("Tasks of each, without checks.")] = 4
+    studies: Annotated[int, Ge(1), Le(10_000), Doc("Studies to simulate.")] = 20
+    protocol_output: Annotated[Path | None, Metavar("FILE"), Doc("File for its protocol.")] = None
+
+
+@with_options
 def simulate_command(
     context: typer.Context,
     *,
-    qualities: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The true quality of each bot, in points of the scale: {_QUALITIES} without --study. With it, in the "
-            "order of its bots; left out, they differ by 0.4.",
-            metavar="NUMBERS",
-            show_default=False,
-        ),
-    ] = None,
-    study: Annotated[
-        str | None,
-        typer.Option("--study", help="A study whose pilot is running: people come to its server.", metavar="STUDY"),
-    ] = None,
-    server: Annotated[
-        str, typer.Option("--server", help="The address of the server, with --study.", metavar="URL")
-    ] = DEFAULT_SERVER,
-    together: Annotated[int, typer.Option(help="People at once, with --study.", min=1, max=200)] = 8,
-    pace: Annotated[
-        float,
-        typer.Option(
-            help="Seconds that an honest person takes for a message or a turn, with --study; at 0, the rules "
-            "about seconds are not tried.",
-            min=0.0,
-            max=60.0,
-        ),
-    ] = 0.0,
-    protocol: ProtocolOption = None,
-    participants: Annotated[int, typer.Option(help="Participants of a study.", min=2, max=100_000)] = 60,
-    tasks: Annotated[int, typer.Option(help="Tasks of each, without checks.", min=1, max=1_000)] = 4,
-    careless: Annotated[
-        float, typer.Option(help="Share of careless participants, of four kinds.", min=0.0, max=1.0)
-    ] = 0.2,
-    sd: Annotated[float, typer.Option(help="Standard deviation of a rating.", metavar="NUMBER")] = 1.3,
-    rho: Annotated[
-        float, typer.Option(help="Share of its variance that is the participant's level.", min=0.0, max=1.0)
-    ] = 0.3,
-    studies: Annotated[int, typer.Option(help="Studies to simulate.", min=1, max=10_000)] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.", min=0)] = 1,
-    output: Annotated[
-        Path | None, typer.Option(help="File for the tasks, of the first study, for refaug studies report.")
-    ] = None,
-    protocol_output: Annotated[Path | None, typer.Option(help="File for its protocol.", metavar="FILE")] = None,
+    at_server: ServerOptions,
+    chats: ChatOptions,
+    drawn: DrawnOptions,
     as_json: JsonFlag = False,
 ) -> None:
     """Rehearse a study with people whose truth is known: whom the rules catch, and which bots are seen.
@@ -77,42 +59,24 @@ def simulate_command(
     used. With --study, people take part in its pilot at the server, from consent to the code, and what it stored is
     compared with what was planned. Ctrl-C ends it, and compares what there is.
     """
-    _require_fitting(context, has_study=study is not None)
-    if study is not None:
-        rehearse_on_server(
-            context.obj,
-            ServerOptions(
-                study=study,
-                server=server,
-                qualities=qualities,
-                participants=participants,
-                careless=careless,
-                sd=sd,
-                rho=rho,
-                pace_s=pace,
-                together=together,
-                seed=seed,
-                output=output,
-                as_json=as_json,
-            ),
-        )
+    if at_server.study is not None:
+        if chats.stated:
+            raise Usage("it has no effect with --study", remedy="leave it out", field=min(chats.stated))
+        rehearse_on_server(context.obj, at_server, drawn, as_json=as_json)
         return
     from refaug.evaluation.studies.simulation.people import SimulatedPeople  # noqa: PLC0415  scipy
     from refaug.evaluation.studies.simulation.rehearsal import rehearse  # noqa: PLC0415  scipy
 
     people = SimulatedPeople(
-        qualities=_parsed_qualities(qualities or _QUALITIES),
-        participants=participants,
-        per_participant=tasks,
-        careless=careless,
-        sd=sd,
-        rho=rho,
-        **({} if protocol is None else _of_protocol(protocol)),
+        qualities=_parsed_qualities(drawn.qualities or QUALITIES),
+        tasks=chats.tasks,
+        **drawn.people(),
+        **({} if chats.protocol is None else _of_protocol(chats.protocol)),
     )
     with display_progress(quiet=context.obj.quiet) as progress:
-        if output is not None or protocol_output is not None:
-            _write_first(people, seed, output, protocol_output)
-        rehearsal = rehearse(people, studies=studies, seed=seed, progress=progress)
+        if drawn.output is not None or chats.protocol_output is not None:
+            _write_first(people, drawn.seed, drawn.output, chats.protocol_output)
+        rehearsal = rehearse(people, studies=chats.studies, seed=drawn.seed, progress=progress)
     if as_json:
         print_json(rehearsal)
         return
@@ -122,25 +86,16 @@ def simulate_command(
         for name, row in rehearsal["order"].items()
     }
     print_facts(
-        f"{studies} studies of {participants}", {**facts, "tasks of two bots differ by at most": rehearsal["balance"]}
+        f"{chats.studies} studies of {drawn.participants}",
+        {**facts, "tasks of two bots differ by at most": rehearsal["balance"]},
     )
-
-
-def _require_fitting(context: typer.Context, *, has_study: bool) -> None:
-    """Refuse options that have no effect: those of a server without --study, those of simulated chats with it."""
-    for name in _CHAT_OPTIONS if has_study else _SERVER_OPTIONS:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
-            remedy = "leave it out" if has_study else "--study STUDY, whose pilot is running"
-            raise Usage(f"{option} has no effect {'with' if has_study else 'without'} --study", remedy=remedy)
 
 
 def _parsed_qualities(text: str) -> dict[str, float]:
     try:
         numbers = [float(number) for number in text.split(",")]
     except ValueError as error:
-        raise Usage(f"--qualities {text}: {error}", remedy=_QUALITIES) from error
+        raise Usage(f"--qualities {text}: {error}", remedy=QUALITIES) from error
     return {f"bot-{place}": number for place, number in enumerate(numbers, 1)}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from refaug.core.errors import Usage
 from refaug.evaluation.studies.questions import ATTENTION
 from refaug.evaluation.studies.simulation.people import HASTE, Carelessness, sentence_of
+from refaug.evaluation.studies.simulation.people_options import PeopleOptions
 
 REFERENCES: Final = "references"  # the system of references that are rated: each is as good as its text says
 _ATTENTIVE: Final = 0.99
@@ -26,26 +27,21 @@ Place = tuple[str, int]  # side and turn; "" and 0 for the whole task
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearsedPeople:
+class RehearsedPeople(PeopleOptions):
     """What the people of a rehearsal on a server are like; qualities and noise are in points of the scale."""
 
     qualities: Mapping[str, float]  # of each bot or system
-    degraded: frozenset[str] = frozenset()  # bots that are worse than the mean of the others
+    degraded: tuple[str, ...] = ()  # bots that are worse than the mean of the others
     degraded_below: float = 2.2
-    participants: int = 60
-    careless: float = 0.2
-    sd: float = 1.3
-    rho: float = 0.3
     least: float = 1
     most: float = 7
     pace_s: float = 0.0  # seconds an honest person takes for a message or a turn, in the median; 0: none
     seed: int = 1
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse a study without bots, and a scale without two points."""
         if not self.qualities:
             raise Usage("there are no bots to rate", remedy="a study with bots or items")
-        if self.sd <= 0:
-            raise Usage(f"a standard deviation of {self.sd:g}", remedy="above 0")
         if not self.least < self.most:
             raise Usage(f"{self.least:g} to {self.most:g} is no scale", remedy="such as 1 to 7")
 

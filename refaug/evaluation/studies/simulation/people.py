@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import sqrt
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from refaug.core.errors import Usage
+from refaug.core.options.declaring import Ge, Le
 from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
 from refaug.evaluation.studies.imports.rated_conversations import protocol_sha256
 from refaug.evaluation.studies.questions import ATTENTION
@@ -31,6 +32,7 @@ from refaug.evaluation.studies.records import (
     TaskTurn,
     TurnRole,
 )
+from refaug.evaluation.studies.simulation.people_options import PeopleOptions
 
 DEGRADED: Final = "degraded"
 _ATTENTIVE: Final = 0.99  # of the attention checks that an honest participant passes
@@ -52,20 +54,16 @@ class Carelessness(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulatedPeople:
+class SimulatedPeople(PeopleOptions):
     """What participants are like; qualities and noise are in points of the scale."""
 
     qualities: Mapping[str, float]  # of each bot
     degraded_below: float = 2.2  # by how much the degraded bot is worse than the mean of the others
-    participants: int = 60
-    per_participant: int = 4  # tasks, without checks
+    tasks: Annotated[int, Ge(1), Le(1_000)] = 4  # of each participant, without checks
     turns: int = 4
     questions: tuple[str, ...] = ("quality", "diversity", "fluency", "contingency", "empathy")
     least: int = 1
     most: int = 7
-    sd: float = 1.3
-    rho: float = 0.3  # the share of the variance that is the participant's level
-    careless: float = 0.2  # the share of participants
     exclude: Mapping[str, Any] = field(
         default_factory=lambda: {
             "failed_attention": 1,
@@ -76,18 +74,10 @@ class SimulatedPeople:
         }
     )
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse fewer than two bots."""
         if len(self.qualities) < 2:
-            raise Usage(f"{len(self.qualities)} bots have no order", remedy="two bots or more")
-        if self.participants < 2 or self.per_participant < 1:
-            raise Usage(
-                f"{self.participants} participants with {self.per_participant} tasks", remedy="2 and 1, or more"
-            )
-        for name, share in (("careless", self.careless), ("rho", self.rho)):
-            if not 0 <= share <= 1:
-                raise Usage(f"{name} cannot be {share:g}", remedy="a share from 0 to 1")
-        if self.sd <= 0:
-            raise Usage(f"a standard deviation of {self.sd:g}", remedy="above 0")
+            raise Usage(f"{len(self.qualities)} bots have no order", remedy="two bots or more", field="qualities")
 
     def protocol(self) -> dict[str, object]:
         """Return the protocol that such a study has."""
@@ -123,7 +113,7 @@ def simulated_study(people: SimulatedPeople, seed: int, *, name: str = "simulate
     sha256 = protocol_sha256(protocol)
     tasks = list[StudyTask]()
     for place in range(people.participants):
-        order = [bots[slot] for slot in planned_order(rows, place % len(rows), people.per_participant)]
+        order = [bots[slot] for slot in planned_order(rows, place % len(rows), people.tasks)]
         person = _Person(people, np.random.default_rng([seed, 1, place]), careless.get(_code(place)))
         tasks += person.tasks(order, name, sha256, _code(place))
     return SimulatedStudy(tasks=tuple(tasks), protocol=protocol, careless=careless)

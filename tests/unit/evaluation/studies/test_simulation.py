@@ -70,7 +70,7 @@ def test_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not():
 def test_people_without_sense_are_refused():
     with pytest.raises(Usage, match="1 bots have no order"):
         SimulatedPeople(qualities={"a": 1})
-    with pytest.raises(Usage, match="careless cannot be 2"):
+    with pytest.raises(Usage, match="careless: 2 is out of range"):
         SimulatedPeople(qualities=QUALITIES, careless=2)
     with pytest.raises(Usage, match="0 studies"):
         rehearse(SimulatedPeople(qualities=QUALITIES), studies=0, seed=1)
