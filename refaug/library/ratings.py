@@ -12,6 +12,7 @@ from refaug.library.engine import engine_of
 from refaug.library.inputs import to_list, to_rows
 from refaug.library.results.parts import ArtefactVersions
 from refaug.library.results.ratings import Ratings
+from refaug.operations.references.rate_candidates import RateCandidates
 from refaug.rater.rating_settings import Combine, RatingSettings
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def rate(
     A candidate is a text, or `{"text": …, "utterance": …}` with the utterance that it answered. Against several golds
     its rating is the mean.
     """
-    settings = RatingSettings(combine=combine, calibrated=calibrated)
+    options = RateCandidates(rater=rater, combine=combine, calibrated=calibrated)
     rows = to_rows(pairs, "pairs")
     opened = engine_of(home).rater(rater)
     requests = [_request(row, place) for place, row in enumerate(rows)]
     texts = [text for one in requests for text in _texts_of(one)]
     warning = opened.unfamiliar(opened.coverage(texts)) if texts else None
     return Ratings(
-        ratings=tuple(map(tuple, opened.rate(requests, settings))),
+        ratings=tuple(map(tuple, opened.rate(requests, options.rating))),
         versions=ArtefactVersions(rater=opened.spec),
         warnings=() if warning is None else (warning,),
     )

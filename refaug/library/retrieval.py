@@ -17,6 +17,7 @@ from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
 from refaug.library.retrieval_settings import augment_settings
+from refaug.operations.references.find_references import RetrievalOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.augmentation import Augmented
@@ -42,10 +43,10 @@ def references(
 
     `settings` says how references are retrieved and weighed: `{"k": 5, "parrot": "rated"}` (docs/python.md).
     """
-    augmenting = augment_settings(settings)
-    require_rater(rater, augmenting)
+    options = RetrievalOptions(index=index, rater=rater, settings=augment_settings(settings))
+    options.require_rater()
     parsed, warnings = parse_rows(to_rows(items), on_error=on_error)
-    retrieved = retrieve_references(engine_of(home), parsed, index, rater, augmenting)
+    retrieved = retrieve_references(engine_of(home), parsed, index, rater, options.settings)
     return retrieved.as_result(parsed, warnings)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "item_sources",
     "logs",
     "operation",
+    "references",
     "remove_versions",
     "score",
     "scoring_options",

@@ -124,6 +124,37 @@ class ReferenceOptions(Options):
         default_factory=AugmentSettings
     )
 
+    def require_named_index(self) -> None:
+        """Raise Usage where no index is named."""
+        if self.index is None:
+            raise Usage("no index is named", remedy="refaug index list", field="index")
+
+    def require_rater(self) -> None:
+        """Raise Usage where something is to be rated and no rater is named."""
+        if self.settings.needs_rater and self.rater is None:
+            raise Usage(
+                "something is to be rated, and no rater is named",
+                remedy="a rater, or settings with weights one and parrot off",
+                field="rater",
+            )
+
+    def require_effect(self, *, rates: bool = False, shows_references: bool = False) -> None:
+        """Raise Usage for a setting or a rater that has no effect where references are found.
+
+        `rates`: the rater is asked about replies, too.
+        """
+        with within("settings"):
+            self.settings.require_effect(rates=rates, shows_references=shows_references)
+        if self.rater is not None and not (rates or self.settings.needs_rater):
+            raise Usage("nothing is to be rated", remedy="leave it out, or use rated weights", field="rater")
+
+    def require_nothing_found(self) -> None:
+        """Raise Usage for a setting or a rater where no index is searched and nothing is scored."""
+        with within("settings"):
+            self.settings.require_no_effect("without an index", remedy=_NO_INDEX)
+        if self.rater is not None:
+            raise Usage("it has no effect without an index", remedy=_NO_INDEX, field="rater")
+
     def require_index(self) -> None:
         """Raise Usage for a setting that has no effect without an index, whatever the metrics are."""
         if self.index is None:
@@ -146,16 +177,8 @@ class ReferenceOptions(Options):
                 raise Usage("it has no effect without an index", remedy=remedy, field="rater")
             return requests
         metric_requests.require_index_used(requests)
-        with within("settings"):
-            self.settings.require_effect(rates=rates)
-        if self.settings.needs_rater and self.rater is None:
-            raise Usage(
-                "something is to be rated, and no rater is named",
-                remedy="a rater, or settings with weights one and parrot off",
-                field="rater",
-            )
-        if self.rater is not None and not (rates or self.settings.needs_rater):
-            raise Usage("nothing is to be rated", remedy="leave it out, or use rated weights", field="rater")
+        self.require_effect(rates=rates)
+        self.require_rater()
         return requests
 
 

@@ -22,11 +22,10 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from refaug.core.errors import Usage
-from refaug.core.options.decoding import BadOptions, Options, as_values, decode
+from refaug.core.options.decoding import BadOptions, Options, decode
 from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.json_schema import property_of, schema_of
+from refaug.core.options.json_schema import property_of
 from refaug.core.options.kinds import WrongValue
-from refaug.core.options.words import shown
 
 _INDEXES: Final = re.compile(r"(\[\d+\])*")
 T = TypeVar("T")
@@ -92,29 +91,6 @@ class _OptionValue:
             return self.option.kind.read(value)
         except WrongValue as wrong:
             raise _validation_error(self.option.spelling, wrong.places) from None
-
-
-@dataclass(frozen=True)
-class OptionGroup:
-    """Annotated to a field: its object is decoded as these options, and documented under this title."""
-
-    kind: type[Options]
-    title: str
-
-    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            self._read, serialization=core_schema.plain_serializer_function_ser_schema(as_values)
-        )
-
-    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"allOf": [{**schema_of(self.kind), "title": self.title}]}  # the field has a description of its own
-
-    def _read(self, value: Any) -> Options:
-        if isinstance(value, self.kind):
-            return value
-        if not isinstance(value, dict):
-            raise PydanticCustomError("option", "{message}", {"message": f"{shown(value)} is not an object"})
-        return decoded(self.kind, value, self.title)
 
 
 def decoded(kind: type[T], values: dict[str, Any], title: str, *path: str) -> T:

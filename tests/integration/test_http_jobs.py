@@ -168,7 +168,7 @@ _ORDERS_ON_CLUSTERS: Final[dict[str, dict[str, Any]]] = {
     "ingest": {"log": "chat", "sources": ["talk.jsonl"]},
     "vectors": {"logs": ["chat"]},
     "rater-train": {"logs": ["chat"], "workers": 2},
-    "freeze": {"source": "talk.jsonl", "purpose": "test", "index": "chat"},
+    "freeze": {"items": "talk.jsonl", "purpose": "test", "index": "chat", "settings": {"weights": "one"}},
     "score": {"items": "talk.jsonl", "index": "chat"},
     "meta": {"data": ["talk.jsonl"], "index": "chat"},
 }

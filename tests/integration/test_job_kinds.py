@@ -147,7 +147,7 @@ def test_sources_elsewhere_are_refused(empty, tmp_path):
         with pytest.raises(NotAllowed):
             empty("meta", data=[source])
         with pytest.raises(NotAllowed):
-            empty("freeze", source=source, purpose="test")
+            empty("freeze", items=source, purpose="test")
         with pytest.raises(NotAllowed):
             empty("index-build", logs=["chat"], encoder=source)
     with pytest.raises(BadInput, match=r"map\.talk: 'talk' is not one of turns, utterance"):
@@ -297,25 +297,25 @@ def test_items_that_were_sent_make_the_set_that_the_command_makes(jobs, ready):
     assert jobs("freeze", job="a", **order) == found, "the items are gone, and it is known what became of them"
     with pytest.raises(NoSource, match=f"{name}: these items are not here any more"):
         jobs("freeze", job="b", **order)
-    from_file = jobs("freeze", source="test.jsonl", purpose="train", index="chat", rater="tiny", **ONE)
+    from_file = jobs("freeze", items="test.jsonl", purpose="train", index="chat", rater="tiny", **ONE)
     assert (from_file["new"], from_file["purpose"]) == (True, "train")
     assert path.exists(), "a file of the user's stays"
 
 
 def test_bad_items_are_told_and_with_strict_nothing_is_frozen(jobs):
     jobs.inbox("test.jsonl", *items()[:2], {"id": "i0", "references": ["x"]}, {"id": "none"})
-    found = jobs("freeze", source="test.jsonl", purpose="test")
+    found = jobs("freeze", items="test.jsonl", purpose="test")
     assert (found["items"], [one["item"] for one in found["problems"]]) == (2, ["i0", "none"])
     before = jobs.sets.ids()
     with pytest.raises(BadInput, match=r"2 items could not be used: test\.jsonl, line 3, item i0, id"):
-        jobs("freeze", source="test.jsonl", purpose="train", strict=True)
+        jobs("freeze", items="test.jsonl", purpose="train", strict=True)
     assert jobs.sets.ids() == before
 
 
 @pytest.mark.parametrize(
     ("kind", "order"),
     [
-        ("freeze", {"source": "test.jsonl", "purpose": "test", "index": "chat", "rater": "tiny"}),
+        ("freeze", {"items": "test.jsonl", "purpose": "test", "index": "chat", "rater": "tiny"}),
         ("score", {"items": "test.jsonl", "index": "chat", "rater": "tiny"}),
         ("meta", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
         ("rater-train", {"logs": ["chat"], "workers": 2}),
@@ -331,11 +331,11 @@ def test_a_cluster_that_the_settings_name_no_longer_is_not_connected_to(jobs, ki
 
 def test_what_does_not_go_together_is_refused_before_any_work(jobs):
     jobs.inbox("test.jsonl", *items()[:2])
-    with pytest.raises(Usage, match="no rater is named"):
-        jobs("freeze", source="test.jsonl", purpose="test", index="chat")
+    with pytest.raises(BadInput, match="rater: something is to be rated, and no rater is named"):
+        jobs("freeze", items="test.jsonl", purpose="test", index="chat")
     alone = {"weights": "one", "parrot": "off"}
-    with pytest.raises(Usage, match="nothing is to be rated"):
-        jobs("freeze", source="test.jsonl", purpose="test", index="chat", rater="tiny", settings=alone)
+    with pytest.raises(BadInput, match="rater: nothing is to be rated"):
+        jobs("freeze", items="test.jsonl", purpose="test", index="chat", rater="tiny", settings=alone)
     with pytest.raises(Usage, match="is no name of stored items"):
         _path(jobs.home, "../../etc/passwd")
 
@@ -450,7 +450,7 @@ def frozen(jobs) -> str:
     """A set whose references are of the index; the id."""
     jobs.inbox("test.jsonl", *items())
     order = {"index": "chat", "rater": "tiny", "settings": {"k": 4}}
-    return str(jobs("freeze", source="test.jsonl", purpose="validation", **order, **ONE)["set"])
+    return str(jobs("freeze", items="test.jsonl", purpose="validation", **order, **ONE)["set"])
 
 
 def references(jobs, name) -> list[dict[str, Any]]:
@@ -492,7 +492,7 @@ def test_erasing_a_speaker_withdraws_sets_with_what_they_said(empty):
     empty("index-build", logs=["chat"], check_queries=0, least_coverage=0.0, **ONE)
     empty.inbox("test.jsonl", {"id": "i", "utterance": "where do you buy tea", "references": ["in town"]})
     settings = {"weights": "one", "parrot": "off"}
-    name = empty("freeze", source="test.jsonl", purpose="test", index="chat", settings=settings, **ONE)["set"]
+    name = empty("freeze", items="test.jsonl", purpose="test", index="chat", settings=settings, **ONE)["set"]
     assert sorted(one["dialogue"] for one in references(empty, name)) == ["d1", "d2"]
     found = empty("erase", log="chat", speakers=["bob"], compact=True, **ONE)
     assert found["removed"]["speakers"] == [1]
@@ -752,7 +752,7 @@ def test_a_night_without_a_set_or_with_files_and_replies(jobs, frozen):
 
 def test_what_would_stop_a_night_is_found_before_its_work(jobs, frozen):
     news(jobs)
-    given = jobs("freeze", source="test.jsonl", purpose="test")["set"]
+    given = jobs("freeze", items="test.jsonl", purpose="test")["set"]
     for more, error, message in (
         ({"set": given}, Usage, "was frozen with the references that it came with"),
         ({"set": "0123456789abcdef"}, NotFound, "there is no reference set"),

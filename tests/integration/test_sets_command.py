@@ -14,10 +14,12 @@ from indexes import build, home_of, pairs_of
 from integration.conftest import ROOT
 from raters import tiny_rater
 
-from refaug.cli.scores.sets import PurposeChoice
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.core.options.describing import options_of
+from refaug.core.options.kinds import ChoiceKind
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.operations.references.freeze_set import FreezeSet
 from refaug.rater.nn.checkpoint import save_rater
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
@@ -153,11 +155,11 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
     home = with_tools
     for arguments, code, told in [
         (("--purpose", "test", "--index", "chat"), 2, "no rater is named"),
-        (("--purpose", "test", "--rater", "chat"), 2, "--rater without --index"),
+        (("--purpose", "test", "--rater", "chat"), 2, "--rater: it has no effect without an index"),
         (
             ("--purpose", "test", "--index", "chat", "--rater", "chat", *UNRATED),
             2,
-            "--rater: a rater, and nothing is to be rated",
+            "--rater: nothing is to be rated",
         ),
         (("--purpose", "exam"), 2, "exam"),
         ((), 2, "purpose"),
@@ -170,8 +172,8 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
 
 def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
     few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "rated", "-k", "7", "--json")
-    assert (few.code, few.error["message"]) == (2, "-k: it has no effect without an index")
-    assert few.error["remedy"] == "--index NAME: refaug index list"
+    assert (few.code, few.error["message"]) == (2, "--gold: it has no effect without an index")
+    assert few.error["remedy"] == "an index, or leave it out"
     asked = {
         "-k": "3",
         "--mode": "bm25-utterance",
@@ -298,7 +300,9 @@ def test_scores_are_printed_in_every_form(home, weighted) -> None:
 
 
 def test_the_purposes_of_the_command_are_those_of_the_sets() -> None:
-    assert [one.value for one in PurposeChoice] == [one.value for one in Purpose]
+    purposes = {option.name: option.kind for option in options_of(FreezeSet)}["purpose"]
+    assert isinstance(purposes, ChoiceKind)
+    assert purposes.choices == tuple(one.value for one in Purpose)
 
 
 # ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────

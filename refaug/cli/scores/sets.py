@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,25 +11,21 @@ import typer
 
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.item_inputs import ItemInputs, RequiredItemsArgument
+from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.reference_options import IndexOption, OnOption, RaterOption, require_searched, require_used
 from refaug.cli.shared.required_models import require_models
-from refaug.cli.shared.score_options import ScoreOutput, StrictFlag, report_problems, require_all
-from refaug.core.errors import RefaugError, Usage
+from refaug.cli.shared.score_options import ScoreOutput, report_problems, require_all
+from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
-from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem, item_rows, read_items
 from refaug.evaluation.tables.table_request import TableRequest
 from refaug.operations.item_sources import TableOptions
+from refaug.operations.references.freeze_set import FreezeSet
 from refaug.operations.scoring_options import ScoringOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
     from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 
 app = typer.Typer(help="Freeze weighted references, and score against them.", no_args_is_help=True)
@@ -39,14 +33,6 @@ app = typer.Typer(help="Freeze weighted references, and score against them.", no
 IdArgument = Annotated[
     str, typer.Argument(help="Id of the set, or at least the first 6 characters of it.", metavar="ID")
 ]
-
-
-class PurposeChoice(StrEnum):
-    """The purposes of a set."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 def _sets(settings: Settings) -> ReferenceSets:
@@ -60,101 +46,24 @@ def _sets(settings: Settings) -> ReferenceSets:
 
 @app.command("freeze")
 @with_options
-def freeze_command(
-    context: typer.Context,
-    items: RequiredItemsArgument,
-    purpose: Annotated[PurposeChoice, typer.Option(help="What the set is for.")],
-    *,
-    table: TableOptions,
-    index: IndexOption = None,
-    rater: RaterOption = None,
-    settings: AugmentSettings,
-    threads: ThreadsOption = None,
-    on: OnOption = None,
-    strict: StrictFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
+def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFlag = False) -> None:
     """Freeze a test file with its weighted references.
 
     With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
     and their ratings are left out.
     """
-    from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose  # noqa: PLC0415  compiles
+    from refaug.service.jobs.kinds.freezing import freeze_items  # noqa: PLC0415  torch
 
-    if index is None and rater is not None:
-        raise Usage("--rater without --index", remedy="--index NAME: a rater weighs the references that are found")
-    require_searched(on, index)
-    require_used(settings, index, rater, rates=False)
-    called = "stdin" if str(items) == "-" else str(items)
-    with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(items) as path:
+    called = "stdin" if order.items == "-" else order.items
+    with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(Path(order.items)) as path:
 
         def check(bad: Sequence[BadItem]) -> None:
-            bad_items = _with_line_numbers(bad, path, called, table.table)
+            bad_items = _with_line_numbers(bad, path, called, order.table)
             report_problems(bad_items, (), progress)
-            require_all(bad_items, strict=strict)
+            require_all(bad_items, strict=order.strict)
 
-        frozen = _freeze(
-            context.obj,
-            read_items(path, shown_name=called, on_unknown_field=progress.warn, table=table.table),
-            Purpose(purpose.value),
-            _RetrievalTools(index, rater, settings, threads, on) if index is not None else None,
-            called,
-            check,
-            progress,
-        )
+        frozen = freeze_items(context.obj, order, path, called, check, progress)
     _print_frozen(frozen, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class _RetrievalTools:
-    """What references are found and weighted with."""
-
-    index: str
-    rater: str | None
-    settings: AugmentSettings
-    threads: int | None
-    on: str | None  # a cluster
-
-
-def _freeze(
-    home: Settings,
-    test_items: Iterator[Item | BadItem],
-    purpose: Purpose,
-    tools: _RetrievalTools | None,
-    called: str,
-    check: Any,
-    progress: Progress,
-) -> FreezeResult:
-    """Freeze the given references, or those that an index has."""
-    from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription  # noqa: PLC0415
-
-    if tools is None:
-        progress.stage("freeze")
-        supplied = SetDescription(purpose=purpose, how={"freeze": {"references": "given"}})
-        return _sets(home).freeze(test_items, supplied, called=called, check=check)
-    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
-
-    notes = Counter[str]()
-
-    def with_references() -> Iterator[Item | BadItem]:
-        for augmented in references.augment(test_items, progress):
-            if not isinstance(augmented, BadItem) and augmented.note:
-                notes[augmented.note] += 1
-            yield augmented if isinstance(augmented, BadItem) else augmented.item
-
-    with open_references(
-        home, tools.index, tools.rater, tools.settings, tools.threads, progress, tools.on
-    ) as references:
-        making = SetDescription(
-            purpose=purpose,
-            provenance=references.provenance.settings,
-            details=references.provenance.details,
-            how={"freeze": {"references": "found"}},
-        )
-        frozen = _sets(home).freeze(with_references(), making, called=called, check=check)
-    for note, count in notes.most_common():
-        progress.warn(f"{count_of(count, 'item')}: {note}")
-    return frozen
 
 
 @app.command("derive")

@@ -1,4 +1,4 @@
-"""Options for retrieving and weighting references, shared by `refs`, `score --index` and `sets freeze`."""
+"""The index that references are found in, opened for several commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
@@ -25,40 +24,6 @@ IndexOption = Annotated[
     str | None,
     typer.Option("--index", help="Index that references are found in: name or name@version.", metavar="NAME"),
 ]
-RaterOption = Annotated[
-    str | None, typer.Option("--rater", help="Rater that weighs them: name or name@version.", metavar="NAME")
-]
-OnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        help="Find and rate references on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.",
-        metavar="ADDRESS",
-    ),
-]
-
-
-def require_used(
-    settings: AugmentSettings, index: str | None, rater: str | None, *, rates: bool, scores: bool = False
-) -> None:
-    """Raise Usage where a setting of references has no effect.
-
-    With `rates` the rater rates replies in any case, with `scores` a preset is for the metric in any case.
-    """
-    if index is None:
-        settings.require_no_effect(
-            "without an index", remedy="--index NAME: refaug index list", rates=rates, scores=scores
-        )
-        return
-    settings.require_effect(rates=rates, shows_references=not scores)
-    if rater is not None and not rates and not settings.needs_rater:
-        raise Usage("a rater, and nothing is to be rated", remedy="leave it out, or use rated weights", field="rater")
-
-
-def require_searched(on: str | None, index: str | None) -> None:
-    """Raise Usage where a cluster is named and nothing is searched, which is what its machines would do."""
-    if on is not None and index is None:
-        raise Usage("--on without --index", remedy="--index NAME, whose references the cluster finds and rates")
 
 
 @contextmanager

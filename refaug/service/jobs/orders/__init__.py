@@ -1,4 +1,4 @@
-"""The orders of jobs: one model for each kind, with the defaults of the same command.
+"""The orders of jobs: operations, each with the kind of its job.
 
 Commands have an option `again`, orders do not: a job that is started again after its process was killed finds its
 earlier results.
@@ -11,7 +11,5 @@ The main names:
 """
 
 __all__ = [
-    "fields",
     "job_order",
-    "set_orders",
 ]

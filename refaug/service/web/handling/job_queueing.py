@@ -7,11 +7,10 @@ from typing import TypeVar
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
-from refaug.operations.operation import Operation, OwnedOperation
+from refaug.operations.operation import OwnedOperation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
-from refaug.service.jobs.orders.set_orders import FreezeJob
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState
@@ -63,13 +62,4 @@ def require_bots(state: ServiceState, order: JobOrder) -> None:
 
 def sources_of(order: JobOrder) -> list[str]:
     """Return the files and folders that an order names, with those of its metrics and its tokenizer."""
-    return [*_inputs_of(order), *files_in(metrics_in(order), getattr(order, "tokenizer", None))]
-
-
-def _inputs_of(order: JobOrder) -> list[str]:
-    match order:
-        case Operation():
-            return order.sources_named()
-        case FreezeJob():
-            return [order.source] if order.source is not None else []
-    return []
+    return [*order.sources_named(), *files_in(metrics_in(order), getattr(order, "tokenizer", None))]

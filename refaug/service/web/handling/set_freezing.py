@@ -20,18 +20,17 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import Expired, RefaugError, Usage
-from refaug.core.options.decoding import as_values
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
-from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.operations.references.freeze_set import FreezeSet
 from refaug.service.jobs.kinds.freezing import put_items
 from refaug.service.jobs.kinds.job_context import jobs_folder
-from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.idempotency_keys import CreatedResource
@@ -67,12 +66,12 @@ async def _freeze_parsed(
     if settings is None:
         if is_large:
             return await database_threads.run_query(partial(_queue, state, body, parsed_items, {}, requested_by))
-        making = SetDescription(purpose=body.purpose, how={"freeze": {"references": "given"}})
+        making = SetDescription(purpose=Purpose(body.options.purpose), how={"freeze": {"references": "given"}})
         return await run_in_threadpool(_freeze, state, body, parsed_items, parsed_items.listed, making)
     async with open_lease(
         state,
-        index=body.index,
-        rater=body.rater,
+        index=body.options.index,
+        rater=body.options.rater,
         needs_index=True,
         needs_rater=settings.needs_rater,
         deadline=deadline,
@@ -87,7 +86,7 @@ async def _freeze_parsed(
         )
         provenance = leased_provenance(lease, settings)
     making = SetDescription(
-        purpose=body.purpose,
+        purpose=Purpose(body.options.purpose),
         provenance=provenance.settings,
         details=provenance.details,
         how={"freeze": {"references": "found"}},
@@ -101,20 +100,13 @@ async def _freeze_parsed(
 
 def _augment_settings(body: SetIn) -> AugmentSettings | None:
     """Return how to find references, or None where they are given; Usage where a field has no effect."""
+    options = body.options
     if body.references == "find":
-        settings = body.settings or AugmentSettings()
-        settings.require_effect()
-        if body.rater is not None and not settings.needs_rater:
-            raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
-        if settings.partial == "allow":
-            raise Usage("a set cannot be frozen without some shards", remedy='leave "partial" out')
-        return settings
-    idle_fields = [name for name in ("index", "rater", "settings") if getattr(body, name) is not None]
-    if idle_fields:
-        raise Usage(
-            f'"{idle_fields[0]}", and references are taken as they are given',
-            remedy='leave it out, or "references": "find"',
-        )
+        options.require_frozen()
+        return options.settings
+    if idle := [name for name in ("index", "rater", "settings") if name in options.stated]:
+        remedy = 'leave it out, or "references": "find"'
+        raise Usage("it has no effect where the references are those given", remedy=remedy, field=idle[0])
     return None
 
 
@@ -227,16 +219,14 @@ def _queue(
             for one in parsed_items.good
         ],
     )
-    settings = {} if body.settings is None else {"settings": as_values(body.settings)}
-    order = parse_order(
-        {
-            "kind": "freeze",
-            "items": name,
-            "purpose": body.purpose.value,
-            **pinned,
-            **settings,
-            "strict": body.on_error == "fail",
-        }
+    options = body.options
+    order = FreezeSet(
+        items=name,
+        purpose=options.purpose,
+        index=pinned.get("index"),
+        rater=pinned.get("rater"),
+        settings=options.settings,
+        strict=body.on_error == "fail",
     )
     try:
         resource = enqueue_job(state, order, requested_by)

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from refaug.core.errors import TooLarge
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Candidate, Rater, RatingRequest
-from refaug.rater.rating_settings import RatingSettings
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.answers import json_response
@@ -70,11 +69,10 @@ async def _rate(request: Request, body: RatingsIn, deadline: float) -> Response:
         )
         for pair in body.pairs
     ]
-    settings = RatingSettings(combine=body.combine, calibrated=body.calibrated)
     async with open_lease(
-        state, index=None, rater=body.rater, needs_index=False, needs_rater=True, deadline=deadline
+        state, index=None, rater=body.options.rater, needs_index=False, needs_rater=True, deadline=deadline
     ) as lease:
-        ratings = await state.batcher.rate(lease, pairs, settings, deadline=deadline)
+        ratings = await state.batcher.rate(lease, pairs, body.options.rating, deadline=deadline)
         assert lease.rater is not None, "one was asked for"
         warning = await run_in_threadpool(_language_warning, lease.rater, pairs)  # takes a while for thousands of texts
         versions = lease.versions()

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from refaug.core.errors import Usage
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.service.scopes import Scope
@@ -59,17 +57,15 @@ async def find_references(
 
 async def _find(request: Request, body: ReferencesIn, deadline: float) -> Response:
     state = state_of(request)
-    settings = body.settings or AugmentSettings()
-    settings.require_effect(shows_references=True)
-    if body.rater is not None and not settings.needs_rater:
-        raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
+    options = body.options
+    settings = options.settings
     parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
     count_items(request, len(body.items))
     with parsed_items.faults_named():
         async with open_lease(
             state,
-            index=body.index,
-            rater=body.rater,
+            index=options.index,
+            rater=options.rater,
             needs_index=True,
             needs_rater=settings.needs_rater,
             deadline=deadline,

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.service.option_groups import OptionGroup
 from refaug.service.web.problems import FieldProblem
 
 # Bodies are read strictly: "15" is no number and 1 is not true, as in files.
@@ -20,7 +18,6 @@ OnErrorField = Annotated[
         "the others"
     ),
 ]
-NameField = Annotated[str, Field(min_length=1, max_length=200)]
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _REFERENCE: Final = {
@@ -102,9 +99,6 @@ ItemsField = Annotated[
     list[Item],
     Field(min_length=1, max_length=100_000, description="at most the server's `items`, 1,000 unless set otherwise"),
 ]
-
-
-RetrievalIn = Annotated[AugmentSettings, OptionGroup(AugmentSettings, "RetrievalIn")]
 
 
 class ResponseModel(BaseModel):

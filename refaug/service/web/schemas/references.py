@@ -6,27 +6,23 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from refaug.operations.references.find_references import RetrievalOptions
+from refaug.operations.references.rate_candidates import RateCandidates
+from refaug.service.option_groups import OptionsBody
 from refaug.service.web.schemas.common import (
     STRICT,
     ItemsField,
-    NameField,
     OnErrorField,
     Problems,
     ResponseModel,
-    RetrievalIn,
     VersionsOut,
 )
 
 
-class ReferencesIn(BaseModel):
+class ReferencesIn(OptionsBody[RetrievalOptions]):
     """Test pairs that further references are wanted for."""
 
-    model_config = STRICT
-
     items: ItemsField
-    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
     on_error: OnErrorField = "fail"
 
 
@@ -113,19 +109,12 @@ class PairIn(BaseModel):
     candidates: list[CandidateIn] = Field(max_length=10_000, description="what is to be rated")
 
 
-class RatingsIn(BaseModel):
+class RatingsIn(OptionsBody[RateCandidates]):
     """Texts that a rater is asked about."""
-
-    model_config = STRICT
 
     pairs: list[PairIn] = Field(
         min_length=1, max_length=100_000, fail_fast=True, description="test pairs with their candidates"
     )
-    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    combine: Literal["first", "first-literal", "max", "confident", "mean"] = Field(
-        default="first", description="how the rater's two answers become a rating"
-    )
-    calibrated: bool = Field(default=False, description="with the rater's temperature")
 
 
 class RatingsOut(ResponseModel):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
+from refaug.operations.references.freeze_set import FrozenReferences
 from refaug.operations.scoring_options import RequestedScoring
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
@@ -14,11 +15,9 @@ from refaug.service.web.schemas import scoring
 from refaug.service.web.schemas.common import (
     STRICT,
     ItemsField,
-    NameField,
     OnError,
     OnErrorField,
     ResponseModel,
-    RetrievalIn,
 )
 
 SystemName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -32,20 +31,17 @@ _ITEMS: Final[Any] = [
 ]
 
 
-class SetIn(BaseModel):
+class SetIn(OptionsBody[FrozenReferences]):
     """Items to be frozen with their weighted references."""
 
-    model_config = ConfigDict(**STRICT, json_schema_extra={"examples": [{"items": _ITEMS, "purpose": "test"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": _ITEMS, "purpose": "test"}]})
 
     items: ItemsField
-    purpose: Purpose = Field(description="what the set is for; scores on sets of other purposes mean something else")
     references: Literal["find", "given"] = Field(
         default="find",
-        description="`find`: references are found and weighed first; `given`: items are taken as they are",
+        description="`find`: references are found and weighed first, by the server's index and rater where none is "
+        "named; `given`: items are taken as they are",
     )
-    index: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    rater: NameField | None = Field(default=None, description="name or name@version; null: the server's default")
-    settings: RetrievalIn | None = Field(default=None, description="how references are found and weighed")
     on_error: OnErrorField = "fail"
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from refaug.service.evaluations.notes import MAX_NOTE_CHARS
-from refaug.service.jobs.orders.fields import StrictModel
-from refaug.service.web.schemas.common import ResponseModel
+from refaug.service.web.schemas.common import STRICT, ResponseModel
 
 
 class ScoredReplyRow(BaseModel):
@@ -53,8 +52,10 @@ class NotesOut(ResponseModel):
     notes: list[NoteOut] = Field(description="by the places of their replies")
 
 
-class NoteIn(StrictModel):
+class NoteIn(BaseModel):
     """A note to keep."""
+
+    model_config = STRICT
 
     text: str = Field(description="the note; empty: none any more", max_length=MAX_NOTE_CHARS, pattern=r"^[^\x00]*$")
 

@@ -36,7 +36,7 @@ ONE_OF_EACH = {
     "index-update": {"index": "chat"},
     "index-compact": {"index": "chat"},
     "rater-train": {"logs": ["chat"]},
-    "freeze": {"source": "test.jsonl", "purpose": "test"},
+    "freeze": {"items": "test.jsonl", "purpose": "test"},
     "score": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab"},
     "meta": {"data": ["rated.jsonl"]},
     "replies": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab", "bots": {"c-bm25": "retrieval:chat,mode=bm25-utterance"}},
@@ -143,7 +143,7 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "vectors", "logs": ["a"], "alpha": float("nan")}, "alpha: nan is not a finite number"),
         ({"kind": "index-build", "logs": ["a"], "vectors": "v", "encoder": "e"}, "at once"),
         ({"kind": "index-build", "logs": ["a"], "recall": 0}, "recall: 0 is out of range"),
-        ({"kind": "freeze", "purpose": "test"}, "either items, or a source"),
+        ({"kind": "freeze", "purpose": "test"}, "items: it is missing"),
         ({"kind": "score"}, "items: none were given"),
         ({"kind": "score", "items": "a", "replies": {"x": "b"}, "references": ["c"]}, "items: a file of items and"),
         ({"kind": "score", "replies": {"x": "b"}}, "references: none were given"),
@@ -151,10 +151,10 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "score", "items": "a", "map": ["reply"]}, "is not FIELD=COLUMN"),
         ({"kind": "score", "items": "a", "baseline": "x", "draws": 0}, "baseline: it has no effect without draws"),
         ({"kind": "score", "items": "a", "settings": {"k": 3}}, "settings.k: it has no effect without an index"),
-        ({"kind": "freeze", "purpose": "test", "items": "../../x"}, "items: '../../x' does not have the form"),
-        ({"kind": "freeze", "purpose": "test", "source": "a", "rater": "r"}, "name one"),
-        ({"kind": "freeze", "purpose": "fun", "source": "a"}, "purpose: Input should be"),
-        ({"kind": "freeze", "purpose": "test", "source": "a", "on": "h:1"}, "a cluster finds: name an index"),
+        ({"kind": "freeze", "purpose": "test", "items": ""}, "items: it is empty"),
+        ({"kind": "freeze", "purpose": "test", "items": "a", "rater": "r"}, "rater: it has no effect without an index"),
+        ({"kind": "freeze", "purpose": "fun", "items": "a"}, "purpose: "),
+        ({"kind": "freeze", "purpose": "test", "items": "a", "on": "h:1"}, "on: a cluster finds"),
         ({"kind": "score", "items": "a", "on": "h:1"}, "on: a cluster finds references in an index"),
         ({"kind": "meta", "data": ["a"], "on": "h:1"}, "on: a cluster finds references in an index"),
         ({"kind": "rater-train", "logs": ["a"], "on": "h:1"}, "both or neither: on names the cluster"),
@@ -164,7 +164,7 @@ def test_names_that_are_given_decide_over_the_resource():
             "2 workers cannot share steps of 3 batches evenly",
         ),
         (
-            {"kind": "freeze", "purpose": "test", "source": "a", "index": "i", "settings": {"after": "noon"}},
+            {"kind": "freeze", "purpose": "test", "items": "a", "index": "i", "settings": {"after": "noon"}},
             "settings.after: 'noon' is not a time",
         ),
         (
@@ -254,7 +254,7 @@ def test_defaults_are_those_of_the_settings_that_are_made_of_them():
 def test_settings_of_references_arrive_as_they_were_asked_for():
     settings = {"k": 3, "mode": "bm25-dialog", "parrot": -0.5, "calibrated": True, "after": "2026-11-20", "alpha": 0.25}
     order = parse_order(
-        {"kind": "freeze", "source": "a", "purpose": "test", "index": "chat", "rater": "base", "settings": settings}
+        {"kind": "freeze", "items": "a", "purpose": "test", "index": "chat", "rater": "base", "settings": settings}
     )
     made = order.settings
     assert made.search == SearchSettings(k=3, mode="bm25-dialog", alpha=0.25, after=datetime(2026, 11, 20, tzinfo=UTC))
