@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
+from refaug.core.options.decoding import decode
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
@@ -17,7 +18,8 @@ from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.agreement_table import AgreementTable
 from refaug.library.retrieval import OnError, RetrievedReferences, retrieve_references
 from refaug.library.retrieval_settings import augment_settings
-from refaug.library.scoring import ScoreOrder, specifications_of
+from refaug.library.scoring import models_of, specifications_of
+from refaug.operations.agreement import AgreementOptions
 
 ParsedSets = Mapping[str, list[Item | BadItem]]
 
@@ -50,28 +52,27 @@ def meta(
     """
     from refaug.evaluation.agreement.meta import agreement  # noqa: PLC0415  compiles
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
-    from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice  # noqa: PLC0415
 
-    if rows not in ("fair", "all"):
-        raise Usage(f"rows={rows!r}", remedy="fair, or all")
-    meta_settings = MetaSettings(
-        rows=RowsChoice(rows), draws=draws, seed=seed, confidence=confidence, min_kappa=min_kappa
-    )
-    named = specifications_of(None, metrics)
-    order = ScoreOrder(
-        specifications=(*named, *((baseline,) if baseline is not None else ())),
-        index=index,
-        rater=rater,
-        augmenting=augment_settings(settings),
-        has_settings=bool(settings),
-        language=language,
-    )
+    keywords = {
+        "metrics": specifications_of(None, metrics),
+        "baseline": baseline,
+        "index": index,
+        "rater": rater,
+        "settings": augment_settings(settings),
+        "rows": rows,
+        "draws": draws,
+        "confidence": confidence,
+        "seed": seed,
+        "min_kappa": min_kappa,
+        "language": language,
+    }
+    options = decode(AgreementOptions, keywords)
     parsed_sets, warnings = _parse_sets(items, on_error)
-    comparison = _Comparison(order, named, baseline, home)
+    comparison = _Comparison(options, home)
     sets, retrieved = comparison.with_references(parsed_sets)
     chosen, first = comparison.metrics(sets)
     rated = [RatedItems(name=name, items=parsed) for name, parsed in sets.items()]
-    computed = agreement(rated, chosen, meta_settings, baseline=first)
+    computed = agreement(rated, chosen, options.meta_settings, baseline=first)
     versions = retrieved.provenance.settings if retrieved is not None else {}
     more = retrieved.warnings if retrieved is not None else ()
     return AgreementTable.of(computed, versions, (*warnings, *more))
@@ -95,24 +96,22 @@ def _is_item(mapping: Mapping[Any, Any]) -> bool:
 class _Comparison:
     """The metrics of one call, and the references that they look at."""
 
-    def __init__(
-        self, order: ScoreOrder, named: Sequence[str], baseline: str | None, home: str | os.PathLike[str] | None
-    ) -> None:
-        self._order, self._named, self._baseline = order, list(named), baseline
-        self._engine = engine_of(home)
-        self._asks_rater = order.require_models(self._engine.home)
+    def __init__(self, options: AgreementOptions, home: str | os.PathLike[str] | None) -> None:
+        self._options, self._engine = options, engine_of(home)
+        requests = options.require_models(self._engine.home, options.metrics_named())
+        self._asks_rater = any(request.rates_by_default for request in requests)
         self._retrieved: RetrievedReferences | None = None
 
     def with_references(self, sets: ParsedSets) -> tuple[ParsedSets, RetrievedReferences | None]:
         """Return the sets with further references where an index is named."""
         from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415  numpy
 
-        order = self._order
+        order = self._options
         if order.index is None:
             return sets, None
         augmented, retrieved = dict[str, list[Item | BadItem]](), None
         for name, parsed in sets.items():
-            retrieved = retrieve_references(self._engine, parsed, order.index, order.rater, order.augmenting)
+            retrieved = retrieve_references(self._engine, parsed, order.index, order.rater, order.settings)
             line = retrieved.provenance.line
             augmented[name] = [
                 with_provenance(entry, line) if isinstance(entry, Item) else entry
@@ -129,11 +128,11 @@ class _Comparison:
         from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
         from refaug.metrics.base import Metric as MetricOfTexts  # noqa: PLC0415
 
-        order, preset = self._order, find_preset(self._order.augmenting.preset)
+        order, preset = self._options, find_preset(self._options.settings.preset)
         provenance = self._retrieved.provenance if self._retrieved is not None else None
         weighted = ["upsilon-bleu"] if order.index is not None else []
-        named = self._named or [*weighted, *default_metrics(one for parsed in sets.values() for one in parsed)]
-        rating = order.augmenting.rating
+        named = list(order.metrics) or [*weighted, *default_metrics(one for parsed in sets.values() for one in parsed)]
+        rating = order.settings.rating
         by_default = {"combine": rating.combine, "cal": rating.calibration}
         set_baseline = self._engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
 
@@ -141,8 +140,8 @@ class _Comparison:
             specification = preset.specification(text) if preset is not None else text
             return metrics_of([specification], order.language, by_default, set_baseline, source=self._engine)[0]
 
-        chosen, first = choose_metrics(named, self._baseline, build)
-        augmenting = order.augmenting if self._asks_rater or provenance is not None else None
-        steps = ScoringSteps(models=order.models(self._engine), augmenting=augmenting)
+        chosen, first = choose_metrics(named, order.baseline, build)
+        augmenting = order.settings if self._asks_rater or provenance is not None else None
+        steps = ScoringSteps(models=models_of(self._engine, order.rater), augmenting=augmenting)
         bound = steps.bound([compared.metric for compared in chosen], provenance)
         return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)], first

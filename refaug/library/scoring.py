@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.library import inputs
 from refaug.library.engine import Engine, engine_of
 from refaug.library.results.scores import Scores
-from refaug.library.retrieval import OnError, require_rater, retrieve_references
+from refaug.library.retrieval import OnError, retrieve_references
 from refaug.library.retrieval_settings import augment_settings
+from refaug.operations.scoring_options import ScoreOptions
 
 if TYPE_CHECKING:
-    from refaug.core.home import Settings
     from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.library.retrieval import RetrievedReferences
@@ -63,21 +60,22 @@ def score(
     With `index`, further references are retrieved for the `utterances` and weighed by `rater`. Predictions of several
     systems are a dict: `{"a": […], "b": […]}`. Numbers and signatures are those of `refaug score` (docs/python.md).
     """
-    order = ScoreOrder(
-        specifications=specifications_of(metric, metrics),
+    options = ScoreOptions(
+        metrics=specifications_of(metric, metrics),
         index=index,
         rater=rater,
-        augmenting=augment_settings(settings),
-        has_settings=bool(settings),
-        settings=ScoreSettings(
-            draws=draws, confidence=confidence, seed=seed, baseline=baseline, explain=explain, parts=False
-        ),
+        settings=augment_settings(settings),
+        draws=draws,
+        confidence=confidence,
+        seed=seed,
+        baseline=baseline,
+        explain=explain,
         percent=percent,
         language=language,
     )
     rows = _rows(items, predictions, references, utterances, system)
     parsed, warnings = inputs.parse_rows(rows, on_error=on_error)
-    return order.score(engine_of(home), parsed, warnings)
+    return score_items(options, engine_of(home), parsed, warnings)
 
 
 def specifications_of(metric: str | None, metrics: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -115,90 +113,45 @@ def _rows(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreOrder:
-    """What items are scored by."""
+def score_items(
+    options: ScoreOptions, engine: Engine, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...] = ()
+) -> Scores:
+    """Find references where an index is named, and score."""
+    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
+    from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
-    specifications: tuple[str, ...] = ()
-    index: str | None = None
-    rater: str | None = None  # weighs references, and rates replies for metrics that name no rater
-    augmenting: AugmentSettings = field(default_factory=AugmentSettings)
-    has_settings: bool = False
-    settings: ScoreSettings = field(default_factory=lambda: ScoreSettings(draws=0, parts=False))
-    percent: bool = False
-    language: str | None = None
+    requests = options.require_models(engine.home, options.metrics)
+    retrieved: RetrievedReferences | None = None
+    provenance: Provenance | None = None
+    scored_items: Sequence[Item | BadItem] = parsed
+    if options.index is not None:
+        retrieved = retrieve_references(engine, parsed, options.index, options.rater, options.settings)
+        scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
+    finds = retrieved is not None or any(request.rates_by_default for request in requests)
+    steps = options.steps(models_of(engine, options.rater), options.settings, finds=finds, parts=False)
+    set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
+    chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
+    advice = baseline_advice(chosen, scored_items)
+    evaluation = steps.score_by(chosen, scored_items, provenance)
+    return Scores.of(
+        percent(evaluation) if options.percent else evaluation,
+        _versions(engine, options.rater, provenance),
+        options.metrics,
+        (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
+    )
 
-    def score(self, engine: Engine, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...] = ()) -> Scores:
-        """Find references where an index is named, and score."""
-        from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
-        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
-        from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
-        asks_rater = self.require_models(engine.home)
-        preset = find_preset(self.augmenting.preset)
-        retrieved = self._retrieved(engine, parsed, asks_rater=asks_rater)
-        provenance: Provenance | None = None
-        scored_items: Sequence[Item | BadItem] = parsed
-        if retrieved is not None:
-            scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
-        steps = ScoringSteps(
-            models=self.models(engine),
-            specifications=self.specifications,
-            settings=self.settings,
-            rating=self.augmenting.rating,
-            augmenting=self.augmenting if asks_rater or retrieved is not None else None,
-            preset=preset,
-            language=self.language,
-            percent=self.percent,
-        )
-        set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
-        chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
-        advice = baseline_advice(chosen, scored_items)
-        evaluation = steps.score_by(chosen, scored_items, provenance)
-        return Scores.of(
-            percent(evaluation) if self.percent else evaluation,
-            self._versions(engine, provenance),
-            self.specifications,
-            (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
-        )
+def models_of(engine: Engine, rater: str | None) -> MetricModels:
+    """Return the models of metrics, which the engine holds open."""
+    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
 
-    def models(self, engine: Engine) -> MetricModels:
-        """Return the models of metrics, which the engine holds open."""
-        from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    return MetricModels(registry=engine, rater=rater)
 
-        return MetricModels(registry=engine, rater=self.rater)
 
-    def require_models(self, home: Settings) -> bool:
-        """Say whether a metric asks `rater`; raise Usage where a model is missing or has no effect."""
-        from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  numpy
-
-        requests = [metric_requests.MetricRequest.of(text, home) for text in self.specifications]
-        metric_requests.require_models(requests, rater=self.rater, index=self.index)
-        asks_rater = any(request.rates_by_default for request in requests)
-        if self.index is not None:
-            metric_requests.require_index_used(requests)
-            if not asks_rater:
-                require_rater(self.rater, self.augmenting)
-        elif self.rater is not None and not asks_rater:
-            remedy = 'index="NAME", whose references it weighs, or metric="rater", for which it rates the replies'
-            raise Usage("rater=… without index=…", remedy=remedy)
-        elif self.has_settings and not asks_rater and self.augmenting.preset is None:
-            raise Usage("settings=… of references without index=…", remedy='index="NAME", or leave them out')
-        return asks_rater
-
-    def _retrieved(
-        self, engine: Engine, parsed: Sequence[Item | BadItem], *, asks_rater: bool
-    ) -> RetrievedReferences | None:
-        if self.index is None:
-            return None
-        if not asks_rater or self.augmenting.needs_rater:
-            require_rater(self.rater, self.augmenting)
-        return retrieve_references(engine, parsed, self.index, self.rater, self.augmenting)
-
-    def _versions(self, engine: Engine, provenance: Provenance | None) -> dict[str, str]:
-        """Return the versions behind the scores."""
-        named = provenance.settings if provenance is not None else {}
-        versions = {kind: named[kind] for kind in ("index", "rater") if kind in named}
-        if "rater" not in versions and self.rater is not None:
-            versions["rater"] = engine.rater(self.rater).spec
-        return versions
+def _versions(engine: Engine, rater: str | None, provenance: Provenance | None) -> dict[str, str]:
+    """Return the versions behind the scores."""
+    named = provenance.settings if provenance is not None else {}
+    versions = {kind: named[kind] for kind in ("index", "rater") if kind in named}
+    if "rater" not in versions and rater is not None:
+        versions["rater"] = engine.rater(rater).spec
+    return versions

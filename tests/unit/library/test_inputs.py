@@ -138,10 +138,10 @@ def test_numpy_numbers_and_times_become_plain_ones() -> None:
         ({"items": ITEMS, "metric": "bleu", "metrics": ["chrf"]}, "one of the two"),
         ({"items": ITEMS, "metrics": []}, r"metrics=\[\]"),
         ({"items": ITEMS, "metric": "bleu", "index": "chat"}, "no metric looks at weighted references"),
-        ({"items": ITEMS, "metric": "bleu", "rater": "base"}, "rater=… without index=…"),
+        ({"items": ITEMS, "metric": "bleu", "rater": "base"}, "rater: it has no effect without an index"),
         ({"items": ITEMS, "metric": "rater"}, "metric `rater` needs a rater"),
         ({"items": ITEMS, "metric": "ruber"}, "metric `ruber` needs a trained RUBER model"),
-        ({"items": ITEMS, "settings": {"k": 3}}, "without index=…"),
+        ({"items": ITEMS, "settings": {"k": 3}}, "settings.k: it has no effect without an index"),
         ({"items": ITEMS, "settings": {"kk": 3}}, "kk: there is no such option; did you mean 'k'"),
         ({"items": ITEMS, "settings": {"after": "soon"}}, "after: 'soon' is not a time"),
         ({"items": ITEMS, "settings": {"k": "3"}}, "k: '3' is not a whole number"),
@@ -150,7 +150,7 @@ def test_numpy_numbers_and_times_become_plain_ones() -> None:
         ({"items": ITEMS, "settings": {"exclude_logs": "chat"}}, "exclude_logs: 'chat' is not a list"),
         ({"items": ITEMS, "settings": [3]}, "is no dict"),
         ({"items": ITEMS, "metric": "upsilon-bleu", "index": "chat"}, "no rater is named"),
-        ({"items": ITEMS, "metric": "bleu", "baseline": "model"}, "a comparison without draws"),
+        ({"items": ITEMS, "metric": "bleu", "baseline": "model"}, "baseline: it has no effect without draws"),
     ],
 )
 def test_wrong_input_is_refused_with_what_would_be_right(given: dict[str, Any], message: str) -> None:

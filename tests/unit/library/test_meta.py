@@ -89,8 +89,8 @@ def test_references_are_retrieved_first_where_an_index_is_named(
     [
         ({"items": [{"id": "a", "references": ["b"], "replies": {"m": "c"}}]}, "rating"),
         ({"items": {}}, "has no test set"),
-        ({"items": ITEMS, "rows": "some"}, "rows='some'"),
-        ({"items": ITEMS, "draws": 0}, "0 draws"),
+        ({"items": ITEMS, "rows": "some"}, "rows: 'some' is not one of fair, all"),
+        ({"items": ITEMS, "draws": 0}, "draws: 0 is out of range"),
         ({"items": ITEMS, "metrics": ["rater"]}, "metric `rater` needs a rater"),
         ({"items": ITEMS, "metrics": ["bleu"], "index": "chat"}, "no metric looks at weighted references"),
         ({"items": ITEMS[0]}, r"items=\[…\] around it"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import typing
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
+import refaug_client
 from refaug_client import _api
 from typer.main import get_command
 
+import refaug as library
 from refaug.cli.main import app
 from refaug.cli.shared.field_options import flag_for, flag_of
 from refaug.core.home import Settings
@@ -19,8 +22,10 @@ from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import NumberKind, UnionKind
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.library.retrieval_settings import augment_settings
+from refaug.operations.agreement import AgreementOptions
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.logs.erase import DeletionOptions, Erase
+from refaug.operations.scoring_options import RequestedScoring, ScoreOptions
 from refaug.service.jobs.orders.job_order import KINDS, parse_order
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
@@ -151,3 +156,36 @@ def test_a_limit_that_is_broken_has_one_message_in_every_face(name: str, number:
     order = {"kind": "freeze", "items": "a", "purpose": "test", "index": "i", "settings": {name: number}}
     with pytest.raises(Exception, match=re.escape(f"settings.{name}: {said}")):
         parse_order(order)
+
+
+# Of the library: what is scored, and how it is told; of the client: how it is sent.
+INPUTS_OF_KEYWORDS: Final = {"items", "predictions", "references", "utterances", "system", "metric", "on_error", "home"}
+OF_THE_CLIENT: Final = {"self", "items", "replies", "system", "metric", "batch", "at_once", "progress", "timeout_s"}
+OF_REQUESTS: Final = {"references", "on_error", "return_"}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"), [(library.score, ScoreOptions), (library.meta, AgreementOptions)], ids=["score", "meta"]
+)
+def test_keywords_of_the_library_are_the_options_with_their_defaults(function: Any, kind: Any) -> None:
+    keywords = inspect.signature(function).parameters
+    options = {option.spelling: option for option in options_of(kind)}
+    assert set(keywords) - INPUTS_OF_KEYWORDS == set(options)
+    for name, option in options.items():
+        default = keywords[name].default
+        assert default in (option.default, None), name
+
+
+def test_bodies_of_scores_have_the_options_of_scoring(schemas: dict[str, Any]) -> None:
+    names = {option.spelling for option in options_of(ScoreOptions)}
+    assert set(schemas["ScoresIn"]["properties"]) == {*names, "items", "references", "on_error", "return"}
+    for option in options_of(ScoreOptions):
+        assert schemas["ScoresIn"]["properties"][option.spelling]["description"] == option.doc
+    of_sets = {option.spelling for option in options_of(RequestedScoring)}
+    assert set(schemas["SetScoresIn"]["properties"]) == {*of_sets, "items", "replies", "on_error", "return"}
+
+
+def test_scores_of_the_client_have_the_options_of_scoring() -> None:
+    names = {option.spelling for option in options_of(ScoreOptions)}
+    keywords = set(inspect.signature(refaug_client.Client.score).parameters)
+    assert keywords - OF_THE_CLIENT - OF_REQUESTS == names
