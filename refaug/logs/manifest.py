@@ -11,13 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Self
 
+from refaug.core import files
 from refaug.core.artefacts.manifests import require_format
 from refaug.core.errors import Conflict, Corrupt
-from refaug.core.files import (
-    read_json,
-    with_checksum,
-    write_json,
-)
 from refaug.core.version import VERSION
 
 FORMAT_VERSION: Final = 1
@@ -98,7 +94,7 @@ class LogManifest:
     def read(cls, folder: Path) -> Self:
         """Read and check a manifest; Corrupt names the file and the field."""
         path = folder / MANIFEST
-        content = read_json(path)
+        content = files.read_json(path)
         require_format(path, content, "log", FORMAT_VERSION)
         try:
             return cls(
@@ -115,7 +111,7 @@ class LogManifest:
 
     def write(self, folder: Path) -> None:
         """Publish: once this returns, the log is what this manifest says."""
-        write_json(folder / MANIFEST, with_checksum(asdict(self)))
+        files.write_json(folder / MANIFEST, files.with_checksum(asdict(self)))
 
     def source_fingerprints(self) -> dict[tuple[str, ...], LogIngest]:
         """Return the SHA-256 of ingested files (of line-aligned files, both), with the run that added them."""

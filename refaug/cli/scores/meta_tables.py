@@ -7,18 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from refaug.cli.shared.output import count_of, print_facts, print_line, print_table
 from refaug.cli.shared.score_options import number
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from refaug.evaluation.agreement.report.wording import (
-    GOLDS_IN_WORDS,
-    KAPPA_IN_WORDS,
-    P_IN_WORDS,
-    PAIRS,
-    PAIRS_IN_WORDS,
-    TURNED,
-    all_signatures,
-    draws_in_words,
-    kappa_title,
-    per_cent,
-)
+from refaug.evaluation.agreement.report import wording
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
@@ -30,7 +19,7 @@ def print_tables(agreement: MetaResult) -> None:
         _print_set(set_result, agreement)
     if agreement.mean is not None:
         _print_agreement(f"mean over {', '.join(agreement.mean.sets)}", agreement.mean.rows, agreement)
-    for name, signature in all_signatures(agreement):
+    for name, signature in wording.all_signatures(agreement):
         print_line(f"{name}: {signature.short}")
 
 
@@ -60,7 +49,7 @@ def _print_set(set_result: SetResult, agreement: MetaResult) -> None:
 
 def _print_agreement(title: str, rows: Sequence[AgreementRow | MeanRow], agreement: MetaResult) -> None:
     """Print the main table, which the other tables explain."""
-    interval = per_cent(agreement.settings)
+    interval = wording.per_cent(agreement.settings)
     with_williams = any(getattr(row, "williams", {}) for row in rows)
     williams = ("Williams p",) if with_williams else ()
     columns = ("metric", "Spearman", interval, f"less {agreement.baseline}", interval, "Holm p", *williams)
@@ -84,13 +73,13 @@ def _print_agreement(title: str, rows: Sequence[AgreementRow | MeanRow], agreeme
     )
     for reason in _reasons(rows):
         print_line(f"  {reason}")
-    print_line(f"  intervals: bootstrap, {draws_in_words(agreement.settings)}")
+    print_line(f"  intervals: bootstrap, {wording.draws_in_words(agreement.settings)}")
     print_line("  difference and Holm p: of Spearman, paired on the same draws")
     if with_williams:
         print_line("  Williams p: of the same difference; assumes independent rows")
     print_line("  partial Spearman: with reply length held fixed")
     if any(row.turned for row in rows):
-        print_line(f"  {TURNED}")
+        print_line(f"  {wording.TURNED}")
     print_line()
 
 
@@ -105,7 +94,7 @@ def _print_p_values(set_result: SetResult) -> None:
         ("metric", *kinds.values()),
         [(_label(row), *(_p_value(row.p_values[kind]) for kind in kinds)) for row in rows],
     )
-    print_line(f"  {P_IN_WORDS}")
+    print_line(f"  {wording.P_IN_WORDS}")
     print_line()
 
 
@@ -154,7 +143,7 @@ def _print_golds(set_result: SetResult) -> None:
             *((name, number(score.golds), number(score.fair)) for name, score in golds.scores.items()),
         ],
     )
-    print_line(f"  {GOLDS_IN_WORDS}")
+    print_line(f"  {wording.GOLDS_IN_WORDS}")
     print_line()
 
 
@@ -176,7 +165,9 @@ def _print_annotators(set_result: SetResult, settings: MetaSettings) -> None:
         ("split half, Spearman", _correlation(halves.half), _bounds(halves.low, halves.high)),
         ("… Spearman–Brown", _correlation(halves.stepped_up), "-"),
     ]
-    print_table(f"{set_result.name}: annotators with each other", ("figure", "value", per_cent(settings)), table)
+    print_table(
+        f"{set_result.name}: annotators with each other", ("figure", "value", wording.per_cent(settings)), table
+    )
     reasons = [figures.kappa.why, *(alpha.why for alpha in figures.alpha.values())]
     reasons += [*(form.why for form in figures.icc.forms), halves.why]
     for why in dict.fromkeys(reason for reason in reasons if reason is not None):
@@ -197,10 +188,10 @@ def _print_each_annotator(set_result: SetResult) -> None:
                 for row in set_result.rows
                 if row.by_annotator is not None
             ),
-            (PAIRS, *_extremes(pairs["spearman"]), *_extremes(pairs["pearson"])),
+            (wording.PAIRS, *_extremes(pairs["spearman"]), *_extremes(pairs["pearson"])),
         ],
     )
-    print_line(f"  {PAIRS_IN_WORDS}")
+    print_line(f"  {wording.PAIRS_IN_WORDS}")
     print_line()
 
 
@@ -218,7 +209,7 @@ def _print_kappa_shares(set_result: SetResult) -> None:
     labels = {row.name: _label(row) for row in set_result.rows}
     print_table(
         f"{set_result.name}: annotators by κ",
-        ("κ above", *map(kappa_title, levels)),
+        ("κ above", *map(wording.kappa_title, levels)),
         [
             (f"pairs, of {levels[0].share.pairs:,}", *(level.share.above for level in levels)),
             ("share of pairs", *(f"{level.share.share or 0:.2f}" for level in levels)),
@@ -232,7 +223,7 @@ def _print_kappa_shares(set_result: SetResult) -> None:
             ),
         ],
     )
-    print_line(f"  {KAPPA_IN_WORDS}")
+    print_line(f"  {wording.KAPPA_IN_WORDS}")
     print_line()
 
 

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from refaug.cli.shared import output
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import (
-    print_facts,
-    print_json,
-    print_table,
-)
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
 from refaug.cli.shared.version_commands import FactsOfVersion, VersionCommands
 from refaug.core.artefacts.kinds import artefact_stores
@@ -89,7 +85,7 @@ def run_training(
 def print_training_result(kind: str, network_version: TrainedVersion, facts: FactsOfReport, *, as_json: bool) -> None:
     """Print the new version, or the existing one if the training was not necessary."""
     if as_json:
-        print_json(
+        output.print_json(
             {
                 "name": network_version.name,
                 "version": network_version.version,
@@ -103,7 +99,7 @@ def print_training_result(kind: str, network_version: TrainedVersion, facts: Fac
     note = (
         {} if network_version.is_new else {"note": "made of exactly this before: nothing to do; --again trains it anew"}
     )
-    print_facts(
+    output.print_facts(
         f"{kind} {network_version.name}@{network_version.version}",
         {
             "id": network_version.id[:12],
@@ -148,7 +144,7 @@ def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport
     with artefact_stores(settings)[kind].open(spec) as open_version:
         manifest, report = manifest_and_report(open_version.folder)
     if as_json:
-        print_json({**manifest, "name": open_version.name, "version": open_version.version, "report": report})
+        output.print_json({**manifest, "name": open_version.name, "version": open_version.version, "report": report})
         return
     columns = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
     try:
@@ -165,8 +161,8 @@ def print_network(settings: Settings, kind: str, spec: str, facts: FactsOfReport
             f"lacks what is to be shown: {error}",
             remedy="restore it from a backup; --json shows what is there",
         ) from error
-    print_facts(f"{kind} {open_version.name}@{open_version.version}", network_facts)
-    print_table("epochs", columns, rows)
+    output.print_facts(f"{kind} {open_version.name}@{open_version.version}", network_facts)
+    output.print_table("epochs", columns, rows)
 
 
 def print_texts(title: str, column: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -174,7 +170,7 @@ def print_texts(title: str, column: str, rows: Iterable[tuple[str, str]]) -> Non
 
     The JSON of such a command has no texts, but all numbers in their order.
     """
-    print_table(title, (column, "text"), [(number, _shorten(text)) for number, text in rows])
+    output.print_table(title, (column, "text"), [(number, _shorten(text)) for number, text in rows])
 
 
 def _shorten(text: str) -> str:

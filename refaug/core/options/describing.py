@@ -11,25 +11,7 @@ from inspect import get_annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from refaug.core.options.declaring import (
-    Argument,
-    Distinct,
-    Doc,
-    FileNames,
-    Flag,
-    Ge,
-    Gt,
-    Le,
-    Length,
-    Lines,
-    Lt,
-    Metavar,
-    Named,
-    NoFlag,
-    Pattern,
-    Schema,
-    Size,
-)
+from refaug.core.options import declaring
 from refaug.core.options.kinds import (
     AnyKind,
     BoolKind,
@@ -104,19 +86,23 @@ def _describe(kind: Any) -> tuple[OptionField, ...]:
 def _option(field: Field[Any], hint: Any) -> OptionField:
     annotation, metadata = _without_metadata(hint)
     default = field.default_factory() if field.default_factory is not MISSING else field.default
-    named, metavar, schema = _last(Named, metadata), _last(Metavar, metadata), _last(Schema, metadata)
+    named, metavar, schema = (
+        _last(declaring.Named, metadata),
+        _last(declaring.Metavar, metadata),
+        _last(declaring.Schema, metadata),
+    )
     return OptionField(
         name=field.name,
         spelling=named.name if named is not None else field.name,
-        doc=doc.text if (doc := _last(Doc, metadata)) is not None else "",
+        doc=doc.text if (doc := _last(declaring.Doc, metadata)) is not None else "",
         kind=kind_of(annotation, metadata),
         default=None if default is MISSING else default,
         is_required=default is MISSING,
         metavar=metavar.text if metavar is not None else None,
-        argument=argument.metavar if (argument := _last(Argument, metadata)) is not None else None,
-        has_file=_last(Lines, metadata) is not None,
-        has_flag=_last(NoFlag, metadata) is None,
-        flag=flag.spelling if (flag := _last(Flag, metadata)) is not None else None,
+        argument=argument.metavar if (argument := _last(declaring.Argument, metadata)) is not None else None,
+        has_file=_last(declaring.Lines, metadata) is not None,
+        has_flag=_last(declaring.NoFlag, metadata) is None,
+        flag=flag.spelling if (flag := _last(declaring.Flag, metadata)) is not None else None,
         schema=schema.schema if schema is not None else None,
     )
 
@@ -126,7 +112,7 @@ def _last(kind: type[T], metadata: Sequence[Any]) -> T | None:
     return next((extra for extra in reversed(metadata) if isinstance(extra, kind)), None)
 
 
-def _bound(limit: Ge | Gt | Le | Lt | None) -> float | None:
+def _bound(limit: declaring.Ge | declaring.Gt | declaring.Le | declaring.Lt | None) -> float | None:
     return None if limit is None else limit.bound
 
 
@@ -148,12 +134,12 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
         return UnionKind(kinds, has_none=types.NoneType in arguments)
     if origin is Literal:
         return ChoiceKind(arguments)
-    length = _last(Length, metadata) or Length()
+    length = _last(declaring.Length, metadata) or declaring.Length()
     if origin in (list, tuple, Sequence):
-        is_distinct = _last(Distinct, metadata) is not None
+        is_distinct = _last(declaring.Distinct, metadata) is not None
         return ListKind(element=kind_of(arguments[0]), length=length, is_distinct=is_distinct)
     if origin in (dict, Mapping):
-        names_files = _last(FileNames, metadata) is not None
+        names_files = _last(declaring.FileNames, metadata) is not None
         key, element = kind_of(arguments[0]), kind_of(arguments[1])
         return MapKind(key=key, element=element, length=length, names_files=names_files)
     if (value := _value_kind(annotation, metadata, length)) is not None:
@@ -169,19 +155,19 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> Kind[Any]:
     return AnyKind()
 
 
-def _value_kind(annotation: Any, metadata: Sequence[Any], length: Length) -> Kind[Any] | None:
+def _value_kind(annotation: Any, metadata: Sequence[Any], length: declaring.Length) -> Kind[Any] | None:
     """Return the kind of a text or number with its limits; None for another type."""
     if annotation is str:
-        return TextKind(length=length, pattern=_last(Pattern, metadata))
-    if annotation is int and _last(Size, metadata) is not None:
-        least = _bound(_last(Ge, metadata))
+        return TextKind(length=length, pattern=_last(declaring.Pattern, metadata))
+    if annotation is int and _last(declaring.Size, metadata) is not None:
+        least = _bound(_last(declaring.Ge, metadata))
         return SizeKind() if least is None else SizeKind(least=int(least))
     if annotation in (int, float):
         return NumberKind(
             is_whole=annotation is int,
-            ge=_bound(_last(Ge, metadata)),
-            gt=_bound(_last(Gt, metadata)),
-            le=_bound(_last(Le, metadata)),
-            lt=_bound(_last(Lt, metadata)),
+            ge=_bound(_last(declaring.Ge, metadata)),
+            gt=_bound(_last(declaring.Gt, metadata)),
+            le=_bound(_last(declaring.Le, metadata)),
+            lt=_bound(_last(declaring.Lt, metadata)),
         )
     return None

@@ -6,27 +6,15 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
+from refaug.core.options import kinds
 from refaug.core.options.declaring import Length
 from refaug.core.options.describing import GroupKind, OptionField, options_of
-from refaug.core.options.kinds import (
-    BoolKind,
-    ChoiceKind,
-    Kind,
-    ListKind,
-    MapKind,
-    MomentKind,
-    NumberKind,
-    PathKind,
-    SizeKind,
-    TextKind,
-    UnionKind,
-)
 
 _PLAIN: Final[Mapping[type[Any], Mapping[str, Any]]] = {
-    BoolKind: {"type": "boolean"},
-    MomentKind: {"type": "string", "format": "date-time"},
-    PathKind: {"type": "string"},
-    SizeKind: {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]},
+    kinds.BoolKind: {"type": "boolean"},
+    kinds.MomentKind: {"type": "string", "format": "date-time"},
+    kinds.PathKind: {"type": "string"},
+    kinds.SizeKind: {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]},
 }
 
 
@@ -67,32 +55,32 @@ def _plain(default: Any) -> Any:
     return default.value if isinstance(default, Enum) else default
 
 
-def _schema(kind: Kind[Any]) -> dict[str, Any]:
+def _schema(kind: kinds.Kind[Any]) -> dict[str, Any]:
     match kind:
-        case UnionKind():
+        case kinds.UnionKind():
             parts = [_schema(part) for part in kind.kinds] + ([{"type": "null"}] if kind.has_none else [])
             return parts[0] if len(parts) == 1 else {"anyOf": parts}
         case GroupKind():
             return schema_of(kind.group)
-        case ChoiceKind():
+        case kinds.ChoiceKind():
             return {"type": "string", "enum": kind.spellings} if len(kind.choices) > 1 else {"const": kind.spellings[0]}
-        case NumberKind():
+        case kinds.NumberKind():
             return {"type": "integer" if kind.is_whole else "number", **_bounds(kind)}
-        case TextKind():
+        case kinds.TextKind():
             pattern = {} if kind.pattern is None else {"pattern": f"^(?:{kind.pattern.expression.pattern})$"}
             return {"type": "string", **_length(kind.length, "Length"), **pattern}
-        case ListKind():
+        case kinds.ListKind():
             distinct = {"uniqueItems": True} if kind.is_distinct else {}
             return {"type": "array", "items": _schema(kind.element), **_length(kind.length, "Items"), **distinct}
-        case MapKind():
+        case kinds.MapKind():
             elements = {"additionalProperties": _schema(kind.element)}
-            if isinstance(kind.key, ChoiceKind):
+            if isinstance(kind.key, kinds.ChoiceKind):
                 elements["propertyNames"] = _schema(kind.key)
             return {"type": "object", **elements, **_length(kind.length, "Properties")}
     return dict(_PLAIN.get(type(kind), {}))
 
 
-def _bounds(kind: NumberKind) -> Mapping[str, float]:
+def _bounds(kind: kinds.NumberKind) -> Mapping[str, float]:
     bounds = {"minimum": kind.ge, "exclusiveMinimum": kind.gt, "maximum": kind.le, "exclusiveMaximum": kind.lt}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 

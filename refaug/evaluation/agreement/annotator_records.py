@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from refaug.evaluation.agreement.figure_json import correlation_json, spread_json, without_none
+from refaug.core.json_form import json_form
+from refaug.evaluation.agreement.figure_json import without_none
 from refaug.metrics.statistics.alpha import Alpha
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.intraclass import IntraclassCorrelations
@@ -39,10 +40,7 @@ class KappaLevel:
             "share": self.share.share,
             "annotators": [place[annotator] for annotator in self.share.annotators],
             "n": self.n,
-            "metrics": {
-                name: {kind: correlation_json(correlation) for kind, correlation in by_kind.items()}
-                for name, by_kind in self.correlations.items()
-            },
+            "metrics": json_form(self.correlations),
         }
 
 
@@ -102,7 +100,7 @@ class AnnotatorFigures:
 def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, object]:
     """Return the extremes, then each pair with annotators by their place in the lists of ratings."""
     each = [
-        {"first": place[first], "second": place[second], **correlation_json(correlation)}
+        {"first": place[first], "second": place[second], **json_form(correlation)}
         for (first, second), correlation in spread.each.items()
     ]
-    return {**spread_json(spread), "each": each}
+    return {**json_form(spread), "each": each}

@@ -1,11 +1,14 @@
-"""The JSON of single figures: an undefined one is null, with its reason beside it."""
+"""The JSON of figures: an undefined one is null, with its reason beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from refaug.metrics.statistics.correlation import Correlation, Spread
+from refaug.core.json_form import json_form
+from refaug.metrics.statistics.agreement import GroupAgreement, SystemLevel
+from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
 from refaug.metrics.statistics.resampling import Estimate
 
 
@@ -14,30 +17,43 @@ def without_none(values: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict
     return {name: value for name, value in values.items() if value is not None or name in keep}
 
 
-def estimate_json(estimate: Estimate) -> dict[str, object]:
-    """Return a figure with its interval."""
+@json_form.register
+def _(estimate: Estimate) -> Mapping[str, object]:
     interval = None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
     more = {"interval": interval, "p": estimate.p, "undefined_draws": estimate.undefined or None, "why": estimate.why}
     return {"value": estimate.value, **without_none(more)}
 
 
-def correlation_json(correlation: Correlation) -> dict[str, object]:
-    """Return a correlation with its p."""
+@json_form.register
+def _(correlation: Correlation) -> Mapping[str, object]:
     more = {"p": correlation.p, "n": correlation.n, "why": correlation.why}
     return {"value": correlation.value, **without_none(more)}
 
 
-def estimate_or_correlation_json(figure: Estimate | Correlation) -> dict[str, object]:
-    """Return a figure of either record."""
-    return correlation_json(figure) if isinstance(figure, Correlation) else estimate_json(figure)
+@json_form.register
+def _(spread: Spread) -> Mapping[str, object]:
+    ends = {"mean": spread.mean, "min": spread.lowest, "max": spread.highest}
+    return {**ends, **without_none({"why": spread.why}), "each": json_form(spread.each)}
 
 
-def spread_json(spread: Spread) -> dict[str, object]:
-    """Return the extremes, then each correlation."""
+@json_form.register
+def _(test: WilliamsTest) -> Mapping[str, object]:
+    return without_none(asdict(test))
+
+
+@json_form.register
+def _(level: SystemLevel) -> Mapping[str, object]:
     return {
-        "mean": spread.mean,
-        "min": spread.lowest,
-        "max": spread.highest,
-        **without_none({"why": spread.why}),
-        "each": {str(name): correlation_json(correlation) for name, correlation in spread.each.items()},
+        **json_form(level.by_kind),
+        "systems": [
+            {"system": name, "score": score, "rating": rating}
+            for name, score, rating in zip(level.systems, level.scores, level.ratings, strict=True)
+        ],
+        "rows": level.rows,
+        "alone_in_context": level.alone,
     }
+
+
+@json_form.register
+def _(group: GroupAgreement) -> Mapping[str, object]:
+    return {"size": group.size, "groups": group.groups, **json_form(group.by_kind)}

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import numpy as np
 import orjson
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.json_form import json_form, named
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
@@ -92,16 +93,8 @@ class ReferenceRow:
     name: str
     spearman: Estimate
     pearson: Estimate
-    differences: Mapping[str, Estimate]  # by kind, the difference to the first way, which has none
-
-    def as_json(self) -> dict[str, object]:
-        """Return the row as JSON."""
-        return {
-            "name": self.name,
-            "spearman": _estimate(self.spearman),
-            "pearson": _estimate(self.pearson),
-            "difference": {kind: _estimate(difference) for kind, difference in self.differences.items()},
-        }
+    # by kind, the difference to the first way, which has none
+    differences: Mapping[str, Estimate] = field(metadata=named("difference"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +113,7 @@ class RatedReferences:
     def as_json(self) -> dict[str, object]:
         """Return all figures."""
         counts = {name: count for name, count in asdict(self).items() if name not in ("name", "rows", "data")}
-        return {"name": self.name, "data": self.data, "counts": counts, "rows": [row.as_json() for row in self.rows]}
+        return {"name": self.name, "data": self.data, "counts": counts, "rows": json_form(self.rows)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,19 +136,13 @@ class RaterEvaluation:
             "replies": self.replies and self.replies.as_json(),
             "references": {
                 "sets": [references.as_json() for references in self.references],
-                "mean": [row.as_json() for row in self.mean] or None,
+                "mean": json_form(self.mean) or None,
             }
             if self.references
             else None,
             "warnings": list(self.warnings),
             "problems": [asdict(bad) for bad in self.bad_items],
         }
-
-
-def _estimate(estimate: Estimate) -> dict[str, object]:
-    interval = None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
-    more = {"interval": interval, "p": estimate.p, "undefined_draws": estimate.undefined or None, "why": estimate.why}
-    return {"value": estimate.value, **{name: field for name, field in more.items() if field is not None}}
 
 
 # ── both questions ────────────────────────────────────────────────────────────────────────────────────────────────

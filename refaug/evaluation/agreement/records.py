@@ -18,19 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from refaug.core.json_form import json_form, named
 from refaug.core.records import Item
 from refaug.evaluation.agreement.annotator_records import AnnotatorFigures
-from refaug.evaluation.agreement.figure_json import (
-    correlation_json,
-    estimate_json,
-    estimate_or_correlation_json,
-    spread_json,
-    without_none,
-)
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Metric
@@ -96,10 +90,6 @@ class RowCounts:
     contexts: int  # of the used rows
     systems: int  # of the used rows
 
-    def as_json(self) -> dict[str, object]:
-        """Return all counts."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutSystem:
@@ -109,9 +99,10 @@ class WithoutSystem:
     most: str | None  # None where nothing can be compared
     change: float | None  # Spearman without that system, less Spearman with all
 
-    def as_json(self) -> dict[str, object]:
-        """Return the extremes, then each system."""
-        return {"most": self.most, "change": self.change, **spread_json(self.spread)}
+
+@json_form.register
+def _(without: WithoutSystem) -> Mapping[str, object]:
+    return {"most": without.most, "change": without.change, **json_form(without.spread)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +116,7 @@ class AgreementRow:
 
     name: str  # the specification, `length` or `human`
     kind: RowKind
-    is_baseline: bool = False
+    is_baseline: bool = field(default=False, metadata=named("baseline"))
     turned: bool = False  # whether all figures of this row are about the negative of the scores
     n: int
     spearman: Estimate  # with its interval over draws of contexts
@@ -133,29 +124,17 @@ class AgreementRow:
     kendall: Correlation
     partial_spearman: Correlation  # with reply length held fixed
     # `spearman` and `pearson` → this metric minus the baseline, with interval and p; none for baseline and human
-    differences: Mapping[str, Estimate] = field(default_factory=dict)
-    holm: Mapping[str, float | None] = field(default_factory=dict)  # kind → p, adjusted for all compared metrics
+    differences: Mapping[str, Estimate] = field(default_factory=dict, metadata=named("difference"))
+    # kind → p, adjusted for all compared metrics
+    holm: Mapping[str, float | None] = field(default_factory=dict, metadata=named("p_holm"))
     williams: Mapping[str, WilliamsTest] = field(default_factory=dict)  # kind → the test that assumes independent rows
     # kind of correlation → its two-sided p, which assumes independent rows; empty for people, who have halves alone
-    p_values: Mapping[str, float | None] = field(default_factory=dict)
+    p_values: Mapping[str, float | None] = field(default_factory=dict, metadata=named("p_independent"))
     by_annotator: Spread | None = None  # Spearman; `each` by place of the annotator, from 0; None: one annotator only
     by_annotator_pearson: Spread | None = None  # the same of Pearson's r
     without_system: WithoutSystem | None = None
     system_level: SystemLevel | None = None  # its `scores` are turned where `turned` is true
     groups: tuple[GroupAgreement, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        """Return all figures, each once."""
-        return {
-            **_row(self),
-            "williams": {kind: without_none(asdict(test)) for kind, test in self.williams.items()},
-            "p_independent": dict(self.p_values),
-            "by_annotator": self.by_annotator and spread_json(self.by_annotator),
-            "by_annotator_pearson": self.by_annotator_pearson and spread_json(self.by_annotator_pearson),
-            "without_system": self.without_system and self.without_system.as_json(),
-            "system_level": self.system_level and _systems(self.system_level),
-            "groups": [_group(group) for group in self.groups],
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +158,6 @@ class GoldRows:
     rating: float  # the mean of their mean ratings
     fair_rating: float | None  # None where there is no fair row
     scores: Mapping[str, GoldScore]  # name of the metric → its means
-
-    def as_json(self) -> dict[str, object]:
-        """Return all figures."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,12 +209,12 @@ class SetResult:
         return {
             "name": self.name,
             "data": self.data,
-            "counts": self.counts.as_json(),
-            "rows": [row.as_json() for row in self.rows],
-            "gold_rows": self.golds and self.golds.as_json(),
+            "counts": json_form(self.counts),
+            "rows": json_form(self.rows),
+            "gold_rows": json_form(self.golds),
             "annotators": self.annotators.as_json(),
             "signatures": {name: _signature(signature) for name, signature in self.signatures.items()},
-            "bad_items": [asdict(bad) for bad in self.bad_items],
+            "bad_items": json_form(self.bad_items),
             **({"points": self.points.as_json()} if points else {}),
         }
 
@@ -250,19 +225,15 @@ class MeanRow:
 
     name: str
     kind: RowKind
-    is_baseline: bool = False
+    is_baseline: bool = field(default=False, metadata=named("baseline"))
     turned: bool = False
     n: int  # rows of all sets
     spearman: Estimate
     pearson: Estimate
     kendall: Estimate  # the mean alone, without interval
     partial_spearman: Estimate  # the mean alone, without interval
-    differences: Mapping[str, Estimate] = field(default_factory=dict)
-    holm: Mapping[str, float | None] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, object]:
-        """Return the keys of a set's row that have a mean."""
-        return _row(self)
+    differences: Mapping[str, Estimate] = field(default_factory=dict, metadata=named("difference"))
+    holm: Mapping[str, float | None] = field(default_factory=dict, metadata=named("p_holm"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,10 +242,6 @@ class MeanResult:
 
     sets: tuple[str, ...]
     rows: tuple[MeanRow, ...]
-
-    def as_json(self) -> dict[str, object]:
-        """Return the means as the command prints them."""
-        return {"sets": list(self.sets), "rows": [row.as_json() for row in self.rows]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,50 +268,16 @@ class MetaResult:
     def as_json(self, *, points: bool = False) -> dict[str, object]:
         """Return one document; with `points`, also every row of every set."""
         return {
-            "settings": {**asdict(self.settings), "rows": self.settings.rows.value, "baseline": self.baseline},
+            "settings": {**json_form(self.settings), "baseline": self.baseline},
             "metrics": [
                 {"name": metric.name, **_signature(self.signature(metric.name)), "turned": metric.turned}
                 for metric in self.metrics
             ],
             "sets": [set_result.as_json(points=points) for set_result in self.sets],
-            "mean": self.mean and self.mean.as_json(),
+            "mean": json_form(self.mean),
             "warnings": list(self.warnings),
         }
 
 
 def _signature(signature: Signature | None) -> dict[str, object]:
     return {"signature": signature and signature.short, "signature_full": signature and signature.full}
-
-
-def _row(row: AgreementRow | MeanRow) -> dict[str, object]:
-    """Return the fields that rows of sets and rows of the mean share."""
-    return {
-        "name": row.name,
-        "kind": row.kind.value,
-        "baseline": row.is_baseline,
-        "turned": row.turned,
-        "n": row.n,
-        "spearman": estimate_json(row.spearman),
-        "pearson": estimate_json(row.pearson),
-        "kendall": estimate_or_correlation_json(row.kendall),
-        "partial_spearman": estimate_or_correlation_json(row.partial_spearman),
-        "difference": {kind: estimate_json(difference) for kind, difference in row.differences.items()},
-        "p_holm": dict(row.holm),
-    }
-
-
-def _systems(level: SystemLevel) -> dict[str, object]:
-    return {
-        **{kind: correlation_json(correlation) for kind, correlation in level.by_kind.items()},
-        "systems": [
-            {"system": name, "score": score, "rating": rating}
-            for name, score, rating in zip(level.systems, level.scores, level.ratings, strict=True)
-        ],
-        "rows": level.rows,
-        "alone_in_context": level.alone,
-    }
-
-
-def _group(group: GroupAgreement) -> dict[str, object]:
-    figures = {kind: estimate_json(estimate) for kind, estimate in group.by_kind.items()}
-    return {"size": group.size, "groups": group.groups, **figures}

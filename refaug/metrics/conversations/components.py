@@ -14,12 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.metrics.conversations.coherence import (
-    average_coherence,
-    cosine,
-    extrema_coherence,
-    greedy_coherence,
-)
+from refaug.metrics.conversations import coherence
 from refaug.metrics.conversations.exchanges import AnsweredTurn
 from refaug.metrics.conversations.sentiment import min_max_slope
 from refaug.metrics.conversations.variants import Variants
@@ -73,9 +68,9 @@ def component_values(
         "sentiment-transition": lambda exchange: _transition(exchange, reader),
         "laughter": lambda exchange: _of_answer(exchange, lambda text: count_laughs(text, variants.laughter)),
         "semantic-similarity": lambda exchange: _similarity(exchange, reader),
-        "average-coherence": lambda exchange: average_coherence(*_words(exchange, reader)),
-        "extrema-coherence": lambda exchange: extrema_coherence(*_words(exchange, reader)),
-        "greedy-coherence": lambda exchange: greedy_coherence(*_words(exchange, reader), variants.greedy),
+        "average-coherence": lambda exchange: coherence.average_coherence(*_words(exchange, reader)),
+        "extrema-coherence": lambda exchange: coherence.extrema_coherence(*_words(exchange, reader)),
+        "greedy-coherence": lambda exchange: coherence.greedy_coherence(*_words(exchange, reader), variants.greedy),
         "questions": lambda exchange: question_score(exchange.reply, variants.questions),
         "words": lambda exchange: _of_answer(exchange, count_words),
     }
@@ -95,7 +90,7 @@ def _sentiment_coherence(exchange: AnsweredTurn, reader: ConversationReader) -> 
     of_user, of_bot = reader.sentiment(exchange.utterance), reader.sentiment(exchange.reply)
     if of_user is None or of_bot is None:
         return math.nan
-    return cosine(np.array(of_user.vector), np.array(of_bot.vector))
+    return coherence.cosine(np.array(of_user.vector), np.array(of_bot.vector))
 
 
 def _transition(exchange: AnsweredTurn, reader: ConversationReader) -> float:
@@ -110,7 +105,7 @@ def _of_answer(exchange: AnsweredTurn, count: Callable[[str], int]) -> float:
 
 def _similarity(exchange: AnsweredTurn, reader: ConversationReader) -> float:
     of_user, of_bot = reader.sentence_vector(exchange.utterance), reader.sentence_vector(exchange.reply)
-    return 0.0 if of_user is None or of_bot is None else cosine(of_user, of_bot)
+    return 0.0 if of_user is None or of_bot is None else coherence.cosine(of_user, of_bot)
 
 
 def _words(exchange: AnsweredTurn, reader: ConversationReader) -> tuple[Floats, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from typing import Any
 
 from refaug.core.version import VERSION
@@ -216,7 +216,7 @@ def _rating_lines(set_result: SetResult) -> Iterator[_CsvLine]:
 
 def _count_lines(set_result: SetResult) -> Iterator[_CsvLine]:
     counts, common = set_result.counts, _CsvLine(scope="set", set=set_result.name, kind="count")
-    for name, count in counts.as_json().items():
+    for name, count in asdict(counts).items():
         if isinstance(count, int):
             yield replace(common, statistic=name, value=count)
     for system, missing in counts.unrated.items():

@@ -11,13 +11,8 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
 from refaug.core.home import Settings
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
+from refaug.evaluation.conversations.encoders import sentiment_readers
 from refaug.evaluation.conversations.encoders.meaning import OnnxMeaning
-from refaug.evaluation.conversations.encoders.sentiment_readers import (
-    DeepMojiSentiment,
-    LexiconSentiment,
-    SentimentReader,
-    VaderSentiment,
-)
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
 from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
 from refaug.indexer.index_folders import open_vectors_version
@@ -32,7 +27,7 @@ class OpenEncoders:
 
     reader: VectorReader
     details: Mapping[str, str]  # sent, sem and coh
-    sentiment: SentimentReader | None
+    sentiment: sentiment_readers.SentimentReader | None
 
     def require_language(self, texts: Iterable[str]) -> None:
         """Refuse texts of a language that the sentiment is not read in."""
@@ -87,13 +82,13 @@ def _coherence_name(vectors: WordVectors, name: str) -> str:
     return f"{NEWS}[{name}]"
 
 
-def _open_sentiment(spec: str) -> SentimentReader | None:
+def _open_sentiment(spec: str) -> sentiment_readers.SentimentReader | None:
     kind, _, path = spec.partition(":")
     if kind == "lexicon":
-        return LexiconSentiment(Path(path))
+        return sentiment_readers.LexiconSentiment(Path(path))
     if kind == "deepmoji":
-        return DeepMojiSentiment.open(Path(path))
-    return VaderSentiment() if kind == "vader" else None
+        return sentiment_readers.DeepMojiSentiment.open(Path(path))
+    return sentiment_readers.VaderSentiment() if kind == "vader" else None
 
 
 def _open_meaning(spec: str) -> OnnxMeaning | None:

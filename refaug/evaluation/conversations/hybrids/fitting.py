@@ -17,14 +17,8 @@ from refaug.core.progress import Progress
 from refaug.core.version import VERSION
 from refaug.evaluation.conversations.encoders.opening import pinned_encoders
 from refaug.evaluation.conversations.hybrid_report import WIDE, hybrid_report
+from refaug.evaluation.conversations.hybrids import stored
 from refaug.evaluation.conversations.hybrids.pinned_judges import pinned_judges
-from refaug.evaluation.conversations.hybrids.stored import (
-    FORMAT_VERSION,
-    KIND,
-    REPORT,
-    WEIGHTS,
-    hybrid_versions,
-)
 from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
 from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
 from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
@@ -33,7 +27,7 @@ from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.metrics.hybrid.weights import HybridWeights
 from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
 
-_FILES: Final = (WEIGHTS, REPORT, SEEN)
+_FILES: Final = (stored.WEIGHTS, stored.REPORT, SEEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +68,8 @@ def fit_hybrid(
         intercept=order.settings.intercept,
         penalty=order.settings.ridge,
     )
-    versions = hybrid_versions(home)
-    staged = home.cache / f"{KIND}-{name}"
+    versions = stored.hybrid_versions(home)
+    staged = home.cache / f"{stored.KIND}-{name}"
     with versions.writing(name, f"fitting hybrid {name}") as writer:
         remove_tree(staged)
         make_folder(staged)
@@ -92,8 +86,8 @@ def fit_hybrid(
             "signature": report["signature_full"],
         }
         manifest = {
-            "format_version": FORMAT_VERSION,
-            "kind": KIND,
+            "format_version": stored.FORMAT_VERSION,
+            "kind": stored.KIND,
             "id": content_id({"files": files}, parts),
             **parts,
             "files": files,
@@ -108,8 +102,8 @@ def fit_hybrid(
 def _write_files(
     staged: Path, weights: HybridWeights, report: Mapping[str, Any], measured: MeasuredConversations
 ) -> None:
-    write_json(staged / WEIGHTS, weights.as_json())
-    write_json(staged / REPORT, dict(report))
+    write_json(staged / stored.WEIGHTS, weights.as_json())
+    write_json(staged / stored.REPORT, dict(report))
     conversations = measured.rated.conversations
     hashes = {talk.digest(with_bot=with_bot) for talk in conversations for with_bot in (False, True)}
     SeenTexts(hashes=frozenset(hashes)).write(staged / SEEN)

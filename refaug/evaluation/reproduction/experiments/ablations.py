@@ -13,12 +13,8 @@ from typing import Final
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.experiments import conditions
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.evaluation.reproduction.material import published_method
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.published_method import (
-    PUBLISHED_K,
-    PUBLISHED_METRIC,
-    with_rated_gold,
-)
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED, SHUFFLED, Pool, line_of
 from refaug.evaluation.reproduction.report.plots import bars
@@ -95,7 +91,9 @@ def _reference_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater:
             usual,
             replace(usual, name="with the parrot, rated", parrot=True),
             replace(
-                usual, name="the gold rated as well", sets=[with_rated_gold(rated_set, rater) for rated_set in sets]
+                usual,
+                name="the gold rated as well",
+                sets=[published_method.with_rated_gold(rated_set, rater) for rated_set in sets],
             ),
             replace(
                 usual, name="without the gold", sets=[without_gold(rated_set) for rated_set in sets], has_gold=False
@@ -157,7 +155,8 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
         title="Readings of the formula",
         text=(
             "The default is galley15. tsuta20 has neither smoothing nor effective order, so galley15 without them "
-            f"stands beside it. The preset has {PUBLISHED_K} retrieved references, and gold and utterance are rated as "
+            f"stands beside it. The preset has {published_method.PUBLISHED_K} retrieved references, and gold "
+            "and utterance are rated as "
             "well; its rater and index are ours. Controls have weights of one throughout."
         ),
         settings=[
@@ -167,10 +166,10 @@ def _variant_ablation(usual: AblationSetting, sets: Sequence[ProofSet], rater: R
             replace(
                 usual,
                 name="preset tsuta20",
-                metric=build(PUBLISHED_METRIC),
-                k=PUBLISHED_K,
+                metric=build(published_method.PUBLISHED_METRIC),
+                k=published_method.PUBLISHED_K,
                 parrot=True,
-                sets=[with_rated_gold(rated_set, rater) for rated_set in sets],
+                sets=[published_method.with_rated_gold(rated_set, rater) for rated_set in sets],
             ),
         ],
     )

@@ -37,11 +37,8 @@ from refaug.evaluation.reproduction.figures.main_lines import (
 from refaug.evaluation.reproduction.figures.row_subsets import correlate_all_rows, correlate_subsets
 from refaug.evaluation.reproduction.figures.selection import Selection
 from refaug.evaluation.reproduction.figures.smoothing import smoothed_retrieved, smoothing_json, smoothing_tables
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    WORDS,
-    Trial,
-)
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
     GOLD,
@@ -53,14 +50,16 @@ from refaug.metrics.statistics.correlation import PARTIAL
 def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     """Return the report with the main tables."""
     single = [rated_set.with_first_gold() for rated_set in sets]
-    trial = Trial(chain, single)
+    trial = metric_candidates.Trial(chain, single)
     main_lines = main_lines_of(trial, sets)
     settings = chain.settings
     correlations = correlate(single, main_lines.lines, draws=settings.draws, seed=settings.seed)
     controls = {metric.name: correlate_kinds(trial, metric) for metric in CONTROL_METRICS}
     in_logs = {rated_set.name: chain.rows_in_logs(rated_set) for rated_set in single}
     near_contexts = {
-        rated_set.name: chain.near_contexts(rated_set, [trial.pool(rated_set), trial.pool(rated_set, WORDS)])
+        rated_set.name: chain.near_contexts(
+            rated_set, [trial.pool(rated_set), trial.pool(rated_set, metric_candidates.WORDS)]
+        )
         for rated_set in single
     }
     subsets = correlate_subsets(trial, single, main_lines, in_logs, near_contexts)

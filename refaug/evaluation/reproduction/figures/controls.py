@@ -9,21 +9,20 @@ from typing import Final
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures.correlations import Correlations, correlate
-from refaug.evaluation.reproduction.material import reference_kinds
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    GREEDY,
-    MetricCandidate,
-    Trial,
-)
+from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
 
 CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried with
-    MetricCandidate(name="υBLEU, closest", why="", family="bleu", metric="upsilon-bleu"),
-    MetricCandidate(name="υBLEU, no penalty", why="", family="bleu", metric="upsilon-bleu:bp=none"),
-    MetricCandidate(name="υ-greedy, best", why="", family="greedy", metric=f"upsilon-greedy:agg=best,{GREEDY}"),
-    MetricCandidate(name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{GREEDY}"),
+    metric_candidates.MetricCandidate(name="υBLEU, closest", why="", family="bleu", metric="upsilon-bleu"),
+    metric_candidates.MetricCandidate(name="υBLEU, no penalty", why="", family="bleu", metric="upsilon-bleu:bp=none"),
+    metric_candidates.MetricCandidate(
+        name="υ-greedy, best", why="", family="greedy", metric=f"upsilon-greedy:agg=best,{metric_candidates.GREEDY}"
+    ),
+    metric_candidates.MetricCandidate(
+        name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{metric_candidates.GREEDY}"
+    ),
 )
 CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
     "retrieval beats replies of the same lengths": (reference_kinds.ONE, reference_kinds.MATCHED),
@@ -35,7 +34,7 @@ CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the li
 _CLAIM_KINDS: Final = ("spearman", PARTIAL)
 
 
-def correlate_kinds(trial: Trial, metric: MetricCandidate) -> Correlations:
+def correlate_kinds(trial: metric_candidates.Trial, metric: metric_candidates.MetricCandidate) -> Correlations:
     """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
 
     The utterance is among no references but those of the kind `parrot`.

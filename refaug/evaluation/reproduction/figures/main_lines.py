@@ -11,14 +11,9 @@ import numpy as np
 from refaug.core.errors import RefaugError
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.figures.selection import Selection, select
-from refaug.evaluation.reproduction.material import metric_candidates
+from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
 from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    GOLD,
-    RATED,
-    line_of,
-)
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
@@ -32,7 +27,11 @@ PENALTIES: Final = ("closest", "none")
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 _BLENDS: Final = ("min", "max", "arithmetic", "geometric")
 DEFAULT: Final = metric_candidates.MetricCandidate(
-    name="υBLEU, default", why="as the commands have it", family="bleu", metric="upsilon-bleu", kind=RATED
+    name="υBLEU, default",
+    why="as the commands have it",
+    family="bleu",
+    metric="upsilon-bleu",
+    kind=reference_kinds.RATED,
 )
 _UNREFERENCED: Final = "RUBER, unreferenced"
 _FURTHER: Final = {  # other υ-metrics, with their specifications
@@ -114,7 +113,7 @@ def main_lines_of(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> M
 
 def plain_line(sets: Sequence[ProofSet], name: str, specification: str) -> Line:
     """Return the line of one metric on the references that the sets come with."""
-    return line_of(name, sets, build(specification), about=specification)
+    return reference_kinds.line_of(name, sets, build(specification), about=specification)
 
 
 def line_at_best(
@@ -155,7 +154,12 @@ def _further_metrics(trial: metric_candidates.Trial) -> tuple[list[Line], list[s
     lines, gaps = list[Line](), list[str]()
     for name, specification in _FURTHER.items():
         candidate = metric_candidates.MetricCandidate(
-            name=name, why="", family="other", metric=specification, kind=RATED, mode=metric_candidates.WORDS
+            name=name,
+            why="",
+            family="other",
+            metric=specification,
+            kind=reference_kinds.RATED,
+            mode=metric_candidates.WORDS,
         )
         try:
             lines.append(trial.line(candidate, {}))
@@ -169,7 +173,7 @@ def _ruber_lines(
 ) -> Iterator[Line]:
     """Yield RUBER, its parts and blends; without its network there is only a gap."""
     try:
-        unreferenced = line_of(
+        unreferenced = reference_kinds.line_of(
             _UNREFERENCED, trial.sets, trial.chain.relevance(), about="how well it goes with the utterance"
         )
     except RefaugError as error:
@@ -183,12 +187,15 @@ def _ruber_lines(
 def _ruber_candidates() -> list[metric_candidates.MetricCandidate]:
     """Return the referenced part and all four blends, also with υBLEU: the paper does not say which blend it used."""
     pooled = f"vectors={metric_candidates.VECTORS}"
-    specifications = {"RUBER, referenced": (f"pooled:{pooled}", GOLD)}
+    specifications = {"RUBER, referenced": (f"pooled:{pooled}", reference_kinds.GOLD)}
     for blend in _BLENDS:
-        specifications[f"RUBER, {blend}"] = (f"ruber:blend={blend},{pooled}", GOLD)
-    specifications["RUBER, arithmetic, scaled by the test set"] = (f"ruber:norm=test,{pooled}", GOLD)
+        specifications[f"RUBER, {blend}"] = (f"ruber:blend={blend},{pooled}", reference_kinds.GOLD)
+    specifications["RUBER, arithmetic, scaled by the test set"] = (f"ruber:norm=test,{pooled}", reference_kinds.GOLD)
     for blend in _BLENDS:
-        specifications[f"RUBER + υBLEU, {blend}"] = (f"ruber:blend={blend},referenced=upsilon-bleu;bp=none", RATED)
+        specifications[f"RUBER + υBLEU, {blend}"] = (
+            f"ruber:blend={blend},referenced=upsilon-bleu;bp=none",
+            reference_kinds.RATED,
+        )
     return [
         metric_candidates.MetricCandidate(
             name=name, why="", family="other", metric=specification, kind=kind, mode=metric_candidates.WORDS

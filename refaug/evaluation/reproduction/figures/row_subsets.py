@@ -11,11 +11,7 @@ import numpy as np
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
 from refaug.evaluation.reproduction.figures.main_lines import BASELINES, BLEU_OURS, OURS, MainLines, plain_line
-from refaug.evaluation.reproduction.material import reference_kinds
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    MetricCandidate,
-    Trial,
-)
+from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
 from refaug.evaluation.reproduction.material.published_method import published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
@@ -35,7 +31,7 @@ class Subsets:
 
 
 def correlate_subsets(
-    trial: Trial,
+    trial: metric_candidates.Trial,
     sets: Sequence[ProofSet],
     main_lines: MainLines,
     in_logs: Mapping[str, Mask],
@@ -96,7 +92,9 @@ def log_systems_in_words(sets: Sequence[ProofSet], in_logs: Mapping[str, Mask]) 
     )
 
 
-def _without_near_references(trial: Trial, main_lines: MainLines, shown: Sequence[Line]) -> list[Line]:
+def _without_near_references(
+    trial: metric_candidates.Trial, main_lines: MainLines, shown: Sequence[Line]
+) -> list[Line]:
     """Return the same lines, scored without the further references that nearly equal the reply.
 
     What was selected in each fold stays selected.
@@ -123,7 +121,7 @@ def _without_near_references(trial: Trial, main_lines: MainLines, shown: Sequenc
     return lines
 
 
-def correlate_all_rows(trial: Trial, sets: Sequence[ProofSet]) -> Correlations:
+def correlate_all_rows(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> Correlations:
     """Correlate all rows, golds included, at the smoothing of the ladder that was published with the first set."""
     settings = trial.chain.settings
     smooth = "smooth=epsilon[1e-15]"
@@ -136,7 +134,10 @@ def correlate_all_rows(trial: Trial, sets: Sequence[ProofSet]) -> Correlations:
     lines = [
         replace(
             trial.line(
-                MetricCandidate(name=name, why="", family="bleu", metric=f"upsilon-bleu:{smooth}", kind=kind), {}
+                metric_candidates.MetricCandidate(
+                    name=name, why="", family="bleu", metric=f"upsilon-bleu:{smooth}", kind=kind
+                ),
+                {},
             ),
             name=name,
         )

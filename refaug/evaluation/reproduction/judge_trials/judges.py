@@ -33,12 +33,8 @@ from refaug.evaluation.reproduction.judge_trials.features import (
 )
 from refaug.evaluation.reproduction.judge_trials.judge_lines import line_of_rows, rated_table
 from refaug.evaluation.reproduction.judge_trials.vhred_features import VHRED_FEATURES
+from refaug.evaluation.reproduction.material import metric_candidates
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.metric_candidates import (
-    GREEDY_GOLD,
-    RECOMMENDED,
-    Trial,
-)
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import sum_of_ranks
 from refaug.evaluation.reproduction.material.set_groups import groups_of
@@ -55,7 +51,7 @@ _SINGLE: Final = (
     LENGTH,
     BLEU,
     CHRF,
-    GREEDY_GOLD.name,
+    metric_candidates.GREEDY_GOLD.name,
     RATER,
     CROSS,
     CROSS_ALONE,
@@ -68,11 +64,13 @@ _SINGLE: Final = (
 def judges(chain: Chain, sets: Sequence[ProofSet]) -> report.Report:
     """Return the report: every attempt beside its controls, out of group, and where raters like long replies."""
     single = [rated_set.with_first_gold() for rated_set in sets]
-    trial = Trial(chain, single)
+    trial = metric_candidates.Trial(chain, single)
     features = features_of(chain, trial)
     judge_lines, tried = _lines(single, features), _tried(features)
     of_name = {line.name: line for line in judge_lines}
-    choices = choices_of(single, [of_name[name] for name in (RECOMMENDED.name, *(attempt.name for attempt in tried))])
+    choices = choices_of(
+        single, [of_name[name] for name in (metric_candidates.RECOMMENDED.name, *(attempt.name for attempt in tried))]
+    )
     lines = [*judge_lines, *(choice.line for choice in choices)]
     settings = chain.settings
     correlations = correlate(single, lines, kinds=KINDS, draws=settings.draws, seed=settings.seed)
@@ -99,7 +97,9 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> report.Report:
                 choice.line.name: {
                     "chosen": dict(choice.chosen),
                     **{
-                        kind: correlations.difference(choice.line.name, RECOMMENDED.name, kind).as_json()
+                        kind: correlations.difference(
+                            choice.line.name, metric_candidates.RECOMMENDED.name, kind
+                        ).as_json()
                         for kind in KINDS
                     },
                 }
@@ -118,7 +118,11 @@ def judges(chain: Chain, sets: Sequence[ProofSet]) -> report.Report:
 
 def _lines(sets: Sequence[ProofSet], features: JudgeFeatures) -> list[Line]:
     """Return the recommended judge, single features, all attempts, and the controls."""
-    single = [features.lines[name] for name in dict.fromkeys((*_SINGLE, RECOMMENDED.name)) if name in features.lines]
+    single = [
+        features.lines[name]
+        for name in dict.fromkeys((*_SINGLE, metric_candidates.RECOMMENDED.name))
+        if name in features.lines
+    ]
     attempts = [_attempt_line(attempt, sets, features) for attempt in _tried(features)]
     return [*single, *attempts, *_controls(sets, features)]
 
@@ -197,18 +201,22 @@ def _fair(sets: Sequence[ProofSet], features: JudgeFeatures, attempt: Attempt) -
 
 def _differences(correlations: Correlations, tried: Sequence[Attempt]) -> dict[str, object]:
     return {
-        attempt.name: {kind: correlations.difference(attempt.name, RECOMMENDED.name, kind).as_json() for kind in KINDS}
+        attempt.name: {
+            kind: correlations.difference(attempt.name, metric_candidates.RECOMMENDED.name, kind).as_json()
+            for kind in KINDS
+        }
         for attempt in tried
     }
 
 
 def _summary(correlations: Correlations, tilted: Correlations | None, tried: Sequence[Attempt]) -> Iterator[str]:
     best = max(tried, key=lambda attempt: correlations.estimate(attempt.name, "spearman").value or -1.0)
-    differences = [correlations.difference(best.name, RECOMMENDED.name, kind) for kind in KINDS]
+    differences = [correlations.difference(best.name, metric_candidates.RECOMMENDED.name, kind) for kind in KINDS]
     yield (
         f"The best of {len(tried)} attempts out of group, {best.name}, agrees with people at "
         f"{report.cell(correlations.estimate(best.name, 'spearman'))}, beside "
-        f"{report.cell(correlations.estimate(RECOMMENDED.name, 'spearman'))} of the recommended blend; the "
+        f"{report.cell(correlations.estimate(metric_candidates.RECOMMENDED.name, 'spearman'))} of the "
+        "recommended blend; the "
         "difference is "
         f"{report.cell(differences[0])}, given length {report.cell(differences[1])}. It was chosen on these "
         "figures, so it looks "
@@ -229,7 +237,8 @@ def _summary(correlations: Correlations, tilted: Correlations | None, tried: Seq
     even = max(tried, key=lambda attempt: correlations.estimate(attempt.name, PARTIAL).value or -1.0)
     if tilted is not None:
         gains = [
-            report.cell(correlations.difference(even.name, RECOMMENDED.name, kind)) for kind in (PARTIAL, "spearman")
+            report.cell(correlations.difference(even.name, metric_candidates.RECOMMENDED.name, kind))
+            for kind in (PARTIAL, "spearman")
         ]
         yield (
             f"Given length, {even.name} agrees best: {report.cell(correlations.estimate(even.name, PARTIAL))}, "
@@ -240,17 +249,19 @@ def _summary(correlations: Correlations, tilted: Correlations | None, tried: Seq
         yield (
             f"Where length and rating correlate at +{report.short(TILT, 2)}, {best.name} less chrF with the gold is "
             f"{report.cell(tilted.difference(best.name, CHRF, 'spearman'))}, and the recommended blend less chrF "
-            f"{report.cell(tilted.difference(RECOMMENDED.name, CHRF, 'spearman'))}."
+            f"{report.cell(tilted.difference(metric_candidates.RECOMMENDED.name, CHRF, 'spearman'))}."
         )
 
 
 def _gains_together(correlations: Correlations, tried: Sequence[Attempt], kind: str) -> dict[str, IntervalEstimate]:
-    return differences_together(correlations, [attempt.name for attempt in tried], RECOMMENDED.name, kind)
+    return differences_together(
+        correlations, [attempt.name for attempt in tried], metric_candidates.RECOMMENDED.name, kind
+    )
 
 
 def _choices_in_words(correlations: Correlations, choices: Sequence[JudgeChoice]) -> Iterator[str]:
     for choice in choices:
-        gains = [correlations.difference(choice.line.name, RECOMMENDED.name, kind) for kind in KINDS]
+        gains = [correlations.difference(choice.line.name, metric_candidates.RECOMMENDED.name, kind) for kind in KINDS]
         yield (
             f"A judge {choice.line.name} agrees at "
             f"{report.cell(correlations.estimate(choice.line.name, 'spearman'))}, given "
@@ -266,7 +277,9 @@ def _choice_section(
     """Return what is left of each gain once it counts how many judges were tried."""
     gains = {kind: _gains_together(correlations, tried, kind) for kind in KINDS}
     alone = {
-        attempt.name: [correlations.difference(attempt.name, RECOMMENDED.name, kind) for kind in KINDS]
+        attempt.name: [
+            correlations.difference(attempt.name, metric_candidates.RECOMMENDED.name, kind) for kind in KINDS
+        ]
         for attempt in tried
     }
     return report.Section(
@@ -337,7 +350,9 @@ def _sections(
         ),
         tables=[
             _with_seconds(
-                report.agreement_table(correlations, "Agreement out of group", kinds=KINDS, baseline=RECOMMENDED.name),
+                report.agreement_table(
+                    correlations, "Agreement out of group", kinds=KINDS, baseline=metric_candidates.RECOMMENDED.name
+                ),
                 seconds,
             ),
             Table(
@@ -364,7 +379,7 @@ def _sections(
 
 
 def _ceiling_table(correlations: Correlations, people: Sequence[HumanRow], tried: Sequence[Attempt]) -> Table:
-    names = [RECOMMENDED.name, *(attempt.name for attempt in tried)]
+    names = [metric_candidates.RECOMMENDED.name, *(attempt.name for attempt in tried)]
     known = [row for row in people if row.spearman.value and row.name in correlations.sets]
     rows = []
     for name in names:

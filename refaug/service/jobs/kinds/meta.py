@@ -13,13 +13,7 @@ from refaug.evaluation.agreement.metric_choice import choose_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
-from refaug.evaluation.metric_setup.metric_requests import (
-    SetBaseline,
-    baseline_advice,
-    baseline_setter,
-    metrics_of,
-    refuse_judge,
-)
+from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
@@ -42,7 +36,7 @@ def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     if (preset := find_preset(order.settings.preset)) is not None:
         preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
     allowed_cluster(order.on, context.serve)
-    refuse_judge(order.require_models(context.home, order.metrics_named()))
+    metric_requests.refuse_judge(order.require_models(context.home, order.metrics_named()))
     _require_allowed(order, context)
     files = _named_files(order.data, context)
     context.progress.stage("read")
@@ -54,13 +48,15 @@ def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
         specifications = order.metrics or [_WEIGHTED, *specifications]
         augmenting = order.settings
         sets, provenance = _with_references(order, order.index, sets, augmenting, context)
-        based = baseline_setter(places_of(context.home).indexes, provenance.settings["index"], context.progress)
+        based = metric_requests.baseline_setter(
+            places_of(context.home).indexes, provenance.settings["index"], context.progress
+        )
     elif preset is not None:
         preset.require_items(item for items in sets.values() for item in items)
     everything = [item for items in sets.values() for item in items]
     models = job_models(context, order, context.threads(order.threads))
     chosen, baseline = _choose_metrics(order, specifications, context, based, models)
-    if (advice := baseline_advice([one.metric for one in chosen], everything)) is not None:
+    if (advice := metric_requests.baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
     steps = ScoringSteps(models=models, augmenting=augmenting)
     bound = steps.bound([one.metric for one in chosen], provenance, progress=context.progress)
@@ -127,7 +123,7 @@ def _choose_metrics(
     order: MeasureAgreement,
     specifications: Sequence[str],
     context: JobContext,
-    based: SetBaseline | None,
+    based: metric_requests.SetBaseline | None,
     models: MetricModels,
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
@@ -138,7 +134,7 @@ def _choose_metrics(
     def build(text: str) -> Metric:
         resolved = resolve_metric_files([text], context.home, context.serve)
         texts = resolved if preset is None else preset.specifications(resolved)
-        return metrics_of(texts, order.language, by_default, based, source=models.registry)[0]
+        return metric_requests.metrics_of(texts, order.language, by_default, based, source=models.registry)[0]
 
     return choose_metrics(specifications, order.baseline, build)
 

@@ -17,14 +17,7 @@ from refaug.evaluation.scoring.score_tables import latex_table
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.operations.agreement import MeasureAgreement
 from refaug.operations.score import Score
-from refaug.service.evaluations.evaluation_store import (
-    AGREEMENT,
-    AGREEMENT_CSV,
-    AGREEMENT_LATEX,
-    SCORES_LATEX,
-    EvaluationStore,
-    StoredEvaluation,
-)
+from refaug.service.evaluations import evaluation_store
 from refaug.service.jobs.kinds.job_context import JobContext
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -32,29 +25,29 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APP
 
 def store_scores(
     order: Score, evaluation: Evaluation, document: Mapping[str, Any], files: Sequence[str], context: JobContext
-) -> StoredEvaluation:
+) -> evaluation_store.StoredEvaluation:
     """Keep a sealed score document with its LaTeX table."""
 
     def write(folder: Path) -> None:
         write_view(document, folder)
-        _write(folder / SCORES_LATEX, latex_table(evaluation, "corpus").encode())
+        _write(folder / evaluation_store.SCORES_LATEX, latex_table(evaluation, "corpus").encode())
 
     replies = sum(len(system.replies) for system in evaluation.scores[0].systems.values()) if evaluation.scores else 0
     counts = {"items": evaluation.items, "replies": replies, "bad": len(evaluation.bad_items)}
-    return EvaluationStore(context.home, context.serve).add(
+    return evaluation_store.EvaluationStore(context.home, context.serve).add(
         context.job, kind="score", name=order.name, owner=order.owner, files=files, counts=counts, write=write
     )
 
 
 def store_agreement(
     order: MeasureAgreement, report: MetaResult, files: Sequence[str], context: JobContext
-) -> StoredEvaluation:
+) -> evaluation_store.StoredEvaluation:
     """Keep what `refaug meta` prints and writes; without the libraries of plots, the page is left out and said so."""
 
     def write(folder: Path) -> None:
-        _write(folder / AGREEMENT, orjson.dumps(report.as_json(), option=_OPTIONS))
-        _write(folder / AGREEMENT_CSV, as_csv(report).encode())
-        _write(folder / AGREEMENT_LATEX, as_latex(report).encode())
+        _write(folder / evaluation_store.AGREEMENT, orjson.dumps(report.as_json(), option=_OPTIONS))
+        _write(folder / evaluation_store.AGREEMENT_CSV, as_csv(report).encode())
+        _write(folder / evaluation_store.AGREEMENT_LATEX, as_latex(report).encode())
         try:
             write_report(report, folder)
         except ModuleNotFoundError as error:  # the libraries of plots are an extra
@@ -67,7 +60,7 @@ def store_agreement(
         "replies": sum(set_result.counts.used for set_result in report.sets),
         "bad": sum(len(set_result.bad_items) for set_result in report.sets),
     }
-    return EvaluationStore(context.home, context.serve).add(
+    return evaluation_store.EvaluationStore(context.home, context.serve).add(
         context.job, kind="meta", name=order.name, owner=order.owner, files=files, counts=counts, write=write
     )
 

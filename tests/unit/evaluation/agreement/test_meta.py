@@ -21,6 +21,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from refaug.core.errors import BadInput, Usage
+from refaug.core.json_form import json_form
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.records import AgreementRow, ComparedMetric, MetaResult, RatedItems, RowKind, SetResult
@@ -202,7 +203,7 @@ def test_a_metric_of_which_less_is_better_is_turned_and_says_so() -> None:
     assert ter.by_annotator.each[0].value == pytest.approx(
         -stats.spearmanr(points.values["ter"], points.by_annotator[:, 0]).statistic
     )
-    assert ter.as_json()["turned"] is True
+    assert json_form(ter)["turned"] is True
     assert [one["turned"] for one in result.as_json()["metrics"]] == [False, True]
 
 

@@ -13,13 +13,7 @@ from refaug.bots.kinds import parse_bot
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import TooLarge
 from refaug.core.records import Item
-from refaug.evaluation.replies.system_replies import (
-    CLASH,
-    AnsweredItem,
-    ReplyRemarks,
-    answer_items,
-    clashing_name,
-)
+from refaug.evaluation.replies import system_replies
 from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.service.scopes import Scope
@@ -81,7 +75,7 @@ async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response
     items = parsed_items.good
     with parsed_items.faults_named():
         bots = await ask_bots(state, specifications, items, deadline=deadline)
-    answered = answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
+    answered = system_replies.answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
     if options.without_reply is WithoutReply.REFUSE:
         _require_replies(answered, parsed_items)
     is_skipping = options.without_reply is WithoutReply.SKIP
@@ -95,8 +89,8 @@ def _without_clashes(
 ) -> ParsedItems:
     """Return the items with a bad one where a system has the name of a bot; BadRequest names them all if fatal."""
     listed = [
-        BadItem(file="items", line=place + 1, item=parsed.id, field=f"replies.{clash}", message=CLASH)
-        if isinstance(parsed, Item) and (clash := clashing_name(parsed, specifications)) is not None
+        BadItem(file="items", line=place + 1, item=parsed.id, field=f"replies.{clash}", message=system_replies.CLASH)
+        if isinstance(parsed, Item) and (clash := system_replies.clashing_name(parsed, specifications)) is not None
         else parsed
         for place, parsed in enumerate(parsed_items.listed)
     ]
@@ -106,7 +100,7 @@ def _without_clashes(
     return without
 
 
-def _require_replies(answered: Sequence[AnsweredItem], parsed_items: ParsedItems) -> None:
+def _require_replies(answered: Sequence[system_replies.AnsweredItem], parsed_items: ParsedItems) -> None:
     """Raise BadRequest that names every item to which a bot has no reply."""
     places = [place for place, parsed in enumerate(parsed_items.listed) if isinstance(parsed, Item)]
     missing = [
@@ -128,12 +122,12 @@ def _require_replies(answered: Sequence[AnsweredItem], parsed_items: ParsedItems
 def _content(
     state: ServiceState,
     bots: Sequence[AskedBot],
-    answered: Sequence[AnsweredItem],
+    answered: Sequence[system_replies.AnsweredItem],
     parsed_items: ParsedItems,
     *,
     is_skipping: bool,
 ) -> dict[str, Any]:
-    remarks, items = ReplyRemarks(), list[dict[str, Any]]()
+    remarks, items = system_replies.ReplyRemarks(), list[dict[str, Any]]()
     for answered_item in answered:
         is_skipped = is_skipping and bool(answered_item.missing)
         remarks.add(answered_item, is_skipped=is_skipped)
