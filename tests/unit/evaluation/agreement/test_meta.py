@@ -794,9 +794,9 @@ def test_json_has_the_points_only_when_asked() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"draws": 0}, "0 draws"),
+        ({"draws": 0}, "draws: 0 is out of range"),
         ({"draws": 1_000_001}, "draws"),
-        ({"confidence": 1.0}, "a confidence of 1"),
+        ({"confidence": 1.0}, "confidence: 1 is out of range"),
         ({"min_kappa": 1.5}, "1.5"),
     ],
 )

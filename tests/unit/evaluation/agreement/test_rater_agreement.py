@@ -290,8 +290,8 @@ def test_the_document_has_everything_and_is_json(rater: Rater) -> None:
         ({"combines": ("first", "first")}, "named twice"),
         ({"combines": ("median",)}, "combine: 'median'"),
         ({"calibration": "yes"}, "cal='yes'"),
-        ({"draws": 0}, "0 draws"),
-        ({"confidence": 1.0}, "a confidence of 1"),
+        ({"draws": 0}, "draws: 0 is out of range"),
+        ({"confidence": 1.0}, "confidence: 1 is out of range"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any], told: str) -> None:
