@@ -39,13 +39,6 @@ class Preset:
                 raise Usage(self._contradiction(name, setting, part[name]), remedy=_LEAVE_ONE_OUT)
         return {**stated, **part}
 
-    def require_agreement(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
-        """Raise ValueError, as validators of requests do, where a stated setting contradicts a part of the preset."""
-        try:
-            self.complete(part, stated)
-        except Usage as error:
-            raise ValueError(error.message) from error
-
     def specification(self, text: str) -> str:
         """Return the specification of a metric with the preset's parameters; metrics beside weighted BLEU stay."""
         from refaug.metrics.specification import Specification  # noqa: PLC0415  compiles
@@ -139,13 +132,6 @@ def find_preset(name: str | None) -> Preset | None:
     if name not in PRESETS:
         raise Usage(f"there is no preset {name!r}", remedy=f"one of: {', '.join(PRESETS)}")
     return PRESETS[name]
-
-
-def with_preset_defaults(fields: Any, part: Literal["references", "sentence"]) -> Any:
-    """Return the fields of a request, with those of the preset that they name where they are left out."""
-    name = fields.get("preset") if isinstance(fields, dict) else None
-    preset = PRESETS.get(name) if isinstance(name, str) else None
-    return fields if preset is None else {**getattr(preset, part), **fields}
 
 
 def preset_of(metric: str, settings: Mapping[str, str], provenance: Provenance) -> str | None:
