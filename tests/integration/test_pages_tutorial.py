@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,14 @@ TUTORIAL = ROOT / "docs" / "pages.md"
 PAGES = ROOT / "refaug" / "service" / "web" / "pages"
 WALKED = {
     *("Show an example", "Example", "BLEU", "multi-BLEU", "υBLEU", "Rater", "Further metrics", "left out", "Settings"),
-    *("Copy the link", "Copy as curl", "Copy as Python", "Copy as a command", "Freeze as a set"),
+    *(
+        "Copy the link",
+        "Find references and score",
+        "Copy as curl",
+        "Copy as Python",
+        "Copy as a command",
+        "Freeze as a set",
+    ),
     *("Service", "Versions", "Publish", "Roll back", "Jobs", "Cancel", "Try again"),
     *("New job", "New schedule", "Schedules", "Runs", "Key", "Keys", "Go to"),
 }  # by the tests below, one a section
@@ -123,6 +131,21 @@ def test_taking_it_along(page: Any, button: str, words: str) -> None:
     page.run("document.querySelector('#share-text').textContent = ''")
     press(page, button)
     page.until(f"document.querySelector('#share-text').textContent.includes({words!r})")
+
+
+def test_a_link_shows_the_item_and_scores_it_at_a_click(browsed: Browsed, page: Any) -> None:
+    utterance, scores = page.run("document.querySelector('#turn-0').value"), len(names(page))
+    page.run("document.querySelector('#share-text').textContent = ''")
+    press(page, "Copy the link")
+    page.until("document.querySelector('#share-text').textContent.includes('#p=')")
+    link = page.run("document.querySelector('#share-text').textContent").strip()
+    page.go(f"{browsed.address}/healthz")
+    page.run("sessionStorage.clear()")
+    page.go(link)
+    page.until(f"document.querySelector('#turn-0')?.value === {json.dumps(utterance)}")
+    assert names(page) == []
+    press(page, "Find references and score", "body")
+    page.until(f"document.querySelectorAll('#scores-A .score').length === {scores}")
 
 
 def test_files_of_replies(browsed: Browsed, page: Any, tmp_path: Path) -> None:
