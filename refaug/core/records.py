@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,9 @@ class Origin(StrEnum):
     SUPPLIED = "supplied"  # by people, with a weight or ratings
 
 
+_NAMES_OF_PAIR: Final = frozenset({"reason", "rank", "log", "index", "pair", "dialogue"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """A possible reply with its quality: `weight` from −1 (bad) to 1 (good), None if unknown."""
@@ -48,7 +51,16 @@ class Reference:
     similarity: float | None = None
     rating: float | None = None
     is_unused: bool = False  # a gold that weighted scores leave out
+    utterance: str | None = None  # what it answered, where it was found in a log
     more: Mapping[str, Any] = field(default_factory=dict)  # further fields: rank, log, index, pair, dialogue, …
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where it comes from, as it stands in files: the utterance behind the names of the pair."""
+        if self.utterance is None:
+            return dict(self.more)
+        names = {name: self.more[name] for name in self.more if name in _NAMES_OF_PAIR}
+        return {**names, "utterance": self.utterance, **self.more}
 
     @property
     def is_own(self) -> bool:

@@ -154,7 +154,7 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
             parrot = Reference(text=utterance, source=Origin.PARROT)
             weighed = []
             for one in (parrot, *retrieved):
-                candidate = Candidate(text=one.text, utterance=one.more.get("utterance"))
+                candidate = Candidate(text=one.text, utterance=one.utterance)
                 asked = RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(candidate,))
                 ((weight,),) = rater.rate([asked], RatingSettings())
                 weighed.append(Reference(text=one.text, source=one.source, weight=weight))

@@ -78,7 +78,12 @@ def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, object]:
     return {
         "id": name,
         "references": [
-            {"text": reference.text, "source": reference.source, "similarity": reference.similarity, **reference.more}
+            {
+                "text": reference.text,
+                "source": reference.source,
+                "similarity": reference.similarity,
+                **reference.origin,
+            }
             for reference in retrieved.references
         ],
         "excluded": retrieved.excluded,
@@ -99,7 +104,7 @@ def _print_retrieved(name: str, retrieved: RetrievalResult) -> None:
             reference.more["rank"],
             f"{reference.similarity:.4f}",
             reference.text,
-            reference.more["utterance"],
+            reference.utterance,
             reference.more["pair"],
         )
         for reference in retrieved.references

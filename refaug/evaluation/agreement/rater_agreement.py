@@ -252,7 +252,7 @@ class _SetReferences:
             same += len(rated) - len(different)
             if different:
                 candidates = tuple(
-                    Candidate(text=reference.text, utterance=_answered_utterance(reference)) for reference in different
+                    Candidate(text=reference.text, utterance=reference.utterance) for reference in different
                 )
                 to_rate.append(RatingRequest(utterance=golds.utterance or "", golds=golds.texts, candidates=candidates))
                 weights.append(tuple(reference.weight for reference in different if reference.weight is not None))
@@ -304,12 +304,6 @@ class _SetReferences:
 def _is_rated(reference: Reference) -> bool:
     """Whether people gave a weight to the reference; an empty reference does not count."""
     return reference.source is Origin.SUPPLIED and reference.weight is not None and bool(reference.text.strip())
-
-
-def _answered_utterance(reference: Reference) -> str | None:
-    """Return the utterance that a reference answered where it comes from, if the file tells it."""
-    utterance = reference.more.get("utterance")
-    return utterance if isinstance(utterance, str) else None
 
 
 def _rows(sets: Sequence[RatedSet], settings: RaterEvaluationSettings) -> tuple[ReferenceRow, ...]:

@@ -21,7 +21,6 @@ from refaug.evaluation.rater_report.report import (
     RaterReport,
     RetrievalReport,
     RetrievedFigures,
-    answered_utterance,
 )
 from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.reports.plotting import Plot
@@ -232,7 +231,7 @@ def _example_table(example: Example) -> Table:
 
 def _row(reference: Reference) -> tuple[str, ...]:
     """Return the row of a reference; the weight of a retrieved reference is its rating, and the JSON file has both."""
-    answers = "(the utterance itself)" if reference.source is Origin.PARROT else answered_utterance(reference) or _NONE
+    answers = "(the utterance itself)" if reference.source is Origin.PARROT else reference.utterance or _NONE
     return _signed(reference.weight), _digits(reference.similarity), reference.text, answers
 
 

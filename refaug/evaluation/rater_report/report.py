@@ -116,7 +116,7 @@ class Example:
                     "weight": reference.weight,
                     "rating": reference.rating,
                     "similarity": reference.similarity,
-                    "utterance": answered_utterance(reference),
+                    "utterance": reference.utterance,
                 }
                 for reference in self.references
             ],
@@ -163,12 +163,6 @@ class RaterReport:
         return {**about, "retrieved": retrieved}
 
 
-def answered_utterance(reference: Reference) -> str | None:
-    """Return the utterance that a retrieved reference answered."""
-    utterance = reference.more.get("utterance")
-    return utterance if isinstance(utterance, str) else None
-
-
 def report_on_rater(
     about: RaterDescription,
     rater: Rater,
@@ -210,9 +204,7 @@ def _without_own_responses(augmented: Augmented) -> Augmented:
     """Return the item without references that answered the test utterance itself."""
     test_item = augmented.item
     own = normalise(test_item.utterance or "")
-    references = tuple(
-        reference for reference in test_item.references if normalise(answered_utterance(reference) or "") != own
-    )
+    references = tuple(reference for reference in test_item.references if normalise(reference.utterance or "") != own)
     return replace(augmented, item=replace(test_item, references=references))
 
 

@@ -68,14 +68,13 @@ def _example(stored: Mapping[str, Any]) -> report.Example:
 
 
 def _reference(stored: Mapping[str, Any]) -> Reference:
-    utterance = stored["utterance"]
     return Reference(
         text=stored["text"],
         source=Origin(stored["source"]),
         weight=stored["weight"],
         rating=stored["rating"],
         similarity=stored["similarity"],
-        more={} if utterance is None else {"utterance": utterance},
+        utterance=stored["utterance"],
     )
 
 

@@ -56,7 +56,7 @@ class Augmented:
 
 
 def _excluded_json(reference: Reference) -> dict[str, object]:
-    return {"text": reference.text, "similarity": reference.similarity, **reference.more}
+    return {"text": reference.text, "similarity": reference.similarity, **reference.origin}
 
 
 def _with_gold_weights(test_item: Item) -> Item:
@@ -235,6 +235,7 @@ def _weighted(reference: Reference, weight: float | None, rating: float | None) 
         weight=weight,
         similarity=reference.similarity,
         rating=rating,
+        utterance=reference.utterance,
         more=reference.more,
     )
 
@@ -256,8 +257,8 @@ def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
 
 def _candidate(reference: Reference) -> Candidate:
     """Return the candidate with the utterance that it answered in the log; a gold answers the test utterance."""
-    utterance = reference.more.get("utterance") if reference.source is Origin.RETRIEVED else None
-    return Candidate(text=reference.text, utterance=utterance if isinstance(utterance, str) else None)
+    utterance = reference.utterance if reference.source is Origin.RETRIEVED else None
+    return Candidate(text=reference.text, utterance=utterance)
 
 
 def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> dict[str, str]:

@@ -345,6 +345,7 @@ def _reference(values: Mapping[str, Any], at: str) -> Reference:
         text=_text(values["text"], f"{at}.text"),
         source=_origin(values, at, rated=bool(numbers.keys() & {"weight", "rating"})),
         is_unused=_is_unused(values.get("unused"), f"{at}.unused"),
+        utterance=None if values.get("utterance") is None else _text(values["utterance"], f"{at}.utterance"),
         more={name: _written(extra, f"{at}.{name}") for name, extra in values.items() if name not in REFERENCE_FIELDS},
         **{"weight": numbers.get("rating"), **numbers},
     )
@@ -429,7 +430,7 @@ def reference_json(reference: Reference) -> dict[str, object]:
         "source": reference.source.value,
         **{name: number for name, number in numbers.items() if number is not None},
         **({"unused": True} if reference.is_unused else {}),
-        **reference.more,
+        **reference.origin,
     }
 
 

@@ -30,7 +30,17 @@ ITEM_FIELDS: Final = (
     "reply_provenance",  # this and reply_ms are added by `refaug replies`
     "reply_ms",
 )
-REFERENCE_FIELDS: Final = ("text", "source", "weight", "similarity", "rating", "ratings", "scale", "unused")
+REFERENCE_FIELDS: Final = (
+    "text",
+    "source",
+    "weight",
+    "similarity",
+    "rating",
+    "ratings",
+    "scale",
+    "unused",
+    "utterance",
+)
 # What a search says of a retrieved reference; it stays with the reference.
 RETRIEVED_FIELDS: Final = ("rank", "log", "index", "pair", "dialogue", "utterance", "speaker", "time", "count")
 _OF_REFERENCES: Final = frozenset({*REFERENCE_FIELDS, *RETRIEVED_FIELDS})

@@ -123,7 +123,7 @@ def test_the_reply_is_drawn_among_the_best_of_all_pairs(index, plain, pairs, mod
         replies = bot.replies([ReplyRequest(item=pair, seed=seed) for pair in tests])
         searched = index.search([pair_with_golds(pair) for pair in tests], bot.search)
         for pair, reply, seen in zip(tests, replies, searched, strict=True):
-            levels = {(one.more["utterance"], one.text): round(one.similarity * 1_000_000) for one in seen.references}
+            levels = {(one.utterance, one.text): round(one.similarity * 1_000_000) for one in seen.references}
             expected = plain.search(pair_with_golds(pair), bot.search, levels)
             assert len(expected.references) <= k
             if not expected.references:

@@ -397,9 +397,7 @@ class Chain:
         is_near = dict[int, bool]()
         for number, test_item in enumerate(rated_set.items):
             [words] = word_sets([test_item.utterance or ""], rated_set.tokenizer)
-            utterances = {
-                str(reference.more.get("utterance", "")) for pool in pools for reference in pool.retrieved[number]
-            }
+            utterances = {reference.utterance or "" for pool in pools for reference in pool.retrieved[number]}
             is_near[number] = any(
                 token_jaccard(words, other) >= NEAR for other in word_sets(sorted(utterances), rated_set.tokenizer)
             )

@@ -102,6 +102,7 @@ def _row_of(test_item: Item) -> list[Any]:
                 reference.similarity,
                 reference.rating,
                 reference.is_unused,
+                reference.utterance,
                 dict(reference.more),
             ]
             for reference in test_item.references
@@ -138,7 +139,7 @@ def _item_of(row: Sequence[Any]) -> Item:
 
 
 def _reference_of(row: Sequence[Any]) -> Reference:
-    text, origin, weight, similarity, rating, is_unused, more = row
+    text, origin, weight, similarity, rating, is_unused, utterance, more = row
     return Reference(
         text=text,
         source=_ORIGINS[origin],
@@ -146,5 +147,6 @@ def _reference_of(row: Sequence[Any]) -> Reference:
         similarity=similarity,
         rating=rating,
         is_unused=is_unused,
+        utterance=utterance,
         more=more or _NOTHING,
     )

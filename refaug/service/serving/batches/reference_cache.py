@@ -62,7 +62,7 @@ class CachedReferences:
 
 def _size_of(reference: Reference) -> int:
     texts = sum(len(value) for value in reference.more.values() if isinstance(value, str))
-    return _REFERENCE_BYTES + 2 * (len(reference.text) + texts)
+    return _REFERENCE_BYTES + 2 * (len(reference.text) + len(reference.utterance or "") + texts)
 
 
 @lru_cache(maxsize=64)

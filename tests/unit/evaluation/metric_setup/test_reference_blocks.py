@@ -26,7 +26,8 @@ REFERENCES = (
         similarity=0.987654,
         rating=-1 / 7,
         weight=-1 / 7,
-        more={"rank": 1, "log": "chat", "pair": "chat/d1#2", "utterance": "when"},
+        more={"rank": 1, "log": "chat", "pair": "chat/d1#2"},
+        utterance="when",
     ),
 )
 WHOLE = Item(

@@ -30,7 +30,6 @@ from refaug.evaluation.rater_report.report import (
     RaterReport,
     RetrievedFigures,
     _RetrievedTally,
-    answered_utterance,
     report_on_rater,
 )
 from refaug.evaluation.reports.plotting import Plot, with_palette
@@ -88,10 +87,8 @@ def test_pairs_of_the_index_do_not_find_answers_to_their_own_utterance(tools: To
     own, apart = (reported(tools, pairs, of_the_index=which).retrieved for which in (False, True))
     assert own is not None
     assert apart is not None
-    assert not [
-        one for example in apart.examples for one in example.references if answered_utterance(one) == example.utterance
-    ]
-    same = sum(answered_utterance(one) == example.utterance for example in own.examples for one in example.references)
+    assert not [one for example in apart.examples for one in example.references if one.utterance == example.utterance]
+    same = sum(one.utterance == example.utterance for example in own.examples for one in example.references)
     assert same > 0
     assert apart.figures.references == own.figures.references - same
 

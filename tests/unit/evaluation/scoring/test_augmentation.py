@@ -90,7 +90,7 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
     elif wanted.parrot != "off":
         rows.append((utterance, Origin.PARROT, float(wanted.parrot), None, None))
     for one in tools.index.search([item], wanted.search)[0].references:
-        rating = rated(one.text, one.more["utterance"]) if wanted.weights == "rated" else None
+        rating = rated(one.text, one.utterance) if wanted.weights == "rated" else None
         weight = 1.0 if rating is None else rating
         rows.append((one.text, Origin.RETRIEVED, weight, rating, one.similarity))
     return rows
@@ -203,7 +203,7 @@ def test_second_triplet_of_a_found_reference_starts_with_its_own_utterance(tools
         own, none = (
             tools.rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)], mean)[0]
             for candidates in (
-                tuple(Candidate(text=each.text, utterance=each.more["utterance"]) for each in found),
+                tuple(Candidate(text=each.text, utterance=each.utterance) for each in found),
                 tuple(Candidate(text=each.text) for each in found),
             )
         )
@@ -313,8 +313,8 @@ def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> No
     """A gold answers the test utterance, whatever else its line says of it."""
     item = item_of(3)
     gold = next(one for one in item.references if one.source is Origin.GOLD)
-    for strange in ("do trees fly", 5, None):
-        odd = replace(gold, more={"utterance": strange})
+    for strange in ("do trees fly", None):
+        odd = replace(gold, utterance=strange)
         told = replace(item, references=tuple(odd if one is gold else one for one in item.references))
         wanted = asked(gold="rated", combine="max")
         require_equal(rows_of(augmented(tools, [told], wanted)[0].item), expected(tools, item, wanted))
@@ -514,7 +514,7 @@ REFERENCE = st.builds(
     similarity=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     rating=st.none() | NUMBER,
     more=st.dictionaries(
-        st.sampled_from(["rank", "utterance", "pair", "mine"]), TEXT | st.integers(0, 99) | st.lists(TEXT, max_size=2)
+        st.sampled_from(["rank", "pair", "mine"]), TEXT | st.integers(0, 99) | st.lists(TEXT, max_size=2)
     ),
 ) | st.builds(Reference, text=TEXT, source=st.sampled_from([Origin.GOLD, Origin.RETRIEVED]))
 

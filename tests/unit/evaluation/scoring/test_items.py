@@ -187,9 +187,11 @@ def test_the_source_of_a_reference_is_kept(source: str, is_own: bool) -> None:
 
 
 def test_what_else_stands_beside_a_reference_is_kept_as_it_came() -> None:
-    more = {"rank": 3, "log": "chat", "index": "chat@1", "pair": "chat/d#1", "utterance": "hi", "nested": {"a": [1]}}
+    more = {"rank": 3, "log": "chat", "index": "chat@1", "pair": "chat/d#1", "nested": {"a": [1]}}
     (found,) = references_of({"text": "a", "weight": 0.5, "similarity": 0.9, "rating": 0.4, "scale": [1, 5], **more})
     assert found.more == more
+    (answer,) = references_of({"text": "a", "source": "retrieved", "weight": 0.5, "utterance": "hi"})
+    assert (answer.utterance, answer.more) == ("hi", {})
 
 
 def test_the_gold_is_the_first_one_wherever_it_stands() -> None:
@@ -640,6 +642,7 @@ REFERENCES = st.builds(
     weight=UNITS,
     similarity=st.none() | st.floats(-10, 10),
     rating=st.none() | UNITS,
+    utterance=st.none() | TEXTS.filter(bool),
     more=MORE,
 ) | st.builds(Reference, text=TEXTS)
 

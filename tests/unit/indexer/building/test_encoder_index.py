@@ -79,7 +79,7 @@ def test_bm25_works_beside_an_encoder_and_its_dialog_mode_does_not(home):
     places, *_ = home
     pair = Item(id="a", turns=("i like tea",), references=(Reference(text="so do you"),))
     with ReferenceIndex.open(places, "chat") as index:
-        assert index.search([pair], SearchSettings(k=2, mode="bm25-utterance"))[0].references[0].more["utterance"] in (
+        assert index.search([pair], SearchSettings(k=2, mode="bm25-utterance"))[0].references[0].utterance in (
             "i like tea",
             "i like tea !",
         )

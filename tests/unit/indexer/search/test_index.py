@@ -88,19 +88,19 @@ def test_a_reference_says_where_it_comes_from(original):
         text="yes",  # 8a79…, Yes! d9be…
         source=Origin.RETRIEVED,
         similarity=1.0,
+        utterance="tea",
         more={
             "rank": 1,
             "log": "chat",
             "index": f"chat@{version}",
             "pair": "chat/d1#1",
             "dialogue": "d1",
-            "utterance": "tea",
             "count": 2,
         },
     )
     assert (no.text, no.similarity, no.weight, no.rating) == ("no", 0.707107, None, None)
-    assert list(no.more) == ["rank", "log", "index", "pair", "dialogue", "utterance", "count"]
-    assert (no.more["rank"], no.more["utterance"], no.more["count"]) == (2, "tea coffee", 1)
+    assert list(no.more) == ["rank", "log", "index", "pair", "dialogue", "count"]
+    assert (no.more["rank"], no.utterance, no.more["count"]) == (2, "tea coffee", 1)
     assert found.excluded == {"gold": 1}
 
 
@@ -128,7 +128,7 @@ def test_a_reference_names_the_speaker_of_the_occurrence_that_is_shown(tmp_path)
         (found,) = index.search([replace(asked("tea"), exclude=("d1",))])
         yes = next(one for one in found.references if one.text == "yes")
     assert (yes.more["pair"], yes.more["speaker"]) == ("chat/d4#1", "bob")
-    assert list(yes.more)[-3:] == ["utterance", "speaker", "count"]
+    assert list(yes.more)[-3:] == ["dialogue", "speaker", "count"]
 
 
 def test_an_index_of_before_there_were_speakers_opens_and_has_none_and_updates_add_theirs(tmp_path):

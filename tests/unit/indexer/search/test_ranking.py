@@ -111,7 +111,7 @@ def test_equal_texts_count_once_with_the_utterance_that_is_most_similar(index_of
     assert found_by(index, asked("tea"), k=1).excluded == {}
     from_coffee = found_by(index, asked("coffee"))
     assert ranked(from_coffee) == [(1.0, "of course"), (1.0, "Sure"), (0.0, "maybe")]
-    assert [one.more["utterance"] for one in from_coffee.references] == ["coffee", "coffee", "so"]
+    assert [one.utterance for one in from_coffee.references] == ["coffee", "coffee", "so"]
 
 
 def test_equal_texts_at_a_tie_show_the_utterance_of_the_smallest_hash(index_of):
@@ -124,9 +124,7 @@ def test_equal_texts_at_a_tie_show_the_utterance_of_the_smallest_hash(index_of):
         )
     )
     found = found_by(index, asked("tea"))
-    assert [(one.similarity, one.more["utterance"]) for one in found.references] == [
-        (0.707107, "tea tea coffee coffee")
-    ]
+    assert [(one.similarity, one.utterance) for one in found.references] == [(0.707107, "tea tea coffee coffee")]
     assert found.excluded == {"duplicate": 3}
 
 
@@ -141,8 +139,8 @@ def test_merged_pair_shows_the_form_of_the_smallest_hash_and_its_count(index_of)
         )
     )
     yes, no = found_by(index, asked("tea")).references
-    assert (yes.text, yes.more["utterance"], yes.more["count"], yes.more["pair"]) == ("Yes.", "Tea?", 4, "chat/d1#1")
-    assert (no.text, no.more["utterance"], no.more["count"], no.more["pair"]) == ("no", "Tea?", 1, "chat/d5#1")
+    assert (yes.text, yes.utterance, yes.more["count"], yes.more["pair"]) == ("Yes.", "Tea?", 4, "chat/d1#1")
+    assert (no.text, no.utterance, no.more["count"], no.more["pair"]) == ("no", "Tea?", 1, "chat/d5#1")
 
 
 # ── what says the same ───────────────────────────────────────────────────────────────────────────────────────────

@@ -119,10 +119,10 @@ class Talk:
 
 def answer_of(retrieved):
     references = [
-        Found(round(one.similarity * MILLION), one.text, one.more["utterance"], one.more["count"], one.more["pair"])
+        Found(round(one.similarity * MILLION), one.text, one.utterance, one.more["count"], one.more["pair"])
         for one in retrieved.references
     ]
-    left_out = tuple((one.more["reason"], one.text, one.more["utterance"]) for one in retrieved.excluded_references)
+    left_out = tuple((one.more["reason"], one.text, one.utterance) for one in retrieved.excluded_references)
     return Answer(tuple(references), dict(retrieved.excluded), retrieved.note, left_out)
 
 
@@ -373,7 +373,7 @@ def test_an_index_of_an_encoder_finds_what_is_most_similar_by_its_vectors(world_
             sorted(similarities.values(), reverse=True)[:15], abs=3e-6
         )
         for one in found.references:  # single precision on the way
-            assert one.similarity == pytest.approx(similarities[one.more["utterance"]], abs=3e-6)
+            assert one.similarity == pytest.approx(similarities[one.utterance], abs=3e-6)
         assert len({*texts_of(found)}) == 15
         assert world.index.search([test]) == [found]
     with pytest.raises(Usage, match="no vectors of responses"):

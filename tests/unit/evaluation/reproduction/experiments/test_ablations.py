@@ -162,7 +162,7 @@ def test_each_way_to_combine_is_that_of_one_rating_at_a_time(
         references = []
         for item, some in enumerate(pools[one.name].retrieved):
             others = [
-                replace(each, weight=rating_of(chain, one, item, each.text, combine, str(each.more["utterance"])))
+                replace(each, weight=rating_of(chain, one, item, each.text, combine, str(each.utterance)))
                 for each in some[:15]
             ]
             references.append([gold_of(one, item), *others])

@@ -84,7 +84,7 @@ def found_anew(night: Night, index: ReferenceIndex, pair: Item) -> tuple[list[Pl
     gold, utterance = own.references[0].text, own.turns[-1]
     retrieved = index.search([own], SearchSettings(k=K))[0].references
     asked = [Candidate(text=utterance)]
-    asked += [Candidate(text=one.text, utterance=str(one.more["utterance"])) for one in retrieved]
+    asked += [Candidate(text=one.text, utterance=str(one.utterance)) for one in retrieved]
     references = [PlainReference(tokens=gold.lower().split(), is_gold=True)]
     for one in asked:
         rating = night.rater.rate(

@@ -64,9 +64,12 @@ def item_of(number: int) -> Item:
         Reference(text=utterance, source=Origin.PARROT, weight=rated[4], rating=rated[4]),
     ]
     for place in range(4):
-        more = {"rank": place + 1, "log": "chat", "pair": f"chat/d{number}#{place}", "utterance": words(rng)}
+        more = {"rank": place + 1, "log": "chat", "pair": f"chat/d{number}#{place}"}
+        utterance_there = words(rng)
         numbers = {"weight": rated[place], "rating": rated[place], "similarity": rng.random()}
-        references.append(Reference(text=words(rng), source=Origin.RETRIEVED, more=more, **numbers))
+        references.append(
+            Reference(text=words(rng), source=Origin.RETRIEVED, more=more, utterance=utterance_there, **numbers)
+        )
     return Item(
         id=f"item-{number}",
         turns=(*(words(rng) for _ in range(number % 3)), utterance),
@@ -165,7 +168,7 @@ def test_whatever_a_set_says_is_in_its_id(sets: ReferenceSets) -> None:
 
 text = st.text(max_size=20)
 number = st.floats(-1, 1)
-more = st.dictionaries(st.sampled_from(["rank", "log", "pair", "utterance"]), st.one_of(text, st.integers(0, 9)))
+more = st.dictionaries(st.sampled_from(["rank", "log", "pair"]), st.one_of(text, st.integers(0, 9)))
 references = st.one_of(
     st.builds(Reference, text=text, weight=st.one_of(st.none(), number)),
     st.builds(Reference, text=text, source=st.just(Origin.SUPPLIED), weight=number),
