@@ -41,6 +41,7 @@ OF_OPERATIONS: Final = (
     "refaug.evaluation.tables.table_request",
     "refaug.indexer.search.search_settings",
     "refaug.logs.reading.sources",
+    "refaug.rater.rating_settings",
 )
 _IMPORT: Final = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*)["'](\.{1,2}/[^"']+)["']""")
 

@@ -14,8 +14,10 @@ import dataclasses
 import gc
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -100,11 +102,13 @@ def classes_made(body: Mapping[str, Any]) -> set[type[Any]]:
     """Return the classes of refaug of which a request for scores makes instances when it is sent again."""
     from fastapi.testclient import TestClient  # noqa: PLC0415
 
-    sys.path.append(str(_TESTS / "goldens"))
-    from golden_home import unpacked, web_app  # noqa: PLC0415
+    sys.path.append(str(_TESTS))
+    from goldens.golden_home import unpacked, web_app  # type: ignore[import-not-found]  # noqa: PLC0415
 
     made = Made()
     with unpacked() as folder, TestClient(web_app(folder / "home", job_worker=False)) as client:
+        while client.get("/readyz").status_code != HTTPStatus.OK:
+            time.sleep(0.05)
         client.post("/v1/scores", json=body).raise_for_status()
         changed = [{**item, "utterance": f"{item['utterance']} Tell me."} for item in body["items"]]  # not in the cache
         with made.watching():

@@ -4,7 +4,7 @@ The main names:
 
 - `output.print_table`: a table on the terminal
 - `progress.display_progress`: progress on the terminal while a command runs
-- `score_options.ScoreOptions`: the options of every command that scores.
+- `score_options.ScoreOutput`: how every command that scores shows the scores.
 """
 
 __all__ = [

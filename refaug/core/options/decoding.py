@@ -163,9 +163,3 @@ def _as_value(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.value if isinstance(value, Enum) else value
-
-
-def not_for(face: str, options: Options, names: Sequence[str]) -> None:
-    """Raise Usage for a stated option that this face does not take."""
-    if stated := [name for name in names if name in options.stated]:
-        raise Usage(f"it is not for {face}", field=stated[0])

@@ -9,7 +9,6 @@ The main names:
 
 __all__ = [
     "meta",
-    "meta_settings",
     "metric_choice",
     "probe",
     "rater_agreement",

@@ -2,7 +2,9 @@
 
 The main names:
 
-- `ingest_log.IngestLog`, `erase.Erase`, `run_night.RunNight`
+- `ingest_log.IngestLog`: files of dialogues into a log
+- `erase.Erase`: dialogues out of it
+- `run_night.RunNight`: both, and on to the index
 - `cleaning_options.CleaningOptions`: how texts are cleaned, in an ingest and a night.
 """
 

@@ -2,8 +2,8 @@
 
 The main names:
 
-- `train_rater.TrainRater`, `train_ruber.TrainRuber`, `pretrain_vhred.PretrainVhred`,
-  `train_adem.TrainAdem`
+- `train_rater.TrainRater`: a network that rates references, and `train_ruber.TrainRuber`
+- `pretrain_vhred.PretrainVhred`: a network that replies, and `train_adem.TrainAdem` of its encodings
 - `training_options.TrainingOptions`: what raters and rubers have; `NetworkOptions`: what all have.
 """
 

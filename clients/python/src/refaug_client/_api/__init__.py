@@ -7,4 +7,4 @@ The main names:
 - `models.Scores`: its answer.
 """
 
-__all__ = ["calls", "items", "models"]
+__all__ = ["calls", "items", "models", "retrieval"]
