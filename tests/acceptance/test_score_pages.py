@@ -30,7 +30,7 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.tables.columns import KNOWN_COLUMNS
-from refaug.evaluation.tables.table_request import FIELDS, RowShape
+from refaug.evaluation.tables.table_request import FIELDS
 from refaug.metrics import base, single_reference
 from refaug.metrics.base import Metric, Problem
 from refaug.metrics.catalogue import METRICS
@@ -177,10 +177,8 @@ def a_full_output() -> dict[str, Any]:
     metrics = [build(name) for name in ("delta-bleu", "upsilon-bleu")]
     evaluation = evaluate(read, metrics, ScoreSettings(draws=10, baseline="old", explain=True))
     scores = {**evaluation.as_json(), "details": details_of(evaluation, read)}
-    lines = AlignedOptions(
-        replies=["a.txt"], references=[Path("b.txt")], weights=[Path("c.txt")], utterances=Path("d.txt")
-    )
-    table = TableOptions(mapping=["id=a"], shape=RowShape.REPLY, encoding="latin-1")
+    lines = AlignedOptions(replies={"a": "a.txt"}, references=("b.txt",), weights=("c.txt",), utterances="d.txt")
+    table = TableOptions(map=("id=a",), shape="reply", encoding="latin-1")
     inputs = ItemInputs(items=Path("items.jsonl"), aligned=lines, table=table, allow_truncated=True)
     return sealed({**scores, "inputs": inputs.names})
 

@@ -344,7 +344,7 @@ def test_settings_of_a_rater_are_looked_at_where_only_a_metric_asks_it(client: T
 def test_a_rater_that_is_named_in_vain_is_refused(client: TestClient) -> None:
     for path, more in (("/v1/references", {}), ("/v1/reference-sets", {"purpose": "test"})):
         answer = client.post(path, json={"items": PLAIN[:1], "rater": "base", "settings": ONE, **more})
-        assert (answer.status_code, answer.json()["detail"]) == (400, '"rater", and nothing is to be rated')
+        assert (answer.status_code, answer.json()["detail"]) == (400, "rater: nothing is to be rated")
 
 
 def test_a_field_that_no_item_has_is_told(client: TestClient) -> None:

@@ -410,7 +410,7 @@ def test_replies_that_cannot_be_scored_say_why_and_bad_items_are_reported(client
         ({"metrics": ["no-such"]}, 400, "no metric is called 'no-such'"),
         ({"metrics": ["bleu:n=9"]}, 400, "bleu: n cannot be '9'"),
         ({"metrics": ["bleu"], "index": "chat", "references": "given"}, 400, '"index" with "references": "given"'),
-        ({"metrics": ["bleu"], "rater": "base"}, 400, '"rater", and nothing is to be rated'),
+        ({"metrics": ["bleu"], "rater": "base"}, 400, "rater: nothing is to be rated"),
         ({"metrics": ["bleu"], "settings": {"k": 3}}, 400, "k: it has no effect where the references are those given"),
         ({"metrics": ["ruber"]}, 400, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
         ({"metrics": ["ruber:model=x"]}, 400, "metric `ruber` needs an index"),

@@ -393,7 +393,7 @@ def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
         (("--index", "chat", "--rater", "tiny", "-m", "bleu"), "no metric looks at weighted references"),
         (("--index", "chat", "-m", "upsilon-bleu"), "no rater is named"),
         (("-k", "3", "-m", "bleu"), "-k: it has no effect without an index"),
-        (("--rater", "tiny", "-m", "bleu"), "--rater without a metric that asks it"),
+        (("--rater", "tiny", "-m", "bleu"), "--rater: it has no effect without an index"),
     ):
         refused = ready("meta", path, *options)
         assert (refused.code, message in refused.err) == (2, True), refused.err
@@ -412,7 +412,7 @@ def test_model_metrics_need_a_model_and_unused_models_are_refused(jobs):
     for order, message in (
         ({"metrics": ["rater"]}, "metric `rater` needs a rater: pass rater:model=NAME"),
         ({"metrics": ["ruber"]}, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
-        ({"metrics": ["bleu"], "rater": "tiny"}, "rater tiny, and no metric asks for it"),
+        ({"metrics": ["bleu"], "rater": "tiny"}, "rater: it has no effect without an index"),
         ({"metrics": ["ruber:model=x,norm=none,sample=chat,referenced=bleu"]}, "sample=chat, and no log is sampled"),
         ({"metrics": ["greedy:vectors=./x.txt"]}, "only the command and import refaug read files"),
         ({"data": ["rated.jsonl", "rated.jsonl"]}, "rated.jsonl is named twice"),

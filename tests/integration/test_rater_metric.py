@@ -153,9 +153,9 @@ def test_tables_name_the_rater_and_another_one_gives_other_scores(ready: Home, i
     [
         (("-m", "rater"), 2, "metric `rater` needs a rater: pass rater:model=NAME"),
         (("-m", "rater:model=chad"), 3, "there is no rater 'chad' in this home; did you mean 'chat'?"),
-        (("-m", "rater:model=other", "--rater", "chat"), 2, "--rater without --index"),
-        (("-m", "bleu", "--rater", "chat"), 2, "--rater without --index"),
-        (("--rater", "chat"), 2, "--rater without --index"),
+        (("-m", "rater:model=other", "--rater", "chat"), 2, "--rater: it has no effect without an index"),
+        (("-m", "bleu", "--rater", "chat"), 2, "--rater: it has no effect without an index"),
+        (("--rater", "chat"), 2, "--rater: it has no effect without an index"),
         (("-m", "rater", "--rater", "nobody"), 3, "there is no rater 'nobody'"),
         (("-m", "rater:combine=median", "--rater", "chat"), 2, "combine cannot be 'median'"),
         (("-m", "rater", "--combine", "median", "--rater", "chat"), 2, "'median' is not one of first"),
@@ -272,7 +272,7 @@ def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) ->
 
 def test_a_rater_that_nothing_asks_is_refused(ready: Home, items: Path) -> None:
     result = ready("meta", items, "-m", "bleu", "--rater", "chat", "--json")
-    assert (result.code, "--rater without a metric" in result.error["message"]) == (2, True)
+    assert (result.code, "--rater: it has no effect without an index" in result.error["message"]) == (2, True)
     plain = ready("meta", items, "--rater", "chat", "--json")
     assert plain.code == 2
 

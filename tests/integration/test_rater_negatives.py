@@ -146,7 +146,7 @@ def test_without_vectors_hard_negatives_are_neither_measured_nor_allowed(logged:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ((*TRAIN, "--negatives", "easy"), 2, "negatives 'easy'"),
+        ((*TRAIN, "--negatives", "easy"), 2, "--negatives: 'easy' is not one of random, hard, mixed"),
         ((*TRAIN, "--negatives", "hard", "--embeddings", "random"), 2, "--embeddings vectors, or --negatives random"),
         ((*TRAIN, "--negatives", "mixed", "--preset", "paper"), 2, "mixed negatives are found by vectors"),
         (("rater", "negatives", "nowhere"), 3, "no log 'nowhere'"),

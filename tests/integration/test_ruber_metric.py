@@ -147,7 +147,7 @@ def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Pat
         (("-m", f"{ROUGE},unreferenced=rater,sample=chat"), 2, "metric `ruber` needs a rater: pass ruber:"),
         (("-m", f"{ASKED},unreferenced=rater,norm=none", "--rater", "some"), 2, "names a ruber, and a rater is asked"),
         (("-m", f"{SAMPLED},norm=none"), 2, "sample=chat, and no log is sampled"),
-        (("-m", f"{ASKED},norm=none", "--rater", "some"), 2, "--rater without --index"),
+        (("-m", f"{ASKED},norm=none", "--rater", "some"), 2, "--rater: it has no effect without an index"),
         (("-m", f"{ROUGE},norm=none,model=sone"), 3, "there is no ruber 'sone' in this home; did you mean 'some'?"),
         (("-m", f"{ROUGE},norm=none,model=chat"), 3, "there is no ruber 'chat' in this home: 'chat' is an index"),
         (("-m", f"{ASKED},sample=nothing"), 3, "there is no index 'nothing' in this home"),
@@ -199,7 +199,7 @@ def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items
     signature = found["sets"][0]["signatures"][sampled]["signature_full"]
     assert "sample-rater.:some@" in signature
     idle = ready("meta", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
-    assert idle.error["message"] == "--rater without a metric that asks it"
+    assert idle.error["message"] == "--rater: it has no effect without an index"
 
 
 def test_probes_are_scored_too(ready: Home, items: Path) -> None:

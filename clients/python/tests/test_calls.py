@@ -426,7 +426,7 @@ def test_headers_are_sent_where_the_server_reads_them(document: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("kind", "schema"),
     [
-        (retrieval.Retrieval, "RetrievalIn"),
+        (retrieval.Retrieval, "AugmentSettings"),
         (items.Item, "Item"),
         (items.ReferenceText, "Reference"),
         (items.Candidate, "CandidateIn"),
@@ -461,7 +461,7 @@ def test_closed_sets_of_words_are_those_of_the_server(document: dict[str, Any]) 
     assert list(typing.get_args(items.From)) == schemas["SetIn"]["properties"]["references"]["enum"]
     for name, kind in typing.get_type_hints(retrieval.Retrieval).items():
         if typing.get_origin(kind) is typing.Literal:
-            schema = schemas["RetrievalIn"]["properties"][name]
+            schema = schemas["AugmentSettings"]["properties"][name]
             schema = schema["anyOf"][0] if "anyOf" in schema else schema
             words = schema["enum"] if "enum" in schema else [schema["const"]]
             assert list(typing.get_args(kind)) == words, name

@@ -12,8 +12,8 @@ BOTH = "both or neither: on names the cluster, workers the number of processes t
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("score", "items.jsonl", "--on", "auto"), "--on without --index"),
-        (("meta", "items.jsonl", "--on", "auto"), "--on without --index"),
+        (("score", "items.jsonl", "--on", "auto"), "--on: a cluster finds references in an index"),
+        (("meta", "items.jsonl", "--on", "auto"), "--on: a cluster finds references in an index"),
         (("rater", "train", "chat", "--on", "auto"), f"--on: {BOTH}"),
         (("rater", "train", "chat", "--workers", "2"), f"--workers: {BOTH}"),
         (
@@ -28,7 +28,10 @@ BOTH = "both or neither: on names the cluster, workers the number of processes t
             ("refs", "items.jsonl", "--index", "chat", "--reference-weights", "one", "--on", "head"),
             "'head' is not the address of a cluster",
         ),
-        (("refs", "items.jsonl", "--index", "chat", "--on", "auto"), "something is to be rated, and no rater is named"),
+        (
+            ("refs", "items.jsonl", "--index", "chat", "--on", "auto"),
+            "--rater: something is to be rated, and no rater is named",
+        ),
     ],
     ids=lambda command: " ".join(command[:2]) if isinstance(command, tuple) else "",
 )
@@ -36,4 +39,4 @@ def test_what_a_cluster_has_no_part_in_is_refused(tmp_path, capsys, command, mes
     (tmp_path / "items.jsonl").write_bytes(b'{"utterance": "a", "references": ["b"], "replies": {"s": "c"}}\n')
     named = [str(tmp_path / one) if one == "items.jsonl" else one for one in command]
     assert main(["--home", str(tmp_path / "home"), *named]) == 2
-    assert f"error [usage]: {message}\n" in capsys.readouterr().err.replace(" (", "\n(")
+    assert f"error [usage]: {message}\n" in capsys.readouterr().err

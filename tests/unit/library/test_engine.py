@@ -142,8 +142,8 @@ def test_the_home_is_that_of_the_environment(home: Settings, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     with pytest.raises(refaug.NotFound, match="no rater 'base'"):
         refaug.references(ITEMS[:1], home="elsewhere", **NAMED)
-    with pytest.raises(refaug.NotFound, match="no index 'chat@7'"):
-        refaug.references(ITEMS[:1], index="chat@7", rater="base")
+    with pytest.raises(refaug.NotFound, match=r"no index 'chat@2020-01-01\.1'"):
+        refaug.references(ITEMS[:1], index="chat@2020-01-01.1", rater="base")
 
 
 def test_threads_share_what_is_open(home: Settings) -> None:

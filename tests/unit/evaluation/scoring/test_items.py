@@ -683,7 +683,7 @@ def reference_as_json(one: Reference) -> object:
     if one == Reference(text=one.text):
         return one.text
     numbers = {"weight": one.weight, "similarity": one.similarity, "rating": one.rating}
-    return {"text": one.text, "source": one.source.value, **numbers, **one.more}
+    return {"text": one.text, "source": one.source.value, "utterance": one.utterance, **numbers, **one.more}
 
 
 @given(st.lists(whole_items(), max_size=4, unique_by=lambda item: item.id))

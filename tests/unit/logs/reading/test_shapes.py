@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refaug.core.errors import Usage
 from refaug.logs.reading.containers import Row
 from refaug.logs.reading.shapes import (
     Fields,
@@ -24,7 +23,6 @@ from refaug.logs.reading.shapes import (
     dialogue_columns,
     message_columns,
     pair_columns,
-    parse_map,
 )
 from refaug.logs.reading.sources import BadRow
 
@@ -46,24 +44,6 @@ def messages(*rows: Row, preset: str = "", **names: str) -> MessageColumns:
 
 
 # ── the map ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_map_is_read_up_to_its_first_equals_sign() -> None:
-    assert parse_map(["text=body", "speaker=user.name", "time=a=b"]) == {
-        "text": "body",
-        "speaker": "user.name",
-        "time": "a=b",
-    }
-
-
-@pytest.mark.parametrize("option", ["text", "text=", "=body", "txt=body", "", "TEXT=body"])
-def test_a_map_that_says_nothing_is_refused_with_the_fields_there_are(option: str) -> None:
-    with pytest.raises(Usage) as refused:
-        parse_map([option])
-    assert refused.value.message == f"--map {option!r} is not FIELD=column"
-    assert refused.value.remedy == (
-        "fields are: turns, utterance, response, id, parent, root, text, speaker, time, tags"
-    )
 
 
 @pytest.mark.parametrize(
