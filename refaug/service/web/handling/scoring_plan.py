@@ -105,7 +105,7 @@ class ScoringPlan:
         """Raise Usage where a field has no effect."""
         options = body.options
         if options.rater is not None and not self.needs_rater:
-            raise Usage('"rater", and nothing is to be rated', remedy="leave it out, or ask for rated weights")
+            raise Usage("nothing is to be rated", remedy="leave it out, or ask for rated weights", field="rater")
         if body.return_ == "stats":
             contradictions = {"draws": options.draws, "explain": options.explain, "percent": options.percent}
             if name := next((name for name, value in contradictions.items() if value), None):
