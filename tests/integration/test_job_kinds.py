@@ -403,7 +403,7 @@ def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
     ):
         with pytest.raises(Usage, match=message):
             jobs("meta", data=["rated.jsonl"], **order)
-    with pytest.raises(BadInput, match="settings.k: it has no effect without an index"):
+    with pytest.raises(BadInput, match=r"settings\.k: it has no effect without an index"):
         jobs("meta", data=["rated.jsonl"], settings={"k": 3})
 
 
