@@ -22,7 +22,7 @@ import pyarrow as pa
 from bench_shards import prepare
 from common import run_and_watch, write_result
 
-from refaug.evaluation.selfplay.windows.log_windows import conversations_in_log
+from refaug.evaluation.selfplay.windows.log_windows import count_in_log
 from refaug.logs.store import StoredLog
 
 BOT = "retrieval:demo,mode=bm25-utterance"
@@ -67,7 +67,8 @@ def play(home: Path, bot: str, start: str, size: int) -> dict[str, Any]:
     """Let a bot have so many conversations, and check them against the log."""
     name, load = f"bench-{size}", round(os.getloadavg()[0], 1)
     played = measured(
-        "--home", home, "selfplay", "play", bot, "-n", size, "--turns", TURNS, "--start", start, "--out", name,
+        "--home", home, "selfplay", "play", bot, "--conversations", size, "--turns", TURNS, "--start", start,
+        "--name", name,
         "--threads", 1,
     )  # fmt: skip
     checked = measured("--home", home, "selfplay", "check", name, "--log", "demo", "--json")
@@ -106,7 +107,12 @@ def overlap(home: Path, pairs: int) -> dict[str, Any]:
     for place, leak in enumerate(leaks):
         conversations[100 * place][2 : 2 + 5] = leak[:5]
     began, processor = time.perf_counter(), time.process_time()
-    present = conversations_in_log(log, conversations, (2, 3, 5), home / "cache")
+    named = ((str(number), turns) for number, turns in enumerate(conversations))
+    overlaps = count_in_log(log, named, (2, 3, 5), home / "cache")
+    present = {
+        window: [int(number) for number, overlap in overlaps.items() if overlap.overlapping[window]]
+        for window in (2, 3, 5)
+    }
     facts = {
         "load": round(os.getloadavg()[0], 1),
         "windows": count * WINDOWS_OF_CONVERSATION,
