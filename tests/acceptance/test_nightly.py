@@ -136,7 +136,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     ]
     (home.home / "inbox/test.jsonl").write_bytes(b"\n".join(map(orjson.dumps, items)))
     tools = {"index": "chat", "rater": "tiny", "settings": {"k": K}, "threads": 1}
-    frozen = do(home, database, kind="freeze", source="test.jsonl", purpose="test", **tools)["set"]
+    frozen = do(home, database, kind="freeze", items="test.jsonl", purpose="test", **tools)["set"]
     yield House(home, serve, database, str(frozen))
     database.close()
 

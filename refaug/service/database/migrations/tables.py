@@ -358,7 +358,7 @@ STUDY_TASKS: Final = Table(
     Column("participant", PLAIN, ForeignKey("study_participants.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),  # within the participant's tasks, from 1
     Column("check_kind", Text),
-    Column("attention", Text, info=_JSON),  # JSON: the question and the right answer
+    Column("attention", Text),  # the answer that the check asks for
     Column("slot_a", Integer),
     Column("slot_b", Integer),  # of pairs, above slot_a
     Column("left_slot", Integer),
