@@ -83,7 +83,7 @@ def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) ->
         *("rater:target=reply,turns=3", "--json"),
     )
     assert score.code == 0, score.err
-    assert f"rater:{rater.spec}" in score.out
+    assert f"rater|model:{rater.spec}" in score.out
     assert _reply_scores(score.json) == pytest.approx(joined, abs=1e-5)
     migrated(home)
     with client_of(home) as client:
@@ -127,8 +127,8 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     ("options", "remedy"),
     [
         (("--network", "crossed"), "cross"),
-        (("--network", "cross", "--min-words", "3"), "--network nn"),
-        (("--network", "cross", "--preset", "paper"), "large"),
+        (("--network", "cross", "--min-words", "3"), "--min-words: network cross takes all utterances"),
+        (("--network", "cross", "--preset", "paper"), "--preset: network cross has no preset paper"),
         (("--network", "cross", "--negatives", "hard"), "mixed"),
     ],
 )

@@ -87,11 +87,10 @@ def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestCli
     if shown.status_code == 200:
         assert shown.json()["counts"]["bad"], shown.text[:500]
     else:
-        assert shown.status_code == 422, shown.text
         problem = shown.json()
-        assert name in problem["detail"]
+        assert (problem["status"], name in problem["detail"]) in ((413, True), (422, True)), shown.text
         assert problem["remedy"]
-        assert word in shown.text
+        assert word in shown.text or problem["status"] == 413  # too large for a preview, which reads no further
     asked = client.post("/v1/evaluations", json={"kind": "score", "items": source, "metrics": ["chrf"]})
     assert run_worker(home, ServeSettings(), once=True) == 0
     failed = client.get(asked.headers["location"]).json()

@@ -154,7 +154,7 @@ def answers(index: ReferenceIndex, pairs: list[Item], mode: str, k: int) -> list
     found = index.search(pairs, SearchSettings(mode=mode, k=k))
     return [
         Answer(
-            [(one.text, {**one.more, "similarity": one.similarity, "index": ""}) for one in answer.references],
+            [(one.text, {**one.origin, "similarity": one.similarity, "index": ""}) for one in answer.references],
             dict(answer.excluded),
             answer.note,
         )

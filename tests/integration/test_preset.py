@@ -116,7 +116,7 @@ def test_a_frozen_set_of_the_preset_gives_the_same_scores(published: Home, items
             (("--index", "chat", "--rater", "tiny", *ONE), "was built with oov=skip, which contradicts preset tsuta20"),
             (("-m", "bleu"), "preset tsuta20 without a metric that it sets"),
             (("-k", "13"), "-k: it has no effect without an index"),
-            (("--preset", "tsuta"), "there is no preset 'tsuta'"),
+            (("--preset", "tsuta"), "--preset: 'tsuta' is not one of tsuta20"),
         ],
         quick=[0, 3, 7, 8, 9],
     ),

@@ -94,7 +94,8 @@ def test_bots_are_balanced_though_three_in_ten_leave(database_url: str, tmp_path
         crowd.take_part(25)
         crowd.expire()
         crowd.take_part(10)
-        assert done(client) == dict.fromkeys(BOTS, 40)
+        # one more for each who was reading while somebody else was given the task
+        assert all(40 <= count <= 44 for count in done(client).values()), done(client)
 
 
 def done(client: TestClient) -> dict[str, int]:

@@ -136,7 +136,7 @@ def test_the_wheel_alone_scores_and_names_the_extra_of_what_it_lacks(tmp_path: P
     assert run("sets", "freeze", str(items), "--purpose", "test").returncode == 0
     wanted = {
         ("ingest", str(items), "--log", "x"): "index",
-        ("refs", str(items), "--index", "x"): "index",
+        ("refs", str(items), "--index", "x", "--reference-weights", "one", "--parrot", "off"): "index",
         ("meta", str(items)): "meta",
         ("serve",): "serve",
     }

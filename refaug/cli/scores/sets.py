@@ -52,7 +52,7 @@ def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFla
     With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
     and their ratings are left out.
     """
-    from refaug.service.jobs.kinds.freezing import freeze_items  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.freezing import freeze_file  # noqa: PLC0415  torch
 
     called = "stdin" if order.items == "-" else order.items
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(Path(order.items)) as path:
@@ -62,7 +62,7 @@ def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFla
             report_problems(bad_items, (), progress)
             require_all(bad_items, strict=order.strict)
 
-        frozen = freeze_items(context.obj, order, path, called, check, progress)
+        frozen = freeze_file(context.obj, order, path, called, check, progress)
     _print_frozen(frozen, as_json=as_json)
 
 

@@ -144,9 +144,8 @@ def tasks_command(
     from refaug.service.studies.study_records import study_records  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database, _stores(context) as studies:
-        sys.stdout.buffer.writelines(
-            map(task_line, study_records(database, studies.get(study), participant=participant))
-        )
+        for task in study_records(database, studies.get(study), participant=participant):
+            sys.stdout.buffer.write(task_line(task))
         sys.stdout.buffer.flush()
 
 

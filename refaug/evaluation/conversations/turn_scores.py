@@ -126,7 +126,7 @@ def _with_references(
 ) -> tuple[list[Item | BadItem], Provenance | None]:
     if judges.index is None:
         return list(items), None
-    rater = without_content(judges.models.rater)
+    rater = without_content(judges.models.rater) if judges.references.needs_rater else None
     augmented, provenance = find_references(
         home, items, judges.index, rater, judges.references, judges.models.registry.threads, progress
     )

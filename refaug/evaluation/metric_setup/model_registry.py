@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from refaug.core.processes.forking import held_over_fork
 from refaug.core.text.name_suggestions import suggestion
 from refaug.evaluation.judge.judge_files import find_judge, judge_names
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors
+from refaug.metrics.specification import Specification, named_models
 
 if TYPE_CHECKING:
     from refaug.bots.endpoint.specification import Endpoint
@@ -163,6 +164,10 @@ class ModelRegistry:
         return name
 
     def _get(self, kind: ModelKind, spec: str) -> Any:
+        named, _, content = spec.partition("#")
+        leased = self.leased.get((kind, named))
+        if leased is not None and (not content or content == leased.spec.partition("#")[2]):
+            return leased  # whether the home has it or not
         name = self.resolve(kind, spec)
         if (kind, name) in self.leased:
             return self.leased[kind, name]
@@ -215,6 +220,12 @@ class ModelRegistry:
             f"there is no {kind} {name!r} in this home{suggestion(name, names)}",
             remedy=f"there are: {', '.join(names) or 'none so far'}{path}",
         )
+
+    def require_names(self, specifications: Iterable[str]) -> None:
+        """Raise Usage for a metric that names a model by a path, where paths are not allowed."""
+        for text in specifications:
+            for kind, spec in named_models(Specification.parse(text)):
+                self._require_one_meaning(kind, spec.partition("#")[0])
 
     def _require_one_meaning(self, kind: ModelKind, text: str) -> None:
         """Raise Usage for a path from another machine, and for a name that is both of the home and of a file."""

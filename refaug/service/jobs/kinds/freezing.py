@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +12,9 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
-from refaug.core.progress import Progress
-from refaug.core.records import Item
-from refaug.evaluation.metric_setup.scoring_steps import open_references
-from refaug.evaluation.scoring.items import BadItem, read_items
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
-from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.evaluation.metric_setup.freezing import freeze_file
+from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult
 from refaug.operations.references.freeze_set import FreezeSet
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
@@ -72,48 +68,7 @@ def _freeze(order: FreezeSet, context: JobContext) -> FreezeResult:
     path, shown_name = _source(order, context), "items" if order.are_posted else order.items
     on = allowed_cluster(order.on, context.serve)
     order = replace(order, threads=context.reference_threads(order), on=on)
-    return freeze_items(context.home, order, path, shown_name, check, context.progress)
-
-
-def freeze_items(
-    home: Settings,
-    order: FreezeSet,
-    path: Path,
-    shown_name: str,
-    check: Callable[[Sequence[BadItem]], None],
-    progress: Progress,
-) -> FreezeResult:
-    """Freeze the items of a file; the same items make the same set, by a command or a job.
-
-    `check` gets the items that cannot be frozen, and raises where nothing is to be frozen then.
-    """
-    sets, purpose = ReferenceSets(home.reference_sets), Purpose(order.purpose)
-    listed = read_items(path, shown_name=shown_name, on_unknown_field=progress.warn, table=order.table)
-    if order.index is None:
-        progress.stage("freeze")
-        supplied = SetDescription(purpose=purpose, how={"freeze": {"references": "given"}})
-        return sets.freeze(listed, supplied, called=shown_name, check=check)
-    notes = Counter[str]()
-    with open_references(
-        home, order.index, order.rater, order.settings, order.threads, progress, order.on
-    ) as references:
-
-        def with_references() -> Iterator[Item | BadItem]:
-            for augmented in references.augment(listed, progress):
-                if not isinstance(augmented, BadItem) and augmented.note:
-                    notes[augmented.note] += 1
-                yield augmented if isinstance(augmented, BadItem) else augmented.item
-
-        retrieved = SetDescription(
-            purpose=purpose,
-            provenance=references.provenance.settings,
-            details=references.provenance.details,
-            how={"freeze": {"references": "found"}},
-        )
-        frozen = sets.freeze(with_references(), retrieved, called=shown_name, check=check)
-    for note, count in notes.most_common():
-        progress.warn(f"{count:,} {'item' if count == 1 else 'items'}: {note}")
-    return frozen
+    return freeze_file(context.home, order, path, shown_name, check, context.progress)
 
 
 def _frozen_facts(frozen: FreezeResult) -> dict[str, Any]:

@@ -32,6 +32,8 @@ _UNANSWERED: Final = (
         STUDY_TASKS.c.participant != bindparam("participant"),
         STUDY_PARTICIPANTS.c.answered.is_(None),
     )
+    .order_by(STUDY_TASKS.c.reserved_until, STUDY_TASKS.c.id)
+    .limit(1)
     .with_for_update(of=STUDY_TASKS, skip_locked=True)
 )
 
@@ -42,15 +44,15 @@ def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
     _expire(connection, attending, connection.execute(_DUE, whose).all())
 
 
-def expire_unanswered_tasks(connection: Connection, attending: Attendance) -> int:
-    """Give back what others hold who never answered anything, and return how many tasks that are.
+def expire_unanswered_task(connection: Connection, attending: Attendance) -> bool:
+    """Give back the oldest task that somebody holds who never answered anything, and return whether there is one.
 
     Only where nothing else is left: who was reading goes on with the same task, and one task more is done.
     """
     whose = {"study": attending.study.id, "participant": attending.participant.id}
     rows = connection.execute(_UNANSWERED, whose).all()
     _expire(connection, attending, rows)
-    return len(rows)
+    return bool(rows)
 
 
 def _expire(connection: Connection, attending: Attendance, rows: Sequence[Any]) -> None:

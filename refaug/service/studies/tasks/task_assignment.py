@@ -27,7 +27,7 @@ from refaug.service.database.migrations.tables import (
 )
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, lock_study
-from refaug.service.studies.tasks.reservations import LIVE, change_load, expire_due_tasks, expire_unanswered_tasks
+from refaug.service.studies.tasks.reservations import LIVE, change_load, expire_due_tasks, expire_unanswered_task
 
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
@@ -156,7 +156,7 @@ def give_next_task(connection: Connection, attending: Attendance) -> str | None:
     while position < len(sequence):
         planned = sequence[position]
         work = _work(connection, attending, planned.check)
-        if work is None and planned.check is None and expire_unanswered_tasks(connection, attending):
+        if work is None and planned.check is None and expire_unanswered_task(connection, attending):
             work = _work(connection, attending, None)
         if work is not None:
             _set_position(connection, attending, position)

@@ -39,6 +39,7 @@ def require_sources(state: ServiceState, order: JobOrder, *, must_exist: bool) -
         except NoSource:
             if must_exist:
                 raise
+    state.models.require_names(metrics_in(order))
 
 
 def require_clusters(state: ServiceState, order: JobOrder) -> None:

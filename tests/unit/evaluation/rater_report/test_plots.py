@@ -17,7 +17,7 @@ from refaug.evaluation.rater_report.report import Histogram, RetrievedFigures, S
 EDGES = np.linspace(-1, 1, 41).tolist()
 
 
-def report_of(epochs: int = 4, best: int = 3, *, ratings: bool = True) -> dict[str, Any]:
+def report_of(epochs: int = 4, best: int = 3) -> dict[str, Any]:
     """A training report with all that the pictures need."""
     rows = [
         {
@@ -39,8 +39,7 @@ def report_of(epochs: int = 4, best: int = 3, *, ratings: bool = True) -> dict[s
         "temperature": 1.5,
         "calibration": {"raw": {"error": 0.08, "bins": raw}, "cal": {"error": 0.02, "bins": cal}},
     }
-    if ratings:
-        report["ratings"] = {"edges": EDGES, "good": list(range(40)), "wrong": list(range(40, 0, -1))}
+    report["ratings"] = {"edges": EDGES, "good": list(range(40)), "wrong": list(range(40, 0, -1))}
     return report
 
 
@@ -77,7 +76,6 @@ def require_whole(png: bytes) -> None:
 @pytest.mark.slow
 def test_a_report_has_the_pictures_that_it_has_figures_for() -> None:
     assert list(training_images(report_of())) == ["curves.png", "reliability.png", "ratings.png"]
-    assert list(training_images(report_of(ratings=False))) == ["curves.png", "reliability.png"]
 
 
 @pytest.mark.parametrize("epochs", [1, 30])
