@@ -16,7 +16,7 @@ from refaug.service.server_settings import ServeSettings
 FOUND = {"index": "chat", "rater": "tiny", "threads": 1}
 MEASURED = {**FOUND, "metrics": ["upsilon-bleu", "bleu"], "draws": 100}
 ORDERS = {
-    "freeze": {"source": "items.jsonl", "purpose": "test", **FOUND},
+    "freeze": {"items": "items.jsonl", "purpose": "test", **FOUND},
     "score": {"items": "items.jsonl", "baseline": "a", **MEASURED},
     "meta": {"data": ["items.jsonl"], **MEASURED},
 }

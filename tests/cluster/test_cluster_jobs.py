@@ -16,7 +16,7 @@ from refaug.service.server_settings import ServeSettings
 ORDER = {
     "kind": "index-build",
     "logs": ["chat", "more"],
-    "index": "asked",
+    "name": "asked",
     "vectors": "glove",
     "tokenizer": "word",
     "shards": 2,

@@ -74,7 +74,7 @@ def found_in(answer):
 def expected_of(index, tests, **settings):
     return [
         [
-            (one.text, one.similarity, *(one.more[name] for name in ("rank", "pair", "utterance", "index", "count")))
+            (one.text, one.similarity, *(one.origin[name] for name in ("rank", "pair", "utterance", "index", "count")))
             for one in found.references
         ]
         for found in index.search(tests, SearchSettings(**settings))
