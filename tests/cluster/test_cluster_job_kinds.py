@@ -79,8 +79,8 @@ def test_a_job_trains_a_rater_in_two_processes_of_a_cluster(machines, tmp_path):
         "dropout": 0.2,
     }
     address = machines.address
-    alone = result_of(home, address, Silent(), **order, rater="alone", accumulate=2)
-    spread = result_of(home, address, Silent(), **order, rater="spread", on=address, workers=2)
+    alone = result_of(home, address, Silent(), **order, name="alone", accumulate=2)
+    spread = result_of(home, address, Silent(), **order, name="spread", on=address, workers=2)
     assert (alone["published"], spread["published"]) == (True, True)
     assert spread["validation_loss"] == pytest.approx(alone["validation_loss"], abs=1e-4)
     assert spread["auc_good_vs_wrong"] == pytest.approx(alone["auc_good_vs_wrong"], abs=1e-3)

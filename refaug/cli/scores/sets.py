@@ -52,7 +52,7 @@ def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFla
     With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
     and their ratings are left out.
     """
-    from refaug.evaluation.metric_setup.freezing import freeze_file  # noqa: PLC0415  torch
+    from refaug.evaluation.score_files.freezing import freeze_file  # noqa: PLC0415  torch
 
     called = "stdin" if order.items == "-" else order.items
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(Path(order.items)) as path:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
-from refaug.evaluation.metric_setup.freezing import freeze_file
+from refaug.evaluation.score_files.freezing import freeze_file
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult
 from refaug.operations.references.freeze_set import FreezeSet
