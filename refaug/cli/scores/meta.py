@@ -123,7 +123,7 @@ def meta_command(
 def _compare_metrics(
     home: Settings, files: Mapping[str, ItemInputs], order: MeasureAgreement, progress: Progress, *, rates: bool
 ) -> MetaResult:
-    """Read the files, choose the metrics, and compare them; `rates`: a metric asks the rater that none names."""
+    """Read the files, choose the metrics, and compare them; `rates`: some metric asks the default rater."""
     from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415

@@ -167,7 +167,7 @@ class ModelRegistry:
         named, _, content = spec.partition("#")
         leased = self.leased.get((kind, named))
         if leased is not None and (not content or content == leased.spec.partition("#")[2]):
-            return leased  # whether the home has it or not
+            return leased  # the home need not have it
         name = self.resolve(kind, spec)
         if (kind, name) in self.leased:
             return self.leased[kind, name]

@@ -45,9 +45,9 @@ def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
 
 
 def expire_unanswered_task(connection: Connection, attending: Attendance) -> bool:
-    """Give back the oldest task that somebody holds who never answered anything, and return whether there is one.
+    """Release the oldest task of a participant who has not answered yet, and return whether there is one.
 
-    Only where nothing else is left: who was reading goes on with the same task, and one task more is done.
+    Only where no other task is left: a participant who was reading can still finish it, so one task more is done.
     """
     whose = {"study": attending.study.id, "participant": attending.participant.id}
     rows = connection.execute(_UNANSWERED, whose).all()
