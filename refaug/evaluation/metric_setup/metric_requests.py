@@ -238,8 +238,11 @@ class MetricRequest:
         parameters = dict(specification.parameters)
         models = tuple(_models_of(info, parameters))
         if info.asks(ModelKind.FITTED_JUDGE):
-            parts = _fitted_parts(parameters.get("model", ""), home) if home is not None else []
-            return cls(name=info.name, models=models, weighted=any(cls.of(part).weighted for part in parts))
+            listed = _fitted_parts(parameters.get("model", ""), home) if home is not None else []
+            parts = [cls.of(part) for part in listed]
+            # its other models are named by version; a judge behind an endpoint needs leave wherever it is asked
+            judges = [model for part in parts for model in part.models if model.parameter.kind is ModelKind.JUDGE]
+            return cls(name=info.name, models=(*models, *judges), weighted=any(part.weighted for part in parts))
         if info.asks(ModelKind.RUBER):
             compared = METRICS.get(_part_name(parameters.get("referenced", "")))
             weighted = compared is not None and compared.uses is Uses.WEIGHTED
