@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -34,8 +35,23 @@ def unpacked() -> Iterator[Path]:
             shutil.copy(path, folder)
         environment = {name: text for name, text in os.environ.items() if not name.startswith("REFAUG_")}
         environment |= {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
-        with chdir(folder), patch.dict(os.environ, environment, clear=True):
+        with chdir(folder), patch.dict(os.environ, environment, clear=True), _without_wordnet():
             yield Path(folder)
+
+
+@contextmanager
+def _without_wordnet() -> Iterator[None]:
+    """Let the WordNet of the machine be absent, so that answers are the same where it is installed."""
+    from refaug.metrics.words import meteor  # noqa: PLC0415
+
+    def absent(path: Path, stamps: object) -> meteor.WordNet:
+        if path == Path("/usr/share/wordnet"):
+            raise FileNotFoundError(errno.ENOENT, "not installed", str(path / meteor.FILES[0]))
+        return read(path, stamps)
+
+    read: Any = meteor._read
+    with patch.object(meteor, "_read", absent):
+        yield
 
 
 @dataclass(frozen=True)
