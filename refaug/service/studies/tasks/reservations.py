@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -13,6 +14,7 @@ from refaug.service.database.migrations.tables import STUDY_ITEMS, STUDY_PARTICI
 from refaug.service.studies.study_rows import Attendance
 
 LIVE: Final = ("reserved", "started")
+_READING: Final = timedelta(minutes=1)  # for so long nobody else is given what a participant has not answered yet
 _DUE: Final = (
     select(STUDY_TASKS.c.id, STUDY_TASKS.c.unit, STUDY_TASKS.c.is_pilot, STUDY_TASKS.c.check_kind)
     .where(
@@ -29,6 +31,7 @@ _UNANSWERED: Final = (
     .where(
         STUDY_TASKS.c.study == bindparam("study"),
         STUDY_TASKS.c.state.in_(LIVE),
+        STUDY_TASKS.c.reserved_until <= bindparam("until"),
         STUDY_TASKS.c.participant != bindparam("participant"),
         STUDY_PARTICIPANTS.c.answered.is_(None),
     )
@@ -47,9 +50,11 @@ def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
 def expire_unanswered_task(connection: Connection, attending: Attendance) -> bool:
     """Release the oldest task of a participant who has not answered yet, and return whether there is one.
 
-    Only where no other task is left: a participant who was reading can still finish it, so one task more is done.
+    Only where no other task is left, and not while its participant may be reading: one who comes back after that can
+    still finish it, so that one task more is done.
     """
-    whose = {"study": attending.study.id, "participant": attending.participant.id}
+    until = attending.now + timedelta(minutes=attending.protocol["reservation_minutes"]) - _READING
+    whose = {"study": attending.study.id, "participant": attending.participant.id, "until": time_text(until)}
     rows = connection.execute(_UNANSWERED, whose).all()
     _expire(connection, attending, rows)
     return bool(rows)
