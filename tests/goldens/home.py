@@ -196,6 +196,17 @@ def make(folder: Path) -> None:
             sets = sorted(Path("home/reference-sets").glob("*.jsonl.zst"), key=lambda path: path.stat().st_mtime)
             run(line.replace("{set}", sets[0].name.split(".")[0] if sets else ""))
         take_part(Path("home").resolve())
+        name_encoder(Path("home"))
+
+
+def name_encoder(home: Path) -> None:
+    """Let the index of an encoder name it by a relative path, since the home is unpacked elsewhere."""
+    from refaug.core.files import read_json, with_checksum, write_json  # noqa: PLC0415
+
+    for path in home.glob("indexes/coded/*/manifest.json"):
+        manifest: dict[str, Any] = read_json(path)
+        manifest["vectors"]["path"] = "encoder"
+        write_json(path, with_checksum(manifest))
 
 
 def pack(folder: Path) -> None:

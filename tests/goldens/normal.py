@@ -24,7 +24,7 @@ _PLAIN: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\brefaug_[a-z2-7]{12}_[\w…-]+"), "TOKEN"),
     (re.compile(r"\b[0-9A-Z]{4}-[0-9A-Z]{4}\b"), "CODE"),
-    (re.compile(r"\b\d{19}\b"), "ID"),
+    (re.compile(r"(?<![.\w])\d{19}\b"), "ID"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\bP-[0-9A-Z]{6}\b"), "P-CODE"),
     (re.compile(r"(/take#)[\w.-]+"), r"\1TOKEN"),
