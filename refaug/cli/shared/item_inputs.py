@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
 from refaug.cli.shared.output import file_or_stdin
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
 from refaug.operations.item_sources import AlignedOptions, ItemSources, TableOptions
+
+if TYPE_CHECKING:
+    from refaug.evaluation.scoring.items import BadItem
 
 _ITEMS_HELP = "JSONL with one item a line, or a table of any kind, compressed or not; - for stdin."
 ItemsArgument = Annotated[Path | None, typer.Argument(help=_ITEMS_HELP, metavar="[ITEMS]")]
@@ -53,6 +55,8 @@ class ItemInputs:
 
     def within_stage(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield the same items as a part of another stage."""
+        from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  readers, and a help needs none
+
         with ExitStack() as stack:
             if self.items is None:
                 yield from self._aligned_items(stack)
@@ -66,6 +70,8 @@ class ItemInputs:
             )
 
     def _aligned_items(self, stack: ExitStack) -> Iterator[Item | BadItem]:
+        from refaug.evaluation.scoring.items import read_aligned, system_name  # noqa: PLC0415
+
         aligned = self.aligned
 
         def opened(name: str) -> Path:

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
 from refaug.core.full_disk import storage_errors
@@ -134,6 +132,9 @@ def print_cells(*cells: object) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table for people; numbers are aligned to the right."""
+    from rich.console import Console  # noqa: PLC0415  a help needs none of it
+    from rich.table import Table  # noqa: PLC0415
+
     print_line(title)
     table = Table(box=None, pad_edge=False)
     cells = [list(row) for row in rows]
