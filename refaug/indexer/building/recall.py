@@ -85,7 +85,7 @@ class RecallMeasure:
         if not len(exact):
             return MeasuredRecall(queries=0, recall=1.0, low=1.0, high=1.0, lost_similarity=0.0)
         candidates = LocalCandidates(self._segments, self._likeness)
-        rows = collect(candidates, self._query_numbers, CANDIDATES + 1, efforts).rows
+        rows, _ = collect(candidates, self._query_numbers, CANDIDATES + 1, efforts)
         approximate = self._best(rows)[self._counted]
         right = (approximate >= exact[:, -1:] - 1).mean(axis=1)
         spread = float(1.96 * right.std(ddof=1) / np.sqrt(len(right))) if len(right) > 1 else 0.0

@@ -11,11 +11,11 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
 from refaug.indexer.bm25.index import Bm25Index, Bm25Queries, bm25_row_score, brute_force, select_queries
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import Levels
+from refaug.indexer.tokens.vocabulary import CodedTexts
 
 Scores = NDArray[np.float64]
 
@@ -33,14 +33,15 @@ class Bm25Likeness:
     margin: int = 100  # float32 sums, of scores up to some dozens; more for long queries
 
     @classmethod
-    def of(cls, index: Bm25Index | None, queries: Queries, *, dialog: bool, threads: int) -> Bm25Likeness:
+    def of(
+        cls, index: Bm25Index | None, utterances: CodedTexts, responses: CodedTexts, *, dialog: bool, threads: int
+    ) -> Bm25Likeness:
         """Weigh the words of the test pairs by the statistics of the index of the main segments."""
         if index is None:
             raise Usage("the index was built without BM25", remedy="build it again with BM25, or use another mode")
-        utterances, responses = queries.utterances, queries.golds
         words = index.queries(utterances.codes, utterances.offsets, utterances.hashes)
         golds = index.response_queries(responses.codes, responses.offsets, responses.hashes)
-        able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(queries)), np.ones(len(queries))
+        able, scale, gold_scale = np.diff(words.start) > 0, np.ones(len(words.start) - 1), np.ones(len(words.start) - 1)
         if dialog:
             able = able & (np.diff(golds.start) > 0)
             scale = index.self_scores(utterances.codes, utterances.hashes, utterances.offsets)

@@ -21,7 +21,6 @@ from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates.searched_segments import pair_levels
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.queries import prepare, rules_of
 from refaug.indexer.search.ranking import MILLION, events_of_pairs
 from refaug.indexer.search.search import RankedPairs, merge
 from refaug.indexer.search.search_settings import SearchSettings
@@ -91,10 +90,8 @@ def _search_exhaustively(
     index: ReferenceIndex, pairs: Sequence[Item], settings: SearchSettings, progress: Progress
 ) -> list[list[float]]:
     """Return the similarities of the best references of each test pair, after looking at all pairs."""
-    queries = prepare(pairs, index.vocabulary)
-    likeness = index.likeness(pairs, queries, settings)
+    likeness, tables, rules, _ = index.terms(pairs, settings)
     query_numbers = np.flatnonzero(likeness.able)
-    rules = rules_of(settings, index.logs)
     parts = []
     for segment in index.segments:
         best = _best_pairs(index, segment, likeness, settings, query_numbers, progress)
@@ -105,10 +102,10 @@ def _search_exhaustively(
                 levels, likeness.list_levels(segment, query_numbers, start, pair_rows, golds=True), settings
             )
         events = events_of_pairs(
-            segment.tables, queries.tables, rules, query_numbers, start, utterances, pair_rows, levels, settings.k
+            segment.tables, tables, rules, query_numbers, start, utterances, pair_rows, levels, settings.k
         )
         parts.append([(query_numbers, events)])
-    answer: RankedPairs = merge(parts, len(queries), settings.k)
+    answer: RankedPairs = merge(parts, len(pairs), settings.k)
     return [(answer.events.level[row[row >= 0]] / MILLION).tolist() for row in answer.chosen]
 
 

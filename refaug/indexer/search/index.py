@@ -26,9 +26,8 @@ from refaug.indexer.index_folders import Places, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.queries import Queries, prepare, rules_of
+from refaug.indexer.search.queries import code_texts, first_golds, golds_of, rules_of, tables_of
 from refaug.indexer.search.search import (
-    RankedPairs,
     RetrievalResult,
     excluded_of,
     exclusion_counts,
@@ -62,16 +61,6 @@ def _split_points(pairs: int, threads: int) -> list[int]:
         started = len(borders) if pairs > threads * size else threads
         borders.append(min(pairs, borders[-1] + max(_LEAST_AT_ONCE, size * min(started, threads) // threads)))
     return borders
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FoundPairs:
-    """What a search has found for each query, and without which shards."""
-
-    ranked: RankedPairs
-    references: list[tuple[Reference, ...]]
-    excluded: list[tuple[Reference, ...]]
-    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -274,39 +263,29 @@ class ReferenceIndex:
         """Search for some test pairs; only FAISS and BM25 use several threads here."""
         if not pairs:
             return []
-        queries = prepare(pairs, self.vocabulary)
-        likeness = self.likeness(pairs, queries, settings, threads)
-        terms = searched_segments.SearchTerms(likeness, queries.tables, rules_of(settings, self.logs), settings)
-        found = self._find(terms, len(queries), most_excluded)
-        return [
-            RetrievalResult(
-                references=found.references[query],
-                excluded=exclusion_counts(found.ranked, query) if able else {},
-                note="" if able else _reason_for_none(queries, query, settings),
-                excluded_references=found.excluded[query] if able else (),
-                missing=found.missing,
-            )
-            for query, able in enumerate(likeness.able.tolist())
-        ]
-
-    def _find(self, terms: searched_segments.SearchTerms, query_count: int, most_excluded: int) -> FoundPairs:
-        """Search through all segments; on a cluster and if allowed, without shards that do not answer."""
-        missing: tuple[str, ...] = ()
+        terms, missing = self.terms(pairs, settings, threads), tuple[str, ...]()
         while True:
             segments = self._searched(terms, missing)
             try:
-                ranked = find(segments, terms.likeness, query_count, terms.settings)
+                ranked = find(segments, terms.likeness, len(pairs), settings)
                 sources = (segments, ranked, self.logs, f"{self.name}@{self.version}")
-                return FoundPairs(
-                    ranked=ranked,
-                    references=references_of(*sources),
-                    excluded=excluded_of(*sources, most_excluded) if most_excluded else [()] * query_count,
-                    missing=missing,
-                )
-            except searched_segments.ShardsMissing as error:
-                if terms.settings.partial == "refuse":
+                references = references_of(*sources)
+                excluded = excluded_of(*sources, most_excluded) if most_excluded else [()] * len(pairs)
+                break
+            except searched_segments.ShardsMissing as error:  # on a cluster
+                if settings.partial == "refuse":
                     raise
                 missing = tuple(sorted({*missing, *error.shards}))
+        return [
+            RetrievalResult(
+                references=references[query],
+                excluded=exclusion_counts(ranked, query) if able else {},
+                note="" if able else _reason_for_none(pairs[query], settings),
+                excluded_references=excluded[query] if able else (),
+                missing=missing,
+            )
+            for query, able in enumerate(terms.likeness.able.tolist())
+        ]
 
     def _searched(
         self, terms: searched_segments.SearchTerms, without: Sequence[str]
@@ -340,14 +319,22 @@ class ReferenceIndex:
                 return
             yielded, limit = len(references), min(MAX_REFERENCES, 4 * limit)
 
-    def likeness(self, pairs: Sequence[Item], queries: Queries, settings: SearchSettings, threads: int = 1) -> Likeness:
-        """Return the way of comparing that a mode stands for, for these test pairs."""
+    def terms(self, pairs: Sequence[Item], settings: SearchSettings, threads: int = 1) -> searched_segments.SearchTerms:
+        """Return what a search for these test pairs asks of every segment."""
+        texts, golds = [pair.utterance or "" for pair in pairs], [golds_of(pair) for pair in pairs]
+        utterances, coded_golds = code_texts(texts, golds, self.vocabulary)
+        tables = tables_of(pairs, golds, utterances, coded_golds)
+        first = first_golds(coded_golds, tables.gold_start)
+        likeness: Likeness
         if settings.is_bm25:
-            return Bm25Likeness.of(self.bm25, queries, dialog=settings.is_dialog, threads=threads)
-        if self.sources.weights is not None:
-            return WordVectorLikeness.of(self.sources.weights, queries, dialog=settings.is_dialog, threads=threads)
-        assert self.sources.encoder is not None
-        return EncoderLikeness.of(self.sources.encoder, [pair.utterance or "" for pair in pairs], threads)
+            likeness = Bm25Likeness.of(self.bm25, utterances, first, dialog=settings.is_dialog, threads=threads)
+        elif self.sources.weights is not None:
+            used = first if settings.is_dialog else None
+            likeness = WordVectorLikeness.of(self.sources.weights, utterances, used, threads)
+        else:
+            assert self.sources.encoder is not None
+            likeness = EncoderLikeness.of(self.sources.encoder, texts, threads)
+        return searched_segments.SearchTerms(likeness, tables, rules_of(settings, self.logs), settings)
 
 
 def _is_read_here(name: str, manifest: IndexManifest) -> bool:
@@ -357,11 +344,11 @@ def _is_read_here(name: str, manifest: IndexManifest) -> bool:
     return is_statistic or PurePath(name).name == EXTRA_WORDS or "/" not in name or name.startswith("tokenizer/")
 
 
-def _reason_for_none(queries: Queries, query: int, settings: SearchSettings) -> str:
+def _reason_for_none(pair: Item, settings: SearchSettings) -> str:
     """Return why a test pair could not be searched for."""
-    if not queries.has_utterance[query]:
+    if not (pair.utterance or "").strip():
         return "no_utterance"
-    if settings.is_dialog and not queries.has_gold[query]:
+    if settings.is_dialog and not golds_of(pair):
         return "no_gold"
     return "no_known_word"
 

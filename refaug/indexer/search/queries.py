@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Final
@@ -44,48 +43,26 @@ def _micros(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Queries:
-    """The test pairs of one search."""
-
-    utterances: CodedTexts
-    golds: CodedTexts  # the first gold of each test pair; an empty text where there is none
-    tables: QueryTables
-    has_utterance: NDArray[np.bool_]
-    has_gold: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.has_utterance)
-
-
-def prepare(pairs: Sequence[Item], vocabulary: Vocabulary) -> Queries:
-    """Code the texts of test pairs, and list what is excluded for each."""
-    utterances = [pair.utterance or "" for pair in pairs]
-    golds = [
-        [reference.text for reference in pair.references if reference.source is Origin.GOLD and reference.text.strip()]
-        for pair in pairs
+def golds_of(pair: Item) -> list[str]:
+    """Return the golds of a test pair that say something."""
+    return [
+        reference.text for reference in pair.references if reference.source is Origin.GOLD and reference.text.strip()
     ]
-    flat = list(chain.from_iterable(golds))
-    coded = vocabulary.code(utterances + flat)
-    own, further = _slice_texts(coded, 0, len(utterances)), _slice_texts(coded, len(utterances), len(coded.offsets) - 1)
-    gold_start = _starts([len(texts) for texts in golds])
-    return Queries(
-        utterances=own,
-        golds=_first_of_each(further, gold_start),
-        tables=_tables(pairs, utterances, flat, gold_start, own, further),
-        has_utterance=np.array([bool(text.strip()) for text in utterances], np.bool_),
-        has_gold=np.diff(gold_start) > 0,
-    )
 
 
-def _tables(
-    pairs: Sequence[Item],
-    utterances: Sequence[str],
-    golds: Sequence[str],
-    gold_start: Rows,
-    own: CodedTexts,
-    further: CodedTexts,
+def code_texts(
+    utterances: Sequence[str], golds: Sequence[Sequence[str]], vocabulary: Vocabulary
+) -> tuple[CodedTexts, CodedTexts]:
+    """Return the utterances and all golds of test pairs as codes."""
+    count, coded = len(utterances), vocabulary.code([*utterances, *chain.from_iterable(golds)])
+    return _slice_texts(coded, 0, count), _slice_texts(coded, count, len(coded.offsets) - 1)
+
+
+def tables_of(
+    pairs: Sequence[Item], golds: Sequence[Sequence[str]], own: CodedTexts, further: CodedTexts
 ) -> QueryTables:
+    """Return what is excluded for each test pair; its utterance and its golds are coded in `own` and `further`."""
+    gold_start = _starts([len(texts) for texts in golds])
     set_start = gold_start + np.arange(len(pairs) + 1)  # each test pair's golds, then its utterance
     order = _interleave(gold_start)
     codes, offsets, sizes, tokens = _token_sets(
@@ -93,9 +70,9 @@ def _tables(
     )
     blocked = [sorted({dialogue_key(name) for name in pair.exclude}) for pair in pairs]
     return QueryTables(
-        utterance_key=np.array([text_key(normalise(text)) for text in utterances], np.uint64),
+        utterance_key=np.array([text_key(normalise(pair.utterance or "")) for pair in pairs], np.uint64),
         gold_start=gold_start,
-        gold_key=np.array([text_key(normalise(text)) for text in golds], np.uint64),
+        gold_key=np.array([text_key(normalise(text)) for text in chain.from_iterable(golds)], np.uint64),
         set_start=set_start,
         set_code_start=offsets,
         set_code=codes,
@@ -125,8 +102,8 @@ def _slice_texts(coded: CodedTexts, first: int, last: int) -> CodedTexts:
     return CodedTexts(coded.codes[begin:end], coded.offsets[first : last + 1] - begin, coded.hashes[begin:end])
 
 
-def _first_of_each(golds: CodedTexts, gold_start: Rows) -> CodedTexts:
-    """Return one text a test pair: its first gold."""
+def first_golds(golds: CodedTexts, gold_start: Rows) -> CodedTexts:
+    """Return one text a test pair: its first gold; an empty text where there is none."""
     if len(golds.offsets) == len(gold_start) and (np.diff(gold_start) == 1).all():
         return golds
     begin = golds.offsets[gold_start[:-1]]

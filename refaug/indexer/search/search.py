@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Origin, Reference
 from refaug.indexer.search.candidates.pool import collect
-from refaug.indexer.search.candidates.searched_segments import PairRows, PairTexts, RankedRows, SearchedSegments
+from refaug.indexer.search.candidates.searched_segments import Columns, SearchedSegments, pair_rows
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.ranking import EVENT_COLUMNS, MILLION, NO_LEVEL, Events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
@@ -90,17 +90,16 @@ class _Search:
         depth, efforts, most_efforts = first_depth(self._settings), self._first_efforts(), self._most_efforts()
         while len(query_numbers):
             depth = max(1, min(depth, limit))
-            pool = collect(self._segments, query_numbers, depth, efforts, resolves_ties=not complete)
-            ranked = self._segments.rank(query_numbers, pool.rows)
+            rows, is_short = collect(self._segments, query_numbers, depth, efforts, resolves_ties=not complete)
+            ranked = self._segments.rank(query_numbers, rows)
             settled = _are_settled(ranked, query_numbers, self._margin, self._settings.k)
-            done = settled | np.where(pool.is_short, complete or efforts == most_efforts, depth >= limit)
+            done = settled | np.where(is_short, complete or efforts == most_efforts, depth >= limit)
             events = [_select_rows(of_segment, done) for of_segment, _ in ranked]
-            further = self._completed(query_numbers[done & ~settled & ~pool.is_short]) if not complete else {}
+            further = self._completed(query_numbers[done & ~settled & ~is_short]) if not complete else {}
             for number, of_segment in enumerate(events):
                 parts[number] += _replaced((query_numbers[done], of_segment), further.get(number, []))
-            lacking = pool.is_short[~done]
             query_numbers = query_numbers[~done]
-            if lacking.any():
+            if is_short[~done].any():
                 efforts = [min(effort * _GROWTH, most) for effort, most in zip(efforts, most_efforts, strict=True)]
             depth *= _GROWTH
         return parts
@@ -127,14 +126,14 @@ class _Search:
         """Compare all responses of the candidates with the gold: sim(u) · (α · sim(r) + (1 − α) · ε)."""
         first = first_depth(self._settings)
         count = first + first // 8 + _SPARE  # somewhat more, to include utterances equal to the last one
-        pool = collect(self._segments, query_numbers, count, self._first_efforts())
-        levels = self._segments.levels(query_numbers, pool.rows)
+        rows, _ = collect(self._segments, query_numbers, count, self._first_efforts())
+        levels = self._segments.levels(query_numbers, rows)
         least = _least_of_the_best(levels, first)
         best = [np.where(of >= least, of, NO_LEVEL) for of in levels]
-        return [[(query_numbers, events)] for events in self._segments.pair_events(query_numbers, pool.rows, best)]
+        return [[(query_numbers, events)] for events in self._segments.pair_events(query_numbers, rows, best)]
 
 
-def _are_settled(ranked: Sequence[RankedRows], query_numbers: Rows, margin: int, k: int) -> NDArray[np.bool_]:
+def _are_settled(ranked: Sequence[tuple[Events, Rows]], query_numbers: Rows, margin: int, k: int) -> NDArray[np.bool_]:
     """Return for each query whether no utterance beyond the candidates could come before the k-th reference.
 
     It could not if the least similar candidate of all segments is less similar by more than the margin.
@@ -283,10 +282,7 @@ def _records_of(
     places, events = np.flatnonzero(chosen >= 0), ranked.events
     segment = ranked.segment[chosen[places]]
     of_segments = [places[segment == number] for number in range(len(segments.facts))]
-    rows = [
-        PairRows(events.utterance[chosen[of]], events.pair[chosen[of]], events.occurrence[chosen[of]])
-        for of in of_segments
-    ]
+    rows = [pair_rows(events, chosen[of]) for of in of_segments]
     records: list[Reference | None] = [None] * len(chosen)
     for of_segment, texts in zip(of_segments, segments.texts(rows) if len(places) else (), strict=False):
         shown = _records(texts, events.level[chosen[of_segment]], ranks[of_segment], logs, index)
@@ -295,19 +291,7 @@ def _records_of(
     return records
 
 
-def _records(texts: PairTexts, levels: Rows, ranks: Rows, logs: Sequence[str], index: str) -> list[Reference]:
-    columns: list[Sequence[Any]] = [
-        texts.responses,
-        texts.utterances,
-        texts.dialogues,
-        texts.positions,
-        texts.logs.tolist(),
-        texts.speakers,
-        _times_of(texts.times),
-        texts.counts.tolist(),
-        (levels / MILLION).tolist(),
-        (ranks + 1).tolist(),
-    ]
+def _records(texts: Columns, levels: Rows, ranks: Rows, logs: Sequence[str], index: str) -> list[Reference]:
     return [
         Reference(
             text=text,
@@ -321,26 +305,19 @@ def _records(texts: PairTexts, levels: Rows, ranks: Rows, logs: Sequence[str], i
                 "pair": f"{logs[log]}/{dialogue}#{position}",
                 "dialogue": dialogue,
                 **({"speaker": speaker} if speaker else {}),
-                **({"time": time} if time is not None else {}),
+                **_time_field(time),
                 "count": count,
             },
         )
-        for text, utterance, dialogue, position, log, speaker, time, count, similarity, rank in zip(
-            *columns, strict=True
+        for text, utterance, dialogue, position, speaker, log, time, count, similarity, rank in zip(
+            *texts, (levels / MILLION).tolist(), (ranks + 1).tolist(), strict=True
         )
     ]
 
 
-def _times_of(microseconds: NDArray[np.int64]) -> list[str | None]:
-    """Return times as items have them; many logs have none."""
-    if (microseconds == NO_TIME).all():
-        return [None] * len(microseconds)
-    return list(map(_time_of, microseconds.tolist()))
-
-
-def _time_of(microseconds: int) -> str | None:
-    """Return a time as items have it; None where the log has none, or the number is no time."""
+def _time_field(microseconds: int) -> dict[str, str]:
+    """Return a time as references have it; nothing where the log has none, or the number is no time."""
     try:
-        return None if microseconds == NO_TIME else (_EPOCH + timedelta(0, 0, microseconds)).isoformat()
+        return {} if microseconds == NO_TIME else {"time": (_EPOCH + timedelta(0, 0, microseconds)).isoformat()}
     except OverflowError:
-        return None
+        return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,6 +49,17 @@ class QuickRows(NamedTuple):
     steps: NDArray[np.float32]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SegmentFacts:
+    """What a search needs to know of a segment before it asks it."""
+
+    info: SegmentInfo
+    utterance_count: int
+    is_exact: bool  # a search among its vectors compares all of them as they are
+    most_effort: int  # that is of any use
+    has_superseded: bool
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Segment:
     """A part of an index; row numbers of utterances, pairs and occurrences count within it."""
@@ -73,16 +85,22 @@ class Segment:
         """The number of distinct utterances, including superseded ones."""
         return len(self.tables.utterance_key)
 
+    @cached_property
+    def facts(self) -> SegmentFacts:
+        """What a search needs to know of it first."""
+        return SegmentFacts(
+            info=self.info,
+            utterance_count=self.utterance_count,
+            is_exact=self.ann is None or self.ann.is_exact,
+            most_effort=self.info.effort if self.ann is None else max(self.ann.efforts(), default=1),
+            has_superseded=len(self.tables.superseded) > 0,
+        )
+
     def words(self, *, responses: bool) -> tuple[NDArray[np.int32], Rows]:
         """Return the codes of all utterances, or of all responses, and where each text's begin."""
         if responses:
             return self.tables.response_tokens, self.tables.response_token_start
         return self.utterance_tokens, self.utterance_token_start
-
-
-def is_exact(segment: Segment) -> bool:
-    """Return whether a search among the vectors of a segment compares all of them as they are."""
-    return segment.ann is None or segment.ann.is_exact
 
 
 def word_hashes(version: Path, manifest: IndexManifest, *, later: bool = True) -> Iterator[NDArray[np.uint64]]:

@@ -19,10 +19,10 @@ from refaug.core.kernels import compiled, compiled_with
 from refaug.core.kernels.compiler import fetch_ahead
 from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.queries import Queries
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
+from refaug.indexer.tokens.vocabulary import CodedTexts
 from refaug.indexer.vectors.encoder_vectors import stored_similarity
 from refaug.indexer.vectors.sentence_vectors import WordWeights, query_vectors, row_similarity
 
@@ -86,14 +86,16 @@ class WordVectorLikeness:
     margin: int = 20  # single precision in FAISS and in the quick comparison
 
     @classmethod
-    def of(cls, weights: WordWeights, queries: Queries, *, dialog: bool, threads: int) -> WordVectorLikeness:
+    def of(
+        cls, weights: WordWeights, utterances: CodedTexts, golds: CodedTexts | None, threads: int
+    ) -> WordVectorLikeness:
         """Compute the vectors of the test utterances, and of the golds if the mode uses them."""
-        vectors, able = query_vectors(weights, queries.utterances.codes, queries.utterances.offsets)
-        golds = vectors[:0]
-        if dialog:
-            golds, gold_able = query_vectors(weights, queries.golds.codes, queries.golds.offsets)
+        vectors, able = query_vectors(weights, utterances.codes, utterances.offsets)
+        gold_vectors = vectors[:0]
+        if golds is not None:
+            gold_vectors, gold_able = query_vectors(weights, golds.codes, golds.offsets)
             able = able & gold_able
-        return cls(weights=weights, vectors=vectors, gold_vectors=golds, able=able, threads=threads)
+        return cls(weights=weights, vectors=vectors, gold_vectors=gold_vectors, able=able, threads=threads)
 
     def code_depth(self, most_depth: int, count: int) -> int:
         """Return how many of FAISS's candidates include the best `count`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,31 +64,29 @@ def survey(raw: Bytes, bounds: Places, lowered: Bytes, plain: NDArray[np.bool_])
     return room
 
 
-class PythonTokens(NamedTuple):
-    """Tokens from a tokenizer in Python, for the texts that are not split here."""
-
-    counts: Places  # (texts not split here,) tokens of each
-    bounds: Places  # (tokens + 1,) their bounds in the common bytes
-
-
 @compiled
 def cut(
     content: Bytes,
     bounds: Places,
     plain: NDArray[np.bool_],
-    python_tokens: PythonTokens,
+    python_counts: Places,
+    python_bounds: Places,
     starts: Places,
     ends: Places,
     offsets: Places,
 ) -> int:
-    """Fill in the bounds of the tokens of all texts, in order: split here, or split in Python; return their number."""
+    """Fill in the bounds of the tokens of all texts, in order, and return their number.
+
+    Texts that are not plain were split in Python: `python_counts` has the tokens of each of them, `python_bounds` the
+    bounds of all these tokens in the common bytes.
+    """
     count, tokens_used, texts_used = 0, 0, 0
     for text in range(plain.size):
         if plain[text]:
             count = _cut_text(content, bounds[text], bounds[text + 1], count, starts, ends)
         else:
-            for _ in range(python_tokens.counts[texts_used]):
-                starts[count], ends[count] = python_tokens.bounds[tokens_used], python_tokens.bounds[tokens_used + 1]
+            for _ in range(python_counts[texts_used]):
+                starts[count], ends[count] = python_bounds[tokens_used], python_bounds[tokens_used + 1]
                 count += 1
                 tokens_used += 1
             texts_used += 1

@@ -60,11 +60,11 @@ class Splitter:
         plain = np.zeros(len(column), np.bool_)
         lowered = np.empty(raw.size if isinstance(self.tokenizer, WordTokenizer) else 0, np.uint8)
         room = token_kernels.survey(raw, bounds, lowered, plain) if lowered.size else 0
-        content, python_tokens = self._tokenize_in_python(column, plain, lowered)
-        room += python_tokens.bounds.size - 1
+        content, python_counts, python_bounds = self._tokenize_in_python(column, plain, lowered)
+        room += python_bounds.size - 1
         starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
         offsets = np.zeros(len(column) + 1, np.int64)
-        count = token_kernels.cut(content, bounds, plain, python_tokens, starts, ends, offsets)
+        count = token_kernels.cut(content, bounds, plain, python_counts, python_bounds, starts, ends, offsets)
         starts, ends = starts[:count], ends[:count]
         return Tokens(
             hashes=_hash_tokens(content, starts, ends), offsets=offsets, content=content, starts=starts, ends=ends
@@ -72,14 +72,17 @@ class Splitter:
 
     def _tokenize_in_python(
         self, column: Any, plain: NDArray[np.bool_], lowered: token_kernels.Bytes
-    ) -> tuple[token_kernels.Bytes, token_kernels.PythonTokens]:
-        """Tokenize the texts that are not plain, and append the bytes of their tokens to those of the others."""
+    ) -> tuple[token_kernels.Bytes, token_kernels.Places, token_kernels.Places]:
+        """Tokenize the texts that are not plain, and append the bytes of their tokens to those of the others.
+
+        Further values: the number of tokens of each of these texts, and the bounds of their tokens.
+        """
         if plain.all():
-            return lowered, token_kernels.PythonTokens(np.zeros(0, np.int64), np.zeros(1, np.int64))
+            return lowered, np.zeros(0, np.int64), np.zeros(1, np.int64)
         lists = self.tokenizer.tokenize_batch(_column(column).filter(pa.array(~plain)).to_pylist())
         content, bounds = _content(pa.array(itertools.chain.from_iterable(lists), pa.large_string()))
         counts = np.fromiter(map(len, lists), np.int64, len(lists))
-        return np.concatenate([lowered, content]), token_kernels.PythonTokens(counts, bounds + lowered.size)
+        return np.concatenate([lowered, content]), counts, bounds + lowered.size
 
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
+from refaug.indexer.search.candidates.pool import AskCall, Asked
 from refaug.indexer.search.search_tables import Keys, Rows
-from refaug.indexer.search.segments import Segment, is_exact
+from refaug.indexer.search.segments import Segment
 
 
 class CandidateSource(Protocol):
@@ -32,27 +31,12 @@ class CandidateSource(Protocol):
         ...
 
 
-def facts_of(segment: Segment) -> SegmentFacts:
-    """Return what a search needs to know of a segment before it asks it."""
-    return SegmentFacts(
-        info=segment.info,
-        utterance_count=segment.utterance_count,
-        is_exact=is_exact(segment),
-        most_effort=segment.info.effort if segment.ann is None else max(segment.ann.efforts(), default=1),
-        has_superseded=len(segment.tables.superseded) > 0,
-    )
-
-
 class LocalCandidates:
     """The segments of an index in this process, as one search asks them for candidates."""
 
     def __init__(self, segments: Sequence[Segment], source: CandidateSource) -> None:
         self.segments, self._source = segments, source
-
-    @cached_property
-    def facts(self) -> list[SegmentFacts]:
-        """The facts of each segment."""
-        return [facts_of(segment) for segment in self.segments]
+        self.facts = [segment.facts for segment in segments]
 
     def code_depth(self, count: int) -> int:
         """Return how many candidates by codes include the best `count`."""
@@ -69,7 +53,7 @@ class LocalCandidates:
         if len(segment.tables.superseded):
             is_outdated = segment.tables.superseded[np.maximum(rows, 0)] & (rows >= 0)
             rows, similarities = np.where(is_outdated, -1, rows), np.where(is_outdated, -np.inf, similarities)
-        return Asked(rows=rows, similarities=similarities, last=last)
+        return Asked(rows, similarities, last)
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""

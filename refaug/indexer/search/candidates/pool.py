@@ -9,16 +9,15 @@ share, where outdated utterances took up places, or where its last one ties with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.indexer.manifest import SegmentInfo
 from refaug.indexer.search.candidates import choice
 from refaug.indexer.search.search_tables import Rows
+from refaug.indexer.search.segments import SegmentFacts
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
 _GROWTH: Final = 2
@@ -46,17 +45,6 @@ class CandidateSegments(choice.UtteranceHashes, Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class SegmentFacts:
-    """What a search needs to know of a segment before it asks it."""
-
-    info: SegmentInfo
-    utterance_count: int
-    is_exact: bool
-    most_effort: int  # that is of any use
-    has_superseded: bool
-
-
 class AskCall(NamedTuple):
     """A question to one segment: which, for which queries, for how many utterances, with how much effort."""
 
@@ -66,15 +54,7 @@ class AskCall(NamedTuple):
     effort: int
 
 
-class CandidatePool(NamedTuple):
-    """Candidates of some queries: one table (queries, …) a segment, and which queries have fewer than asked for."""
-
-    rows: list[Rows]
-    is_short: choice.Marks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
+class Asked(NamedTuple):
     """What one segment has named: live utterances, and how similar the last one was where there may be more."""
 
     rows: Rows
@@ -89,13 +69,14 @@ def collect(
     efforts: Sequence[int],
     *,
     resolves_ties: bool = True,
-) -> CandidatePool:
+) -> tuple[list[Rows], choice.Marks]:
     """Return the best candidates of all segments together: at least `count` of each query, if there are so many.
 
+    They are one table (queries, …) a segment; the marks say which queries have fewer than asked for.
     Without `resolves_ties`, any of several equally similar ones may be left out at the end, which costs less.
     """
     if not segments.facts:
-        return CandidatePool([], np.ones(len(query_numbers), np.bool_))
+        return [], np.ones(len(query_numbers), np.bool_)
     total = sum(facts.utterance_count for facts in segments.facts)
     width = max(1, min(segments.code_depth(count), max(count, total)))
     named = _name(segments, query_numbers, width, efforts, resolves_ties=resolves_ties)
@@ -108,7 +89,7 @@ def collect(
         merged = [rough if fine is None else fine for rough, fine in zip(similarities, finer, strict=True)]
         tables, similarities = _best(segments, tables, merged, width)
     sizes = sum((table >= 0).sum(axis=1) for table in tables)
-    return CandidatePool(tables, np.asarray(sizes < width))
+    return tables, np.asarray(sizes < width)
 
 
 def likely_part(count: int, share: float) -> int:
@@ -182,4 +163,4 @@ def _replace_queries(asked: Asked, more: Asked, queries: choice.Marks) -> Asked:
     rows[places], similarities[places] = more.rows, more.similarities
     last = asked.last.copy()
     last[queries] = more.last
-    return Asked(rows=rows, similarities=similarities, last=last)
+    return Asked(rows, similarities, last)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.core.errors import Unavailable
 from refaug.core.records import Item, Reference
@@ -48,6 +47,11 @@ class ShardsMissing(Unavailable):
         self.shards = tuple(shards)
 
 
+# What is shown of some pairs, a column for each field: response, utterance, dialogue, position, speaker, number of the
+# log, time, count of occurrences.
+Columns = list[list[Any]]
+
+
 class SearchTerms(NamedTuple):
     """What one search asks of every segment: its queries, in the form of its mode, and what is excluded."""
 
@@ -57,34 +61,6 @@ class SearchTerms(NamedTuple):
     settings: SearchSettings
 
 
-class RankedRows(NamedTuple):
-    """The events of a segment's candidates, and the level of the least similar candidate of each query."""
-
-    events: Events
-    least: Rows
-
-
-class PairRows(NamedTuple):
-    """Pairs of one segment by their rows, each with the occurrence that is shown as its origin."""
-
-    utterance: Rows
-    pair: Rows
-    occurrence: Rows
-
-
-class PairTexts(NamedTuple):
-    """What is shown of some pairs, a column for each field."""
-
-    responses: Sequence[Any]
-    utterances: Sequence[Any]
-    dialogues: Sequence[Any]
-    positions: Sequence[Any]
-    speakers: Sequence[Any]
-    logs: NDArray[np.uint16]
-    times: Rows
-    counts: Rows
-
-
 class SearchedSegments(CandidateSegments, Protocol):
     """The segments of an index for one search."""
 
@@ -92,8 +68,11 @@ class SearchedSegments(CandidateSegments, Protocol):
         """Return some of the segments, for the same search."""
         ...
 
-    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[RankedRows]:
-        """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[tuple[Events, Rows]]:
+        """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference.
+
+        With them comes the level of the least similar candidate of each query.
+        """
         ...
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[Levels]:
@@ -104,8 +83,8 @@ class SearchedSegments(CandidateSegments, Protocol):
         """Compare the responses of candidates with the gold, and return pairs up to the k-th reference."""
         ...
 
-    def texts(self, rows: Sequence[PairRows]) -> Sequence[PairTexts]:
-        """Return what is shown of some pairs of each segment."""
+    def texts(self, rows: Sequence[Rows]) -> Sequence[Columns]:
+        """Return what is shown of some pairs of each segment, whose rows `pair_rows` returns."""
         ...
 
 
@@ -120,15 +99,15 @@ class LocalSegments(LocalCandidates):
         """Return some of the segments, for the same search."""
         return LocalSegments([self.segments[number] for number in numbers], self._terms)
 
-    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[RankedRows]:
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[tuple[Events, Rows]]:
         """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
         return [self._rank(*of_segment, query_numbers) for of_segment in zip(self.segments, tables, strict=True)]
 
-    def _rank(self, segment: Segment, rows: Rows, query_numbers: Rows) -> RankedRows:
+    def _rank(self, segment: Segment, rows: Rows, query_numbers: Rows) -> tuple[Events, Rows]:
         levels = self._terms.likeness.utterance_levels(segment, query_numbers, rows)
         tables = (segment.tables, self._terms.tables, self._terms.rules)
         events = events_of_utterances(*tables, query_numbers, rows, levels, self._terms.settings.k)
-        return RankedRows(events, least_of(levels))
+        return events, least_of(levels)
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
         """Return the exact similarities of candidates."""
@@ -161,7 +140,7 @@ class LocalSegments(LocalCandidates):
         tables = (self.segments[0].tables, self._terms.tables, self._terms.rules)
         return all_events(*tables, query_numbers, rows, levels, self.k)
 
-    def texts(self, rows: Sequence[PairRows]) -> list[PairTexts]:
+    def texts(self, rows: Sequence[Rows]) -> list[Columns]:
         """Return what is shown of some pairs of each segment."""
         return [texts_of(*of_segment) for of_segment in zip(self.segments, rows, strict=True)]
 
@@ -186,16 +165,22 @@ def first_pair_of(segment: Segment) -> Item:
     return Item(id="warm", turns=(utterance or "hello",), references=(Reference(text=response or "hello"),))
 
 
-def texts_of(segment: Segment, rows: PairRows) -> PairTexts:
+def pair_rows(events: Events, places: Rows) -> Rows:
+    """Return the rows (3, places) of some pairs: of the utterance, the pair, and the occurrence that is shown."""
+    return np.stack([events.utterance[places], events.pair[places], events.occurrence[places]])
+
+
+def texts_of(segment: Segment, rows: Rows) -> Columns:
     """Return what is shown of some pairs of a segment."""
+    utterance, pair, occurrence = rows
     tables = segment.tables
-    return PairTexts(
-        responses=segment.responses.take(rows.pair),
-        utterances=segment.utterances.take(rows.utterance),
-        dialogues=segment.dialogues.take(rows.occurrence),
-        positions=segment.positions.take(rows.occurrence),
-        speakers=[None] * len(rows.pair) if segment.speakers is None else segment.speakers.take(rows.occurrence),
-        logs=tables.occurrence_log[rows.occurrence],
-        times=tables.occurrence_time[rows.occurrence],
-        counts=tables.occurrence_start[rows.pair + 1] - tables.occurrence_start[rows.pair],
-    )
+    return [
+        segment.responses.take(pair),
+        segment.utterances.take(utterance),
+        segment.dialogues.take(occurrence),
+        segment.positions.take(occurrence),
+        [None] * len(pair) if segment.speakers is None else segment.speakers.take(occurrence),
+        tables.occurrence_log[occurrence].tolist(),
+        tables.occurrence_time[occurrence].tolist(),
+        (tables.occurrence_start[pair + 1] - tables.occurrence_start[pair]).tolist(),
+    ]

@@ -20,12 +20,11 @@ from refaug.core.files import read_json
 from refaug.core.records import Item
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
-from refaug.indexer.search.candidates.pool import SegmentFacts
 from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.on_cluster.node_copies import VECTORS, CopySource, collect_here
 from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
-from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED
+from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 _ID_DIGITS: Final = 16

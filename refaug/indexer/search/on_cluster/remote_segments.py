@@ -18,11 +18,12 @@ from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts, likely_part
+from refaug.indexer.search.candidates.pool import AskCall, Asked, likely_part
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth
 from refaug.indexer.search.search_tables import Keys, Rows
+from refaug.indexer.search.segments import SegmentFacts
 from refaug.indexer.search.similarity import COARSE, Levels, WordVectorLikeness
 
 _GROWTH: Final = 4  # of a search's depth with each round
@@ -126,9 +127,7 @@ class RemoteSegments:
             rows = named.rows.astype(np.int64)
             if foresees and named.more is not None and self._memory is not None:
                 self._memory.foresights[call.number], self._memory.tables[call.number] = named.more, rows
-            asked.append(
-                Asked(rows=rows, similarities=named.similarities.astype(np.float64), last=named.last.astype(np.float64))
-            )
+            asked.append(Asked(rows, named.similarities.astype(np.float64), named.last.astype(np.float64)))
         return asked
 
     def _looks_ahead(self, query_numbers: Rows) -> bool:
@@ -203,7 +202,7 @@ class RemoteSegments:
 
     # Ranking
 
-    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[searched_segments.RankedRows]:
+    def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[tuple[Events, Rows]]:
         """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
         remembered = [self._remembered_ranks(number, query_numbers, rows) for number, rows in enumerate(tables)]
         lacking = [number for number, one in enumerate(remembered) if one is None]
@@ -217,7 +216,7 @@ class RemoteSegments:
         asked = dict(zip(lacking, answers, strict=True))
         return [asked[number] if one is None else one for number, one in enumerate(remembered)]
 
-    def _remembered_ranks(self, number: int, query_numbers: Rows, rows: Rows) -> searched_segments.RankedRows | None:
+    def _remembered_ranks(self, number: int, query_numbers: Rows, rows: Rows) -> tuple[Events, Rows] | None:
         """Return the pairs of candidates that came along with them; None where those of some did not."""
         memory = self._memory
         if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
@@ -232,7 +231,7 @@ class RemoteSegments:
         query = np.repeat(np.arange(len(rows)), counts)
         order = np.lexsort((events.utterance_sha[chosen], events.response_sha[chosen], -events.level[chosen], query))
         start = np.concatenate([_ZERO, np.cumsum(counts)])
-        return searched_segments.RankedRows(chosen_events(events, start, chosen[order]), least)
+        return chosen_events(events, start, chosen[order]), least
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
         """Return the exact similarities of candidates."""
@@ -254,7 +253,7 @@ class RemoteSegments:
             has_terms=True,
         )
 
-    def texts(self, rows: Sequence[searched_segments.PairRows]) -> list[searched_segments.PairTexts]:
+    def texts(self, rows: Sequence[Rows]) -> list[searched_segments.Columns]:
         """Return what is shown of some pairs of each segment."""
         remembered = [self._remembered_texts(number, of_segment) for number, of_segment in enumerate(rows)]
         lacking = [number for number, one in enumerate(remembered) if one is None]
@@ -264,32 +263,19 @@ class RemoteSegments:
         asked = dict(zip(lacking, answers, strict=True))
         return [asked[number] if one is None else one for number, one in enumerate(remembered)]
 
-    def _remembered_texts(self, number: int, rows: searched_segments.PairRows) -> searched_segments.PairTexts | None:
+    def _remembered_texts(self, number: int, rows: Rows) -> searched_segments.Columns | None:
         """Return texts that came along with candidates; None where some did not."""
-        if not len(rows.pair):
-            return _NO_TEXTS
+        if not rows.size:
+            return []
         memory = self._memory
         if memory is None or number not in memory.foresights:
             return None
         foresight = memory.foresights[number]
-        known = {
-            key: place
-            for place, key in enumerate(zip(*(column.tolist() for column in foresight.text_rows), strict=True))
-        }
-        places = [known.get(key) for key in zip(*(column.tolist() for column in rows), strict=True)]
-        if any(place is None for place in places):
+        known = {key: place for place, key in enumerate(zip(*foresight.text_rows.tolist(), strict=True))}
+        wanted = [*zip(*rows.tolist(), strict=True)]
+        if not known.keys() >= set(wanted):
             return None
-        texts, chosen = foresight.texts, np.array(places, np.int64)
-        return searched_segments.PairTexts(
-            responses=[texts.responses[place] for place in chosen],
-            utterances=[texts.utterances[place] for place in chosen],
-            dialogues=[texts.dialogues[place] for place in chosen],
-            positions=[texts.positions[place] for place in chosen],
-            speakers=[texts.speakers[place] for place in chosen],
-            logs=texts.logs[chosen],
-            times=texts.times[chosen],
-            counts=texts.counts[chosen],
-        )
+        return [[column[known[key]] for key in wanted] for column in foresight.texts]
 
     # Asking
 
@@ -387,6 +373,3 @@ def _events_among(
 
 _ZERO: Final = np.zeros(1, np.int64)
 _HIGHEST: Final = int(searched_segments.least_of(np.zeros((1, 0), np.int64))[0])  # of no candidate
-_NO_TEXTS: Final = searched_segments.PairTexts(
-    [], [], [], [], [], np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.int64)
-)

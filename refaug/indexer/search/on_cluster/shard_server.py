@@ -29,15 +29,14 @@ from refaug.indexer.manifest import SegmentInfo
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.local import facts_of
-from refaug.indexer.search.candidates.pool import AskCall, Asked, SegmentFacts
+from refaug.indexer.search.candidates.pool import AskCall, Asked
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.on_cluster import node_copies
 from refaug.indexer.search.ranking import Events, chosen_events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules
 from refaug.indexer.search.segment_checks import require_sound
-from refaug.indexer.search.segments import Segment, open_segment
+from refaug.indexer.search.segments import Segment, SegmentFacts, open_segment
 from refaug.indexer.search.similarity import EncoderLikeness, Levels, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
@@ -117,8 +116,8 @@ class Foresight(NamedTuple):
     rows: Rows  # the best of them (queries, …), whose pairs follow
     levels: Levels
     events: Events  # all pairs of these rows, whatever their number
-    text_rows: searched_segments.PairRows
-    texts: searched_segments.PairTexts
+    text_rows: Rows  # of pairs that are likely to be shown
+    texts: searched_segments.Columns
 
 
 _QUESTIONS: Final = ("ask", "hashes", "finer", "rank", "levels", "pair_events", "texts")
@@ -132,10 +131,7 @@ MESSAGES: Final = Messages(
     Events,
     Foresight,
     LookAhead,
-    searched_segments.PairRows,
-    searched_segments.PairTexts,
     QueryTables,
-    searched_segments.RankedRows,
     Rules,
     SearchSettings,
     searched_segments.SearchTerms,
@@ -211,7 +207,7 @@ class ShardServer:
 
     def facts(self) -> list[SegmentFacts]:
         """Return what a search needs to know of each segment."""
-        return [facts_of(segment) for segment in self._segments]
+        return [segment.facts for segment in self._segments]
 
     def fetched(self) -> int:
         """Return how many files this process has fetched to this machine."""
@@ -293,7 +289,7 @@ class ShardServer:
 
     def rank(
         self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
-    ) -> list[searched_segments.RankedRows]:
+    ) -> list[tuple[Events, Rows]]:
         """Compare candidates exactly, and return their pairs."""
         return self._opened(terms, places).rank(query_numbers, tables)
 
@@ -316,9 +312,7 @@ class ShardServer:
         events = opened.pair_events(query_numbers, tables, levels)
         return [trimmed(of_segment) for of_segment in events]
 
-    def texts(
-        self, places: Sequence[int], rows: Sequence[searched_segments.PairRows]
-    ) -> list[searched_segments.PairTexts]:
+    def texts(self, places: Sequence[int], rows: Sequence[Rows]) -> list[searched_segments.Columns]:
         """Return what is shown of some pairs."""
         return [
             searched_segments.texts_of(self._segments[place], of_segment)
@@ -349,13 +343,12 @@ def _foresee(segment: searched_segments.LocalSegments, call: AskCall, asked: Ask
     )
 
 
-def _likely_shown(events: Events, count: int) -> searched_segments.PairRows:
+def _likely_shown(events: Events, count: int) -> Rows:
     """Return the pairs that are shown if no other shard has better ones."""
     queries = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
     order = np.lexsort((events.utterance_sha, events.response_sha, -events.level, queries))
     chosen, _ = first_k(events.start, events.response_key, events.reason, order, count, len(ExclusionReason))
-    places = chosen[chosen >= 0]
-    return searched_segments.PairRows(events.utterance[places], events.pair[places], events.occurrence[places])
+    return searched_segments.pair_rows(events, chosen[chosen >= 0])
 
 
 def trimmed(events: Events) -> Events:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refaug.indexer.search.candidates.choice import choose_best, least_of_best, pack
 from refaug.indexer.search.candidates.local import LocalCandidates
 from refaug.indexer.search.candidates.pool import asked_width, collect, likely_part
+from refaug.indexer.search.segments import SegmentFacts
 
 QUERIES = 3
 
@@ -43,6 +44,16 @@ class Scores:
         return np.where(rows >= 0, levels, -np.inf)
 
 
+def facts(utterances, *, has_superseded):
+    return SegmentFacts(
+        info=SimpleNamespace(depth=1, effort=1),
+        utterance_count=utterances,
+        is_exact=True,
+        most_effort=1,
+        has_superseded=has_superseded and utterances > 0,
+    )
+
+
 def cut(rng, count, segments, *, with_outdated):
     """Utterances 0, 1, … in segments by chance; an utterance's number is its hash, and half of them share one."""
     owner = rng.integers(0, segments, count)
@@ -59,8 +70,7 @@ def cut(rng, count, segments, *, with_outdated):
                 tables=tables,
                 utterance_count=len(owned),
                 shuffled=rng.permutation(len(owned)),
-                info=SimpleNamespace(depth=1, effort=1),
-                ann=None,
+                facts=facts(len(owned), has_superseded=with_outdated),
             )
         )
     return parts
@@ -99,12 +109,12 @@ def test_candidates_are_those_of_one_list(seed, utterances, segments, count, lev
     parts = [part for part in parts if part.utterance_count]
     outdated, numbers = outdated_of(parts, utterances), np.arange(QUERIES)
     for source in (Scores(similarities), Scores(similarities, finer, 2 * count)):
-        pool = collect(LocalCandidates(parts, source), numbers, count, [1] * len(parts))
+        tables, is_short = collect(LocalCandidates(parts, source), numbers, count, [1] * len(parts))
         width = min(source.code_depth(1, count), max(count, utterances))
         for query in range(QUERIES):
             found = sorted(
                 int(part.owned[row])
-                for part, rows in zip(parts, pool.rows, strict=True)
+                for part, rows in zip(parts, tables, strict=True)
                 for row in rows[query].tolist()
                 if row >= 0
             )
@@ -114,19 +124,19 @@ def test_candidates_are_those_of_one_list(seed, utterances, segments, count, lev
                 chosen[expected] = finer[query, expected]
                 expected, size = best_of_all(chosen, outdated, count), count
             assert found == expected
-            assert pool.is_short[query] == (len(expected) < size)
+            assert is_short[query] == (len(expected) < size)
 
 
 def test_without_resolving_ties_a_segment_is_asked_once_for_no_more_than_needed():
     rng = np.random.default_rng(3)
     source = Scores(rng.integers(0, 3, (QUERIES, 400)).astype(np.float64))
     parts = cut(rng, 400, 3, with_outdated=False)
-    pool = collect(LocalCandidates(parts, source), np.arange(QUERIES), 40, [1, 1, 1], resolves_ties=False)
+    tables, _ = collect(LocalCandidates(parts, source), np.arange(QUERIES), 40, [1, 1, 1], resolves_ties=False)
     assert source.widest == 40
     for query in range(QUERIES):
         levels = [
             source.similarities[query, part.owned[row]]
-            for part, rows in zip(parts, pool.rows, strict=True)
+            for part, rows in zip(parts, tables, strict=True)
             for row in rows[query].tolist()
             if row >= 0
         ]
@@ -134,8 +144,8 @@ def test_without_resolving_ties_a_segment_is_asked_once_for_no_more_than_needed(
 
 
 def test_no_segments_have_no_candidates():
-    pool = collect(LocalCandidates([], Scores(np.zeros((QUERIES, 0)))), np.arange(QUERIES), 5, [])
-    assert (pool.rows, pool.is_short.tolist()) == ([], [True] * QUERIES)
+    tables, is_short = collect(LocalCandidates([], Scores(np.zeros((QUERIES, 0)))), np.arange(QUERIES), 5, [])
+    assert (tables, is_short.tolist()) == ([], [True] * QUERIES)
 
 
 def test_chosen_candidates_move_together_in_their_order():
@@ -149,9 +159,8 @@ def test_chosen_candidates_move_together_in_their_order():
     assert least_of_best(levels, 5).tolist() == [-np.inf, -np.inf]
     part = SimpleNamespace(
         tables=SimpleNamespace(utterance_sha=np.zeros(10, np.uint64), utterance_key=np.arange(10), superseded=()),
-        info=SimpleNamespace(depth=1, effort=1),
+        facts=facts(10, has_superseded=False),
         utterance_count=10,
-        ann=None,
     )
     segments = LocalCandidates([part], Scores(levels))
     assert [marks.tolist() for marks in choose_best(segments, [rows], [levels], 2)] == [
@@ -170,9 +179,9 @@ def test_a_segment_is_asked_for_its_share_first_and_for_all_where_it_has_more_of
     uneven = similarities.copy()
     uneven[0, parts[2].owned] += 10_000  # one query's best utterances are all of one segment
     source = Scores(uneven)
-    pool = collect(LocalCandidates(parts, source), np.arange(QUERIES), 400, [1] * 8)
+    tables, _ = collect(LocalCandidates(parts, source), np.arange(QUERIES), 400, [1] * 8)
     assert source.widest == asked_width(400)
-    assert [int((rows[0] >= 0).sum()) for rows in pool.rows] == [0, 0, 400, 0, 0, 0, 0, 0]
+    assert [int((rows[0] >= 0).sum()) for rows in tables] == [0, 0, 400, 0, 0, 0, 0, 0]
 
 
 def test_a_likely_part_is_seldom_exceeded():

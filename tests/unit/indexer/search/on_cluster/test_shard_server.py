@@ -14,7 +14,6 @@ from refaug.core.errors import Corrupt, Unavailable
 from refaug.core.files import read_json
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.candidates.searched_segments import PairRows
 from refaug.indexer.search.on_cluster.node_copies import VARIABLE, CopySource, collect_copies
 from refaug.indexer.search.on_cluster.shard_server import (
     MESSAGES,
@@ -61,9 +60,7 @@ def server(files, cache):
 
 ROWS = np.arange(len(PAIRS))
 QUESTIONS = {
-    "texts": lambda server: (
-        MESSAGES.unpack(server.answer(MESSAGES.pack(("texts", [0], [PairRows(ROWS, ROWS, ROWS)]))))[0].responses
-    ),
+    "texts": lambda server: MESSAGES.unpack(server.answer(MESSAGES.pack(("texts", [0], [np.stack([ROWS] * 3)]))))[0],
     "hashes": lambda server: MESSAGES.unpack(server.answer(MESSAGES.pack(("hashes", [0], [ROWS]))))[0][0].tolist(),
     "utterance": lambda server: server.utterance(0, 1),
     "first pair": lambda server: server.first_pair(),
