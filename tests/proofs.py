@@ -30,7 +30,7 @@ from refaug.metrics.base import Floats, Level, Metric, References
 from refaug.metrics.models.ruber import Ranges, Ruber
 from refaug.metrics.parameters import Range
 from refaug.metrics.specification import build
-from refaug.rater.cross.rate import CrossRater
+from refaug.rater.cross.checkpoint import CrossRater
 from refaug.rater.rating import Candidate, Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]

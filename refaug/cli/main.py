@@ -316,7 +316,7 @@ def _command(name: str) -> Any:
     alone.callback()(lambda: None)  # otherwise typer drops the name of an only command
     if COMMANDS[name].at.endswith(":app"):
         group = _group(name)
-        alone.add_typer(group, name=name, cls=group.info.cls if isinstance(group.info.cls, type) else _Group)
+        alone.add_typer(group, name=name, cls=group.info.cls if isinstance(group.info.cls, type) else _CommandGroup)
     else:
         alone.command(name)(_import_place(COMMANDS[name].at))
     return typer.main.get_command(alone).commands[name]  # type: ignore[attr-defined]
@@ -345,7 +345,7 @@ class _LazyCommand(TyperCommand):
         return _command(self.name or "").make_context(*arguments, **options)
 
 
-class _Group(TyperGroup):
+class _CommandGroup(TyperGroup):
     """A group whose help shows the whole sentence of each command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -357,7 +357,7 @@ class _Group(TyperGroup):
             formatter.write_dl(rows)
 
 
-class _LazyGroup(_Group):
+class _LazyGroup(_CommandGroup):
     """The group of all commands, none of which is imported for the help."""
 
     def __init__(self, **settings: Any) -> None:

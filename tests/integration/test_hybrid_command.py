@@ -16,7 +16,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from refaug.evaluation.conversations.options.conversation_source import ConversationColumns
 from refaug.evaluation.conversations.reading import read_conversations
-from refaug.evaluation.conversations.table_rows import conversations_in
+from refaug.evaluation.conversations.talks import conversations_in
 from refaug.metrics.conversations.components import COMPONENTS
 
 WORDS = ["tea", "milk", "train", "late", "great", "awful", "haha", "what", "yes", "no"]

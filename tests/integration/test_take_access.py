@@ -201,7 +201,9 @@ def test_sessions_that_never_answer_take_no_place(client: TestClient) -> None:
     assert entered(client, token).done("tasks/next")["step"] == "full"  # they may be reading, for a minute
     with client.app.state.refaug.database.writing() as connection:  # type: ignore[attr-defined]
         soon = time_text(datetime.now(UTC) + timedelta(seconds=10))
-        connection.execute(text("UPDATE study_tasks SET reserved_until = :soon WHERE state = 'reserved'"), {"soon": soon})
+        connection.execute(
+            text("UPDATE study_tasks SET reserved_until = :soon WHERE state = 'reserved'"), {"soon": soon}
+        )
     people = [entered(client, token) for _ in range(2)]
     assert [rated(person)["step"] for person in people] == ["done", "done"]
     assert client.get("/v1/studies/idle/invites").json()["invites"][1]["uses"] == 2

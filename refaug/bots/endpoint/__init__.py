@@ -11,7 +11,6 @@ __all__ = [
     "addresses",
     "answer_shapes",
     "answer_store",
-    "breaker",
     "chat",
     "client",
     "daily_spending",

@@ -8,12 +8,9 @@ The main names:
 """
 
 __all__ = [
-    "degraded_bot",
     "endpoint_access",
     "endpoint_bot",
-    "local_bots",
     "opening",
-    "replay_bot",
     "seeded_draws",
     "specification",
     "specification_fields",

@@ -2,25 +2,249 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from refaug.bots.endpoint.specification import Endpoint, endpoint_of, turns_endpoint_of
 from refaug.bots.generation import GeneratingBot
-from refaug.bots.replier import Replier
-from refaug.bots.retrieval import RetrievalBot
+from refaug.bots.replier import BotReply, Replier, ReplyRequest, openings_of
+from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, opening_requests, withheld
 from refaug.bots.stored import specification_fields
-from refaug.bots.stored.degraded_bot import DegradedBot
 from refaug.bots.stored.endpoint_access import EndpointAccess, require_hosts
 from refaug.bots.stored.endpoint_bot import EndpointBot
-from refaug.bots.stored.local_bots import ConversingRetrievalBot, NamedBot
-from refaug.bots.stored.replay_bot import ReplayBot
+from refaug.bots.stored.seeded_draws import draw_by_similarity, draw_place
 from refaug.bots.stored.specification import StoredBot
+from refaug.core.records import Reference
+from refaug.core.text.normalisation import normalise
 from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.search_settings import MAX_REFERENCES
 
 if TYPE_CHECKING:
     from refaug.rater.adem.vhred.artefact import Vhred
+
+# ── A bot with fixed replies, for tests and rehearsals ────────────────────────────────────────────────────────────────
+
+NO_MORE_REPLIES: Final = "no_more_replies"
+NO_UTTERANCE: Final = "no_utterance"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReplayBot:
+    """A bot whose n-th reply in a dialogue is the n-th of a list, or is drawn from the list."""
+
+    spec: str
+    texts: tuple[str, ...]
+    draws: bool = False
+    cycles: bool = False
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The name with its hash, which covers the list."""
+        return {"kind": "replay", "bot": self.spec}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether replies are drawn."""
+        return self.draws
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """That the replies do not depend on the dialogue."""
+        return ("its replies are a fixed list, whatever is said",)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Nothing: replies cost nothing."""
+        return ()
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return the reply to each dialogue."""
+        return [self._reply(request) for request in requests]
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return the first reply, or a drawn one."""
+        return [
+            BotReply(text=self.texts[draw_place(len(self.texts), request.seed, []) if self.draws else 0])
+            for request in requests
+        ]
+
+    def _reply(self, request: ReplyRequest) -> BotReply:
+        turns = request.item.turns
+        if not turns or not turns[-1].strip():
+            return BotReply(text=None, problem=NO_UTTERANCE)
+        if self.draws:
+            return BotReply(text=self.texts[draw_place(len(self.texts), request.seed, list(turns))])
+        own_turns = len(turns) // 2 if request.own is None else len(request.own)
+        if own_turns >= len(self.texts) and not self.cycles:
+            return BotReply(text=None, problem=NO_MORE_REPLIES)
+        return BotReply(text=self.texts[own_turns % len(self.texts)])
+
+
+# ── stored bots that reply on this machine: from an index, where they do not repeat themselves, and from a network ────
+
+OWN_TURNS: Final = 3  # earlier replies that are not given again
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConversingRetrievalBot:
+    """A bot that retrieves its replies, and gives none that equals one of its last three."""
+
+    spec: str
+    inner: RetrievalBot
+    temperature: float | None  # of the draw among the candidates; None: the best one
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The index with its version and hash, the search, and how one candidate is chosen."""
+        pick = "top" if self.temperature is None else f"sample({self.temperature:g},{self.inner.search.k})"
+        return {**self.inner.provenance, "bot": self.spec, "pick": pick}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether there are several candidates to draw from."""
+        return self.temperature is not None
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What is to know of the search."""
+        return self.inner.warnings
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Nothing: the index is searched here."""
+        return ()
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Begin each dialogue with the reply to an utterance that the seed draws from the index."""
+        return self.replies(opening_requests(requests, self.inner.index))
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Search for all requests at once; there are so many more candidates as may be left out."""
+        search = replace(self.inner.search, k=min(self.inner.search.k + OWN_TURNS, MAX_REFERENCES))
+        retrieved = self.inner.index.search([withheld(request.item) for request in requests], search)
+        return [
+            self._choose(request, candidates.references, candidates.note)
+            for request, candidates in zip(requests, retrieved, strict=True)
+        ]
+
+    def _choose(self, request: ReplyRequest, candidates: Sequence[Reference], note: str) -> BotReply:
+        turns = request.item.turns
+        replies = turns[-2::-2][::-1] if request.own is None else request.own
+        own = {normalise(reply) for reply in replies[-OWN_TURNS:]}
+        usable = [candidate for candidate in candidates if normalise(candidate.text) not in own]
+        usable = usable[: self.inner.search.k]
+        if not usable:
+            return BotReply(text=None, problem=note or NOTHING_RETRIEVED)
+        if self.temperature is None:
+            return BotReply(text=usable[0].text)
+        similarities = [candidate.similarity or 0.0 for candidate in usable]
+        return BotReply(text=usable[draw_by_similarity(similarities, self.temperature, request.seed, list(turns))].text)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NamedBot:
+    """A bot of a command under the name of a stored one."""
+
+    spec: str
+    inner: Replier
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What makes the replies, and the name with its hash."""
+        return {**self.inner.provenance, "bot": self.spec}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the seed of a request can change its reply."""
+        return self.inner.is_random
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What to know of all replies."""
+        return self.inner.warnings
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the replies so far have cost."""
+        return self.inner.remarks
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return one reply for each request, in their order."""
+        return self.inner.replies(requests)
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the bot begins each dialogue with, if it can."""
+        return openings_of(self.inner, requests)
+
+
+# ── A bot that is worse on purpose: words of another bot's replies are replaced by words of random replies ────────────
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DegradedBot:
+    """A bot that replaces a run of words in each reply by as many words of a reply drawn from a pool."""
+
+    spec: str
+    inner: Replier
+    share: float
+    pool: tuple[str, ...]
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The bot that it wraps, and how much is replaced."""
+        inner = ",".join(f"{key}={text}" for key, text in self.inner.provenance.items())
+        return {"kind": "degraded", "bot": self.spec, "share": f"{self.share:g}", "of": inner}
+
+    @property
+    def is_random(self) -> bool:
+        """Yes: the words and their place are drawn."""
+        return True
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """That it is worse on purpose, and what is to know of the bot that it wraps."""
+        return ("its replies are spoilt on purpose", *self.inner.warnings)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the replies of the wrapped bot cost."""
+        return self.inner.remarks
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return the spoilt replies; a reply that is missing stays so."""
+        return self._spoilt(requests, self.inner.replies(requests))
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the wrapped bot begins dialogues with, spoilt as its replies are."""
+        return self._spoilt(requests, openings_of(self.inner, requests))
+
+    def _spoilt(self, requests: Sequence[ReplyRequest], replies: Sequence[BotReply]) -> list[BotReply]:
+        return [
+            reply if reply.text is None else replace(reply, text=self._spoil(reply.text, request))
+            for request, reply in zip(requests, replies, strict=True)
+        ]
+
+    def _spoil(self, text: str, request: ReplyRequest) -> str:
+        words, drawn_from = text.split(), [request.seed, list(request.item.turns), text]
+        count = min(len(words), max(1, round(self.share * len(words))))
+        begin = draw_place(len(words) - count + 1, *drawn_from, "place")
+        strange = list[str]()
+        step = 0
+        while len(strange) < count:
+            strange += self._words(text, [*drawn_from, step], count - len(strange))
+            step += 1
+        return " ".join([*words[:begin], *strange, *words[begin + count :]])
+
+    def _words(self, text: str, drawn_from: Sequence[object], most: int) -> list[str]:
+        """Return up to `most` words in a row of a random reply, which is another one than the text where possible."""
+        texts = [other for other in self.pool if other != text] or list(self.pool)
+        words = texts[draw_place(len(texts), *drawn_from, "reply")].split()
+        begin = draw_place(max(1, len(words) - most + 1), *drawn_from, "words")
+        return words[begin : begin + most]
+
+
+# ── stored bots to bots that reply; a new kind is one more entry here, and one in `specification_fields` ──────────────
 
 _MAX_TOKENS: Final = 200
 _TURNS: Final = 50

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json
-from refaug.cli.shared.progress import format_amount
+from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print_json
 from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST

@@ -16,7 +16,7 @@ from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.required_models import require_models
+from refaug.cli.shared.score_options import require_models
 from refaug.core.errors import Usage
 from refaug.operations.item_sources import TableOptions
 

@@ -14,8 +14,7 @@ from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import JsonFlag, count_of, file_or_stdin, print_facts, print_json, print_line, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.required_models import require_models
-from refaug.cli.shared.score_options import ScoreOutput, report_problems, require_all
+from refaug.cli.shared.score_options import ScoreOutput, report_problems, require_all, require_models
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.core.records import Item

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
-from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.cli.shared.output import JsonFlag, count_of, format_amount, print_json, print_line
+from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Corrupt, NotFound
 from refaug.core.home import Settings
 from refaug.service.server_settings import ServeSettings

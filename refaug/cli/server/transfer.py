@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line
-from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.cli.shared.output import JsonFlag, count_of, format_amount, print_json, print_line
+from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts import transfer
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage

@@ -16,8 +16,8 @@ __all__ = [
     "network_commands",
     "output",
     "progress",
+    "progress_bars",
     "reference_options",
-    "required_models",
     "score_options",
     "version_commands",
 ]

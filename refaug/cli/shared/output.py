@@ -211,3 +211,10 @@ def report_error(error: RefaugError, *, as_json: bool) -> None:
         remedy = f"\n  {make_printable(error.remedy)}" if error.remedy else ""
         print(f"error [{error.code}]: {make_printable(error.message)}{remedy}", file=sys.stderr)
     sys.stderr.flush()
+
+
+def format_amount(number: int, unit: str) -> str:
+    """Format a count with its unit; bytes in MB."""
+    if unit == "B":
+        return f"{number / 1e6:,.1f} MB"
+    return f"{number:,} {unit}".rstrip()

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from refaug.cli.shared.output import format_amount
 from refaug.core.progress import Progress as CoreProgress
 from refaug.core.text.characters import make_printable
 
@@ -99,10 +100,3 @@ class QuietProgress(ProgressLines):
 
     def say(self, message: str) -> None:
         """Print nothing."""
-
-
-def format_amount(number: int, unit: str) -> str:
-    """Format a count with its unit; bytes in MB."""
-    if unit == "B":
-        return f"{number / 1e6:,.1f} MB"
-    return f"{number:,} {unit}".rstrip()

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from refaug.cli.shared.progress import format_amount
+from refaug.cli.shared.output import format_amount
 from refaug.core.text.characters import make_printable
 
 

@@ -12,6 +12,7 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json_pieces, print_line, print_table
 from refaug.core.errors import BadInput, Usage
+from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
@@ -20,6 +21,22 @@ from refaug.operations.scoring_options import ScoringOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
+
+# ── the models that the metrics of a command need, checked before any work ────────────────────────────────────────────
+
+
+def require_models(
+    home: Settings, specifications: Sequence[str], *, rater: str | None, index: str | None = None
+) -> bool:
+    """Say whether --rater is asked by a metric; raise Usage where a metric needs a model that nothing names."""
+    from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  compiles
+
+    requests = [metric_requests.MetricRequest.of(text, home) for text in specifications]
+    metric_requests.require_models(requests, rater=rater, index=index)
+    return any(request.rates_by_default for request in requests)
+
+
+# ── how scores are printed by `score` and `sets score` ────────────────────────────────────────────────────────────────
 
 _SHOWN_PROBLEMS = 5
 

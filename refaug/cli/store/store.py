@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_published, print_table
-from refaug.cli.shared.progress import display_progress, format_amount
+from refaug.cli.shared.output import (
+    JsonFlag,
+    count_of,
+    format_amount,
+    print_json,
+    print_line,
+    print_published,
+    print_table,
+)
+from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Corrupt, Usage
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 

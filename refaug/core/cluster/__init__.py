@@ -15,7 +15,6 @@ __all__ = [
     "calls",
     "connection",
     "groups",
-    "lease",
     "messages",
     "openings",
     "replicas",

@@ -13,8 +13,8 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -22,9 +22,44 @@ from typing import Any, Final
 from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
 from refaug.core.cluster.calls import Failure, brought_home, name_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
-from refaug.core.cluster.lease import CallLease
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
 from refaug.core.errors import RefaugError, Unavailable
+
+# ── how long a process of a cluster waits for calls before it ends ────────────────────────────────────────────────────
+
+
+class CallLease:
+    """Runs from the last call, or the last word that the process is still wanted; never out during a call."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._lock = threading.Lock()
+        self._calls, self._heard_at = 0, clock()
+
+    def renew(self) -> None:
+        """Begin anew."""
+        with self._lock:
+            self._heard_at = self._clock()
+
+    @contextmanager
+    def during_call(self) -> Iterator[None]:
+        """Hold the lease, and begin anew when the block ends."""
+        with self._lock:
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls, self._heard_at = self._calls - 1, self._clock()
+
+    def end_if_over(self, end: Callable[[], None]) -> None:
+        """Call `end` if the lease has run out; no call begins meanwhile."""
+        with self._lock:
+            if not self._calls and self._clock() - self._heard_at > self._seconds:
+                end()
+
+
+# ── objects of refaug that live in processes of a cluster and answer calls, each perhaps in several replicas ──────────
 
 _BYTES: Final = 1 << 20  # asked for, since an actor that asks for nothing is placed anywhere
 _AT_ONCE: Final = 8  # calls that one actor works on

@@ -6,17 +6,172 @@ its tokens) into manifests. Libraries that only some tokenizers need are importe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from refaug.core.errors import Usage
 from refaug.core.text.mecab import MecabTokenizer
-from refaug.core.text.mteval import InternationalTokenizer, Mteval13aTokenizer
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
-from refaug.core.text.tokenizer_base import Tokenizer, tokenizer_of_class
+from refaug.core.text.tokenizer_base import (
+    PickledByArguments,
+    Tokenizer,
+    import_library,
+    package_version,
+    tokenizer_of_class,
+)
 from refaug.core.text.words import CharTokenizer, WordTokenizer
+
+# ── the tokenizers `13a` and `intl` of mteval, as in sacrebleu ────────────────────────────────────────────────────────
+
+
+class _MtevalTokenizer(PickledByArguments):
+    """Tokens as in sacrebleu's BLEU: trailing white space removed, the rules applied, split at white space.
+
+    The rules are implemented again here, and a property test holds them equal to sacrebleu, for two reasons.
+    sacrebleu keeps the last 65,536 texts of every class in memory. And almost all text can be processed many lines
+    at a time with plain replacing: the order of the rules matters only where a number touches punctuation.
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of one text."""
+        return self._tokenize_lines([self._one_line(text)])[0]
+
+    def tokenize_batch(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the tokens of many texts, a few hundred at a time so that the joined text stays in the cache."""
+        lines = [self._one_line(text) for text in texts]
+        tokens: list[list[str]] = []
+        for start in range(0, len(lines), _LINES_AT_ONCE):
+            tokens += self._tokenize_lines(lines[start : start + _LINES_AT_ONCE])
+        return tokens
+
+    def _tokenize_lines(self, lines: Sequence[str]) -> list[list[str]]:
+        """Space all lines without the rules, and apply the rules to lines where a number touches punctuation."""
+        spaced = self._space_out("\n".join(lines)).split("\n")
+        return [
+            (self._space_by_rules(line) if self._needs_rules(line) else simple).split()
+            for line, simple in zip(lines, spaced, strict=True)
+        ]
+
+    def _one_line(self, text: str) -> str:
+        """Return the text without line feeds, and with the replacements that precede the rules."""
+        raise NotImplementedError
+
+    def _needs_rules(self, line: str) -> bool:
+        """Return whether a number touches punctuation in the line."""
+        raise NotImplementedError
+
+    def _space_out(self, text: str) -> str:
+        """Put spaces around all punctuation and symbols, which is right for lines that need no rule."""
+        raise NotImplementedError
+
+    def _space_by_rules(self, line: str) -> str:
+        """Put spaces around punctuation and symbols according to the rules."""
+        raise NotImplementedError
+
+
+_LINES_AT_ONCE = 512
+
+
+def _surround(text: str, marks: str) -> str:
+    """Put spaces around each of the marks; a pass for each is faster than one pass of a regular expression."""
+    for mark in marks:
+        if mark in text:
+            text = text.replace(mark, f" {mark} ")
+    return text
+
+
+class Mteval13aTokenizer(_MtevalTokenizer):
+    """`13a`: ASCII punctuation is separated, except apostrophes, hyphens, and . , - next to a digit."""
+
+    name = "13a"
+    version = "mteval-v13a as in sacrebleu 2.6.0"
+
+    _ALWAYS_APART = '{|}~[\\]^_`!"#$%&()*+:;<=>?@/'
+    _DIGIT_TOUCHES = re.compile(r"[0-9][.,-]|[.,][0-9]")
+    _AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
+    _BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
+    _DASH_AFTER_DIGIT = re.compile(r"([0-9])-")
+
+    def _one_line(self, text: str) -> str:
+        if "\n" in text or "<skipped>" in text:
+            text = text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+        if "&" in text:
+            text = text.replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
+        return text
+
+    def _needs_rules(self, line: str) -> bool:
+        return self._DIGIT_TOUCHES.search(line) is not None
+
+    def _space_out(self, text: str) -> str:
+        return _surround(text, self._ALWAYS_APART + ".,")
+
+    def _space_by_rules(self, line: str) -> str:
+        spaced = _surround(f" {line} ", self._ALWAYS_APART)
+        spaced = self._AFTER_NON_DIGIT.sub(r"\1 \2 ", spaced)
+        spaced = self._BEFORE_NON_DIGIT.sub(r" \1 \2", spaced)
+        return self._DASH_AFTER_DIGIT.sub(r"\1 - ", spaced)
+
+
+class InternationalTokenizer(_MtevalTokenizer):
+    """`intl`: punctuation and symbols of every script are separated, except punctuation next to a number.
+
+    The classes are those of the `regex` package, whose Unicode is newer than Python's, so its version is part of
+    ours.
+    """
+
+    name = "intl"
+
+    def __init__(self) -> None:
+        regex = import_library("regex", package="regex", wanted_by="intl")
+        self.version = f"mteval-v14 as in sacrebleu 2.6.0, {package_version('regex')}"
+        self._apart = _SeparatedCharacters(regex.compile(r"[\p{P}\p{S}]"))
+        self._number_touches: re.Pattern[str] = regex.compile(r"\p{N}\p{P}|\p{P}\p{N}")
+        self._ascii_number_touches = re.compile(f"[0-9][{self._ASCII_P}]|[{self._ASCII_P}][0-9]")
+        self._after_non_number: re.Pattern[str] = regex.compile(r"(\P{N})(\p{P})")
+        self._before_non_number: re.Pattern[str] = regex.compile(r"(\p{P})(\P{N})")
+        self._symbol: re.Pattern[str] = regex.compile(r"(\p{S})")
+
+    _ASCII_P = re.escape("!\"#%&'()*,-./:;?@[\\]_{}")  # the other characters of string.punctuation are symbols (S*)
+
+    def _one_line(self, text: str) -> str:
+        return text.rstrip().replace("\n", " ")
+
+    def _needs_rules(self, line: str) -> bool:
+        pattern = self._ascii_number_touches if line.isascii() else self._number_touches
+        return pattern.search(line) is not None
+
+    def _space_out(self, text: str) -> str:
+        text = _surround(text, string.punctuation)
+        return text if text.isascii() else _surround(text, self._apart.in_text(text))
+
+    def _space_by_rules(self, line: str) -> str:
+        line = self._after_non_number.sub(r"\1 \2 ", line)
+        line = self._before_non_number.sub(r" \1 \2", line)
+        return self._symbol.sub(r" \1 ", line)
+
+
+class _SeparatedCharacters(dict[str, str]):
+    """Which characters beyond ASCII are punctuation or symbols; filled on demand."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, character: str) -> str:
+        apart = not character.isascii() and self._pattern.match(character)
+        self[character] = character if apart else ""
+        return self[character]
+
+    def in_text(self, text: str) -> str:
+        """Return the characters of the text that are separated, each once."""
+        return "".join([self[character] for character in set(text)])
+
+
+# ── the list of tokenizers, which split texts into words ──────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)

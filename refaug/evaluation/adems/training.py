@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,16 +15,51 @@ from refaug.core.files import make_folder, remove_tree, require_name
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.evaluation.adems.rated_files import RatedFile
-from refaug.evaluation.adems.spread import spread_of
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.correlation import Correlation, partial_spearman, pearson, spearman
 from refaug.rater.adem.scorer.adem import KIND, save_adem
 from refaug.rater.adem.scorer.encoding import DialogueEncoder, TripleVectors, VectorCache
-from refaug.rater.adem.scorer.fitting import FittedScorer, fit_scorer
+from refaug.rater.adem.scorer.fitting import FittedScorer, Scorer, fit_scorer
 from refaug.rater.adem.scorer.rated_triples import RatedTriples
 from refaug.rater.adem.scorer.seen_texts import SeenTexts
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
+
+# ── how far the scores of a scorer spread, and how narrow the cone of its vectors is ──────────────────────────────────
+
+_NEAR = 0.5  # on the scale from 1 to 5
+
+
+def spread_of(scorer: Scorer, rated: RatedTriples, vectors: TripleVectors) -> Mapping[str, Any]:
+    """Return the spread of scores on rated rows, and the conicity of each part before and after projection."""
+    scores = scorer.score(vectors)
+    spread = float(rated.ratings.std())
+    form = scorer.bilinear.form
+    kinds = [*(["context"] if form.has_context else []), *(["reference"] if form.has_reference else []), "reply"]
+    raw = vectors.vectors.astype(np.float64)
+    projected = scorer.projection.apply(raw)
+    return {
+        "rows": len(rated),
+        "mean_score": float(scores.mean()),
+        "mean_rating": float(rated.ratings.mean()),
+        "sd_score_over_sd_rating": float(scores.std() / spread) if spread else None,
+        "share_near_mean": float(np.mean(np.abs(scores - scores.mean()) <= _NEAR)),
+        "conicity": {
+            kind: {"encoder": conicity(raw[np.unique(places)]), "projected": conicity(projected[np.unique(places)])}
+            for kind, places in zip(kinds, [*vectors.compared, vectors.replies], strict=True)
+        },
+    }
+
+
+def conicity(vectors: Floats) -> float | None:
+    """Return the mean cosine of vectors with their mean; None where the mean has no direction."""
+    mean = vectors.mean(axis=0)
+    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(mean)
+    has_direction = norms > np.finfo(np.float64).tiny
+    return float(np.mean(vectors[has_direction] @ mean / norms[has_direction])) if has_direction.any() else None
+
+
+# ── train an adem ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _LISTED_SYSTEMS: Final = 20
 

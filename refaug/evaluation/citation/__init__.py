@@ -4,7 +4,7 @@ The main names:
 
 - `citation.cite_signature`, `citation.cite_set`: what to write beside scores
 - `cited_signatures.signatures_in`: the signatures of a score file
-- `papers.Paper`: a paper, in a sentence and as BibTeX.
+- `citation.Paper`: a paper, in a sentence and as BibTeX.
 """
 
-__all__ = ["citation", "cited_signatures", "papers"]
+__all__ = ["citation", "cited_signatures"]

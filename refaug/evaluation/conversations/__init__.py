@@ -19,7 +19,6 @@ __all__ = [
     "reading",
     "records",
     "table",
-    "table_rows",
     "talks",
     "turn_scores",
 ]

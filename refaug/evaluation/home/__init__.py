@@ -11,7 +11,6 @@ The main names:
 __all__ = [
     "adems",
     "encoders",
-    "hybrid_pins",
     "indexes",
     "judge_pins",
     "piece_vectors",

@@ -7,7 +7,7 @@ Commands, jobs and HTTP routes all come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,43 @@ from typing import Any, Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, NotFound
+from refaug.core.errors import Conflict, NotFound, RefaugError
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.hybrid_pins import HYBRID_KIND, versions_for_hybrids
-from refaug.evaluation.home.judge_pins import versions_for_judges
+from refaug.evaluation.home.judge_pins import versions_for_judges, versions_named
+
+# ── which fitted hybrids need which versions of other artefacts: the word vectors and the models of turns they pin ────
+
+HYBRID_KIND: Final = "hybrid"
+
+
+def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
+    """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`.
+
+    Damaged hybrids need nothing; `refaug doctor` lists them.
+    """
+    hybrids = artefact_stores(settings)[HYBRID_KIND]
+    needed = dict[str, list[str]]()
+    for hybrid in hybrids.names():
+        for hybrid_version in hybrids.versions(hybrid):
+            with suppress(RefaugError, OSError, AttributeError, KeyError, TypeError):
+                manifest: Any = read_json(hybrids.folder(hybrid, hybrid_version) / MANIFEST)
+                for version in dict.fromkeys(_versions_in(manifest, kind, name)):
+                    needed.setdefault(version, []).append(f"{HYBRID_KIND} {hybrid}@{hybrid_version}")
+    return dict(sorted(needed.items()))
+
+
+def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[str]:
+    """Yield the versions of this name that a manifest pins."""
+    turns = manifest["turns"] or {"rater": None, "metrics": [], "index": None}
+    pinned = {"vectors": manifest["encoders"]["vectors"], "rater": turns["rater"], "index": turns["index"]}
+    artefact, _, version = str(pinned.get(kind) or "").partition("#")[0].partition("@")
+    if artefact == name and version:
+        yield version
+    yield from versions_named(turns["metrics"], kind, name)
+
+
+# ── the versioned artefacts of a home by kind ─────────────────────────────────────────────────────────────────────────
 
 # Modules that compile loops are imported in methods: listing raters needs none of them.
 

@@ -11,7 +11,6 @@ The main names:
 __all__ = [
     "check",
     "conversation_file",
-    "distinct_counts",
     "faults",
     "order",
     "recording",

@@ -29,14 +29,35 @@ from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
-from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.evaluation.scoring.scores import Evaluation, MetricScores, percent
 from refaug.evaluation.verification import artefact_parts, score_differences
-from refaug.evaluation.verification.judge_part import judge_part
 from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
 from refaug.evaluation.verification.reference_differences import references_part
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
+
+# ── judge part ────────────────────
+
+_NOT_STORED: Final = "judge_not_stored"
+
+
+def judge_part(stored: StoredScores, now: MetricScores) -> VerifiedPart:
+    """Say whether all answers are stored; `now` are the scores that the stored ones give."""
+    name = stored.signature.settings["model"].partition("#")[0]
+    lacking = sum(system.unscored.get(_NOT_STORED, 0) for system in now.systems.values())
+    total = sum(len(system.replies) for system in now.systems.values())
+    if lacking:
+        message = (
+            f"a judge's scores are not reproducible: it may answer otherwise now, and its answers to {lacking:,} of "
+            f"{total:,} replies are not stored here, or never came"
+        )
+        return VerifiedPart.missing("judge", message, stored.name)
+    message = f"{name}: all answers are stored, and the scores are computed from them; the judge itself was not asked"
+    return VerifiedPart.holds("judge", message, stored.name)
+
+
+# ── verify a score file ───────────────────────────────────────────────────────────────────────────────────────────────
 
 Items = Sequence[Item | BadItem]
 _JUDGE: Final = "judge"

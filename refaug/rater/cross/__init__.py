@@ -4,7 +4,7 @@ The main names:
 
 - `model.CrossNetwork`: the network
 - `build.train_cross`: logs to a published rater
-- `rate.CrossRater`: ratings of responses.
+- `checkpoint.CrossRater`: ratings of responses.
 """
 
-__all__ = ["build", "checkpoint", "examples", "model", "rate", "report", "sequences", "train"]
+__all__ = ["build", "checkpoint", "examples", "model", "sequences", "train"]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
@@ -14,16 +18,17 @@ from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.rater.cross.checkpoint import KIND, NETWORK, save_cross_rater
-from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
-from refaug.rater.cross.hard_replies import hard_replies
+from refaug.rater.cross.examples import DIALOGUE, HARD, KIND_NAMES, RANDOM, CrossExamples, CrossExampleSettings
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
-from refaug.rater.cross.report import report_of, statistics_of
 from refaug.rater.cross.sequences import SequenceShape
-from refaug.rater.cross.train import task_of, train_network
+from refaug.rater.cross.train import ReplyPredictions, predict, task_of, train_network
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TOKENIZER
+from refaug.rater.training.accuracy import Labels, Probabilities, calibration_error, fit_temperature, reliability
+from refaug.rater.training.examples import ExampleCorpus
+from refaug.rater.training.hard_negatives import HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
-from refaug.rater.training.loop import OnEpoch, OnNow, Task
+from refaug.rater.training.loop import OnEpoch, OnNow, Task, TrainingCourse
 from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
@@ -42,10 +47,136 @@ from refaug.rater.training.order import (
     train_version,
     version_folder,
 )
-from refaug.rater.training.pair_corpus import PairCorpus, Side, code_pairs, open_pairs, require_pairs
+from refaug.rater.training.pair_corpus import PairCorpus, Rows, Side, code_pairs, open_pairs, require_pairs
 
 if TYPE_CHECKING:
     from refaug.core.cluster.connection import Cluster
+
+# ── the report of a trained cross rater: its quality on held-out utterances, and statistics of its examples ───────────
+
+_RATING_BINS: Final = 40
+
+
+def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, object]:
+    """Measure the network on utterances that it was not trained on."""
+    predictions = _balanced(predict(model, validation))
+    likely, positive = expit(predictions.logits), predictions.positive
+    temperature = fit_temperature(likely, positive)
+    best = course.epochs[course.best_epoch - 1]
+    return {
+        "parameters": model.parameter_count,
+        "best_epoch": course.best_epoch,
+        "epochs": [asdict(figures) for figures in course.epochs],
+        "validation_loss": best.validation_loss,
+        "validation_accuracy": best.validation_accuracy,
+        "auc_good_vs_wrong": predictions.auc(),
+        "auc_by_kind": {
+            KIND_NAMES[kind]: predictions.auc(kind)
+            for kind in (RANDOM, DIALOGUE, HARD)
+            if (predictions.kinds == kind).any()
+        },
+        "temperature": temperature,
+        "calibration": {
+            "raw": _calibration(likely, positive),
+            "cal": _calibration(expit(predictions.logits / temperature), positive),
+        },
+        "ratings": _histogram(likely, positive),
+    }
+
+
+def _balanced(predictions: ReplyPredictions) -> ReplyPredictions:
+    """Keep as many wrong replies as right ones: probabilities are meant for even chances."""
+    wrong = np.flatnonzero(~predictions.positive)
+    chosen = np.random.default_rng(0).permutation(wrong)[: int(predictions.positive.sum())]
+    rows = np.sort(np.concatenate([np.flatnonzero(predictions.positive), chosen]))
+    return ReplyPredictions(predictions.logits[rows], predictions.positive[rows], predictions.kinds[rows])
+
+
+def _calibration(likely: Probabilities, positive: Labels) -> dict[str, object]:
+    return {
+        "error": calibration_error(likely, positive),
+        "bins": [asdict(bin_) for bin_ in reliability(likely, positive)],
+    }
+
+
+def _histogram(likely: Probabilities, positive: Labels) -> dict[str, object]:
+    """Return how often right and wrong replies get which rating."""
+    edges = np.linspace(-1, 1, _RATING_BINS + 1)
+    return {
+        "edges": edges.round(6).tolist(),
+        "good": np.histogram(2 * likely[positive] - 1, edges)[0].tolist(),
+        "wrong": np.histogram(2 * likely[~positive] - 1, edges)[0].tolist(),
+    }
+
+
+def statistics_of(corpus: PairCorpus, examples: CrossExamples) -> Mapping[str, Any]:
+    """Return statistics of a side: its pairs, their utterances and dialogues, and lengths of texts in pieces."""
+    rows, lengths = examples.rows, np.diff(corpus.start)
+    return {
+        "positive": len(rows),
+        "an_epoch": examples.epoch_size,
+        "utterances": len(np.unique(corpus.asked[rows])),
+        "dialogues": len(np.unique(corpus.dialogue[rows])),
+        "pieces": {
+            name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
+            for name, sizes in (
+                ("utterances", lengths[corpus.utterance[rows]]),
+                ("responses", lengths[corpus.reply[rows]]),
+            )
+        },
+    }
+
+
+# ── hard negatives of the pairs of logs, found as for the NN-rater: by rare words that two replies share ──────────────
+
+Texts = NDArray[np.int64]
+
+
+class _Grouped(NamedTuple):
+    """Pairs by utterance: the corpus that hard negatives are found in, and the text and pair that each text comes from.
+
+    The pair of an utterance is -1.
+    """
+
+    corpus: ExampleCorpus
+    source: Texts
+    pair: Rows
+
+
+def hard_replies(
+    corpus: PairCorpus, rows: Rows, embeddings: NDArray[np.float32], seed: int, progress: Progress
+) -> Texts:
+    """Return hard negatives of the reply of each pair, as texts (pairs of the corpus, most partners); -1 for none.
+
+    They are found among these pairs alone.
+    """
+    settings = HardSettings(seed=seed)
+    grouped = _group(corpus, rows)
+    found = hard_partners(
+        grouped.corpus, np.arange(grouped.corpus.utterances), embeddings, settings, progress
+    ).partners  # (texts, partners)
+    partners = np.full((len(corpus), settings.partners), -1, np.int64)
+    is_reply = grouped.pair >= 0
+    of_reply = found[is_reply]
+    partners[grouped.pair[is_reply]] = np.where(of_reply >= 0, grouped.source[of_reply], -1)
+    return partners
+
+
+def _group(corpus: PairCorpus, rows: Rows) -> _Grouped:
+    """Put the replies to one utterance together, behind the utterance."""
+    ordered = rows[np.lexsort((rows, corpus.asked[rows]))]
+    begins = np.flatnonzero(np.concatenate([[True], np.diff(corpus.asked[ordered]) != 0]))
+    pair = np.insert(ordered, begins, -1)
+    source = np.insert(corpus.reply[ordered].astype(np.int64), begins, corpus.utterance[ordered[begins]])
+    lengths = np.diff(corpus.start)[source]
+    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    places = np.arange(int(start[-1])) + np.repeat(corpus.start[source] - start[:-1], lengths)
+    first = np.concatenate([begins + np.arange(len(begins)), [len(source)]]).astype(np.int64)
+    grouped = ExampleCorpus(pieces=corpus.pieces[places], start=start, first=first, names=corpus.asked[ordered[begins]])
+    return _Grouped(grouped, source, pair)
+
+
+# ── making a cross rater ──────────────────────────────────────────────────────────────────────────────────────────────
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 

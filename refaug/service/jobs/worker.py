@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import orjson
+from sqlalchemy import update
 
 from refaug.core.backoff import Backoff
 from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
@@ -29,20 +30,72 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.database.database import Database
+from refaug.service.database.erased_storage import overwrite_removed, remove_old_copies
+from refaug.service.database.migrations.tables import JOBS
 from refaug.service.database.row_holders import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.ended_jobs import EndedJobs
-from refaug.service.jobs.erased_names import finish_without_names
 from refaug.service.jobs.interruption import Interruption, StopReason
 from refaug.service.jobs.job_progress import JobProgress
-from refaug.service.jobs.live_workers import LiveWorkers
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore, LostJob
 from refaug.service.server_settings import ServeSettings
 from refaug.service.studies.retention import erase_what_is_over
+
+# ── which workers are alive, so that the jobs of dead ones are recovered ──────────────────────────────────────────────
+
+STALE_S: Final = 60.0  # a worker loses its job after so long without a heartbeat
+
+
+class LiveWorkers:
+    """The workers that are alive: those that hold the lock on their name and whose heartbeat has changed recently.
+
+    Times are taken from this process's clock; clocks of other machines, and times without a database, do not matter.
+    """
+
+    def __init__(self, home: Settings, own: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._holders, self._own, self._clock = RowHolders(home), own, clock
+        self._seen = dict[str, tuple[str | None, float]]()  # worker → its last heartbeat, and when that was first seen
+
+    def observe(self, running: Sequence[Job]) -> None:
+        """Record the heartbeats of the running jobs."""
+        now, before = self._clock(), self._seen
+        self._seen = {}
+        for job in running:
+            beat, since = before.get(job.worker or "", (None, now))
+            self._seen[job.worker or ""] = (job.beat, since if beat == job.beat else now)
+
+    def reset(self) -> None:
+        """Forget all heartbeats, since no worker could write while the database was away."""
+        self._seen = {}
+
+    def is_alive(self, worker: str) -> bool:
+        """Return whether a job may stay with this worker."""
+        if worker == self._own:
+            return True
+        since = self._seen.get(worker, (None, self._clock()))[1]
+        return self._holders.is_held(worker) and self._clock() - since < STALE_S
+
+
+# ── the end of an erasure: its job is stored as done, and its order names none of those whom it erased ────────────────
+
+_NAMES: Final = ("dialogues", "speakers")
+
+
+def finish_without_names(database: Database, job: Job, finish: Callable[[], Any]) -> None:
+    """Store the end of an erasure by `finish`, and take the names out of its order in the same transaction."""
+    order = {name: setting for name, setting in job.order.items() if name not in _NAMES}
+    with database.writing() as connection:
+        overwrite_removed(connection, is_sqlite=database.is_sqlite)
+        finish()
+        connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(order=orjson.dumps(order).decode()))
+    remove_old_copies(database, (JOBS.name,), rewrites=False)
+
+
+# ── the process that runs jobs ────────────────────────────────────────────────────────────────────────────────────────
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `altered_replies.altered`: the alterations by name
+- `movement.altered`: the alterations by name
 - `movement.stress`: the rows of every metric
 - `movement.StressRow`: what one alteration does to the scores of a metric.
 """
 
-__all__ = ["altered_replies", "movement"]
+__all__ = ["movement"]

@@ -1,6 +1,6 @@
 """Stress rows of `refaug meta probe`: how far a metric's scores move when replies are altered, in their own units.
 
-The altered replies are those of the probes and of `altered_replies`. A change is the mean over items of the altered
+The altered replies are those of the probes and those below. A change is the mean over items of the altered
 reply's score less the base's, divided by the standard deviation of all scores of the table but those of empty replies,
 with an interval over items; only replies that the alteration changed count. R. Lowe's seven groups of replies (2019)
 are rebuilt from the golds of the file: relevant and irrelevant ones, short and long, a generic one, one without a
@@ -9,20 +9,129 @@ known word, the gold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from refaug.core.errors import NotFound
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
+from refaug.core.text.words import WordTokenizer
 from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
-from refaug.evaluation.agreement.stress import altered_replies
 from refaug.evaluation.scoring.cases import NO_REPLY, Case, bind_metric, references_for, score_cases
 from refaug.metrics.base import Floats, Metric, Problem
 from refaug.metrics.statistics.resampling import count_blocks, percentile_interval
+from refaug.metrics.words.meteor import WordNet
+
+# ── altered replies ────────────────────
+
+WORDNET: Final = Path("/usr/share/wordnet")
+FALLS, HOLDS = "falls", "holds"  # what the score of an altered reply should do
+STRESSES: Final[Mapping[str, tuple[str, str]]] = {  # name → what is done, and what the score should do
+    "reversed": ("its words in the reversed order", FALLS),
+    "no-stopwords": ("without its function words", FALLS),
+    "content-only": ("its content words alone, in lower case, without marks", FALLS),
+    "no-punctuation": ("without its punctuation", HOLDS),
+    "negated": ("with its first verb of a closed list negated, or the negation taken out", FALLS),
+    "synonyms": ("words replaced by a synonym of WordNet", HOLDS),
+    "unknown": ("every content word replaced by letters that are no word", FALLS),
+    "last-speaker": ("the last turn that the same speaker said before", FALLS),
+}
+_FUNCTION_WORD_LIST: Final = (
+    "a about after all also an and any are as at be been before but by can could did do does for from had has have he "
+    "her here him his how i if in into is it its just like me more my no not now of on one only or our out over she so "
+    "some than that the their them then there these they this those to too up us was we were what when where which "
+    "who will with would you your"
+)
+_FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORD_LIST.split())
+_VERB_LIST: Final = "is are was were am do does did can could will would should have has had must may"
+_VERBS: Final = frozenset(_VERB_LIST.split())
+_NEGATION: Final = re.compile(r"\s*\b(?:not|never)\b|n't\b|n’t\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
+
+
+def altered(seed: int, wordnet: WordNet | None) -> dict[str, Callable[[str, str], str]]:
+    """Return the change of each stress but the last speaker's, of an item's id and a text; no synonyms without WordNet.
+
+    A text that a stress does not change is returned as it is.
+    """
+    changes: dict[str, Callable[[str, str], str]] = {
+        "reversed": lambda _item, text: " ".join(text.split()[::-1]),
+        "no-stopwords": lambda _item, text: _without_function_words(text),
+        "content-only": lambda _item, text: " ".join(_content_words(text)) or text,
+        "no-punctuation": lambda _item, text: " ".join(_WORD.findall(text)) or text,
+        "negated": lambda _item, text: negate(text),
+        "unknown": lambda item, text: _unknown_words(text, random.Random(f"{seed}/unknown/{item}")),  # noqa: S311
+    }
+    if wordnet is not None:
+        changes["synonyms"] = lambda _item, text: _WORD.sub(lambda match: synonym(match.group(), wordnet), text)
+    return changes
+
+
+def open_wordnet(folder: Path) -> WordNet | None:
+    """Return WordNet, or None where it is not installed."""
+    try:
+        return WordNet.open(folder)
+    except NotFound:
+        return None
+
+
+def negate(text: str) -> str:
+    """Return the text with its first negation taken out, else with the first verb of a closed list negated."""
+    if _NEGATION.search(text):
+        return _NEGATION.sub("", text, count=1).strip()
+    words = text.split()
+    for place, word in enumerate(words):
+        if word.lower().strip(".,!?") in _VERBS:
+            return " ".join([*words[: place + 1], "not", *words[place + 1 :]])
+    return f"not {text}" if text else text
+
+
+def synonym(word: str, wordnet: WordNet) -> str:
+    """Return the first synonym of a content word in its first synset that has one; the word itself without any."""
+    lowered = word.lower()
+    if lowered in _FUNCTION_WORDS:
+        return word
+    for synset in wordnet.synsets(lowered):
+        for lemma in synset.lemmas():
+            name = lemma.name()
+            if name.lower() != lowered and name.isalpha():
+                return name
+    return word
+
+
+def last_of_speaker(turns: Sequence[str]) -> str | None:
+    """Return the last turn of the speaker who replies: the last but one; None in a shorter dialogue."""
+    return turns[-2] if len(turns) > 1 else None
+
+
+def _without_function_words(text: str) -> str:
+    kept_words = [word for word in text.split() if word.lower().strip(".,!?'\"") not in _FUNCTION_WORDS]
+    return " ".join(kept_words) or text
+
+
+def _content_words(text: str) -> list[str]:
+    tokens = WordTokenizer().tokenize(text)
+    return [token for token in tokens if token[:1].isalnum() and token not in _FUNCTION_WORDS]
+
+
+def _unknown_words(text: str, generator: random.Random) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        word = match.group()
+        if word.lower() in _FUNCTION_WORDS:
+            return word
+        return "".join(generator.choice(_LETTERS) for _ in word)
+
+    return _WORD.sub(replaced, text)
+
+
+# ── stress rows of `refaug meta probe` ────────────────────────────────────────────────────────────────────────────────
 
 NOT_ALTERED: Final = Problem("not_altered", "the alteration leaves the reply as it is")
 NO_EARLIER_TURN: Final = Problem("no_earlier_turn", "the speaker has said nothing before")
@@ -90,7 +199,7 @@ def stress(
     settings: ProbeSettings,
     progress: Progress,
     *,
-    wordnet: Path = altered_replies.WORDNET,
+    wordnet: Path = WORDNET,
 ) -> list[MetricStress]:
     """Return the stress rows of every metric."""
     bases = _bases(items, settings)
@@ -111,10 +220,10 @@ def stress_replies(
     probes = make_probes(items, settings)
     for kind in _PROBES:
         yield kind.value, probes[kind]
-    changes = altered_replies.altered(settings.seed, altered_replies.open_wordnet(wordnet))
-    for name in altered_replies.STRESSES:
+    changes = altered(settings.seed, open_wordnet(wordnet))
+    for name in STRESSES:
         if name == "last-speaker":
-            yield name, [altered_replies.last_of_speaker(item.turns) or NO_EARLIER_TURN for item in items]
+            yield name, [last_of_speaker(item.turns) or NO_EARLIER_TURN for item in items]
         elif name in changes:
             pairs = zip(items, bases, strict=True)
             yield name, [base if isinstance(base, Problem) else changes[name](item.id, base) for item, base in pairs]
@@ -125,7 +234,7 @@ def stress_replies(
 def reply_groups(items: Sequence[Item], settings: ProbeSettings) -> dict[str, Replies]:
     """Return the seven groups: a reply of each to each item, or why there is none."""
     own = [[ref.text for ref in item.references if ref.source is Origin.GOLD] for item in items]
-    probes, unknown = make_probes(items, settings), altered_replies.altered(settings.seed, None)["unknown"]
+    probes, unknown = make_probes(items, settings), altered(settings.seed, None)["unknown"]
     golds = probes[Probe.GOLD]
     order = np.random.default_rng(settings.seed).permutation(len(items)).tolist()
     shifted = {place: order[(at + 1) % len(order)] for at, place in enumerate(order)}
@@ -204,7 +313,7 @@ def _of_metric(
 
 
 def _row(name: str, listed: Replies, own: Floats, bases: Replies, base: Floats, spread: float, seed: int) -> StressRow:
-    expected = altered_replies.STRESSES[name][1] if name in altered_replies.STRESSES else altered_replies.FALLS
+    expected = STRESSES[name][1] if name in STRESSES else FALLS
     is_altered = np.array([reply != other for reply, other in zip(listed, bases, strict=True)], dtype=np.bool_)
     counted = is_altered & np.isfinite(own) & np.isfinite(base)
     if counted.sum() < 2 or not spread:
@@ -222,7 +331,7 @@ def _row(name: str, listed: Replies, own: Floats, bases: Replies, base: Floats, 
     changes = (own - base)[counted] / spread
     drawn = np.concatenate([counts @ changes / len(changes) for counts in count_blocks(len(changes), _DRAWS, seed)])
     low, high = percentile_interval(drawn, 0.95)
-    is_right = np.abs(changes) <= HELD if expected == altered_replies.HOLDS else changes < 0
+    is_right = np.abs(changes) <= HELD if expected == HOLDS else changes < 0
     return StressRow(
         name=name,
         expected=expected,

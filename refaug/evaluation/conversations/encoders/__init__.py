@@ -7,4 +7,4 @@ The main names:
 - `sentiment_readers.VaderSentiment` and its siblings: what reads sentiment.
 """
 
-__all__ = ["meaning", "opening", "sentiment_readers", "vector_reader"]
+__all__ = ["opening", "sentiment_readers", "vector_reader"]

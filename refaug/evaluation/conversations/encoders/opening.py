@@ -5,17 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
 from refaug.core.home import Settings
+from refaug.core.vectors.encoders import open_encoder
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.evaluation.conversations.encoders import sentiment_readers
-from refaug.evaluation.conversations.encoders.meaning import OnnxMeaning
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
 from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
 from refaug.indexer.index_folders import open_vectors_version
+
+# ── the meaning of a text by a sentence encoder in ONNX's format that the user brings ─────────────────────────────────
+
+Floats = NDArray[np.float64]
+
+# kind → the length of its vectors; None: any
+ENCODERS: Final[Mapping[str, int | None]] = MappingProxyType({"infersent1": 4096, "use3": 512, "onnx": None})
+
+
+class OnnxMeaning:
+    """A sentence encoder under the name of what it is: InferSent 1, the Universal Sentence Encoder 3, or any."""
+
+    def __init__(self, kind: str, path: Path) -> None:
+        self._encoder = open_encoder(path)
+        width, dimensions = ENCODERS[kind], self._encoder.dimensions
+        if width is not None and dimensions != width:
+            raise BadInput(
+                f"encoder {self._encoder.name} gives {dimensions} numbers, and {kind} gives {width}",
+                remedy=f"--meaning onnx:{path.name}, or an export of {kind} with the output sentence_embedding",
+            )
+        self.name = f"{kind}[{self._encoder.name}]"
+
+    def encode(self, text: str) -> Floats | None:
+        """Return the unit vector of a text; None where it has no token."""
+        vector = np.asarray(self._encoder.sentence_vectors([text])[0], np.float64)
+        return None if np.isnan(vector).any() else vector
+
+
+# ── the encoders of the hybrid metric, as options name them, opened, and named as signatures name them ────────────────
 
 NEWS: Final = "word2vec-news"  # the vectors of the paper: GoogleNews, 3,000,000 words of 300 numbers
 _NEWS_SHAPE: Final = (3_000_000, 300)

@@ -4,7 +4,7 @@ The main names:
 
 - `shared_windows.SharedWindows`: pairs of conversations that share a window
 - `log_windows.count_in_log`: conversations that have a window of a log
-- `log_hashes.LogHashes`: the hashes of a log's texts, in a file.
+- `log_windows.LogHashes`: the hashes of a log's texts, in a file.
 """
 
-__all__ = ["log_hashes", "log_windows", "shared_windows", "window_groups"]
+__all__ = ["log_windows", "shared_windows"]

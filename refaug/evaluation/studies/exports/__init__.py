@@ -4,7 +4,7 @@ The main names:
 
 - `formats.export_study`: the bytes of one format, piece by piece
 - `rated_items.rated_items`: the items that `refaug meta` reads
-- `reference_weights.reference_weights`: the weights of references that people said.
+- `formats.reference_weights`: the weights of references that people said.
 """
 
-__all__ = ["chat_records", "dialogue_pairs", "formats", "preferences", "rated_items", "reference_weights"]
+__all__ = ["chat_records", "formats", "rated_items"]

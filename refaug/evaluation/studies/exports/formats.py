@@ -2,19 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import combinations
+from math import fsum
+from typing import Any, Final, TypedDict
 
-from refaug.core.errors import Usage
+import orjson
+
+from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.studies.exclusions import exclusions
 from refaug.evaluation.studies.exports.chat_records import chat_records
-from refaug.evaluation.studies.exports.dialogue_pairs import dialogue_pairs
-from refaug.evaluation.studies.exports.preferences import preference_pairs
-from refaug.evaluation.studies.exports.rated_items import rated_conversations, rated_items
-from refaug.evaluation.studies.exports.reference_weights import reference_weights
-from refaug.evaluation.studies.questions import protocol_questions
-from refaug.evaluation.studies.records import StudyTask, task_line, task_order
+from refaug.evaluation.studies.exports.rated_items import chosen_question, rated_conversations, rated_items
+from refaug.evaluation.studies.questions import AskedQuestion, choice_rows, main_tasks, protocol_questions, rating_rows
+from refaug.evaluation.studies.records import StudyKind, StudyTask, TaskSideName, TurnRole, task_line, task_order
+from refaug.evaluation.studies.report.beside import context_of
+
+# ── reference weights ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def reference_weights(
+    tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
+) -> Iterator[bytes]:
+    """Yield the weight of every rated reference, a line each, with the number of its ratings."""
+    counted = [task for task in main_tasks(tasks) if task.kind is StudyKind.RATE_REFERENCE]
+    if not counted:
+        raise BadInput("the study rates no references", remedy="a study of kind rate-reference")
+    rows = list(rating_rows(counted, questions))
+    asked_about = chosen_question(questions, {row.question for row in rows}, question)
+    if asked_about.least is None or asked_about.most is None:
+        raise BadInput(f"the scale of {asked_about.id} is not known", remedy="--protocol FILE")
+    numbers: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        shown = row.task.item or {}
+        reference = shown.get("reference")
+        if row.question == asked_about.id and isinstance(reference, str):
+            numbers.setdefault((str(shown.get("id", row.task.task)), reference), []).append(row.number)
+    middle, half = (asked_about.most + asked_about.least) / 2, (asked_about.most - asked_about.least) / 2
+    for (item_id, reference), own in numbers.items():
+        weight = (fsum(own) / len(own) - middle) / half
+        line = {"item": item_id, "reference": reference, "weight": round(weight, 12), "ratings": len(own)}
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+# ── pairs of a better and a worse reply to the same context, as trainers of preferences (DPO) read them ───────────────
+
+
+def preference_pairs(
+    tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
+) -> Iterator[bytes]:
+    """Yield prompt, chosen and rejected, a line each, with the number of participants behind it."""
+    counted = main_tasks(tasks)
+    chosen = [task for task in counted if task.kind is StudyKind.PAIR_REPLY]
+    rated = [task for task in counted if task.kind is StudyKind.RATE_REPLY]
+    if not chosen and not rated:
+        raise BadInput(
+            "preferences need replies to one context, and the study has none",
+            remedy="a study of kind pair-reply or rate-reply",
+        )
+    lines = [*_of_choices(chosen, questions, question)] if chosen else [*_of_ratings(rated, questions, question)]
+    for line in lines:
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _of_choices(
+    tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
+) -> Iterator[dict[str, object]]:
+    rows = list(choice_rows(tasks, questions))
+    asked_about = chosen_question(questions, {row.question for row in rows}, question)
+    votes: dict[tuple[str, str, str], list[int]] = {}
+    shown_of: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        shown = row.task.item or {}
+        if row.question != asked_about.id or not isinstance(shown.get("replies"), Mapping):
+            continue
+        name = str(shown.get("id", row.task.task))
+        shown_of[name] = {**shown, "replies": {**shown_of.get(name, {}).get("replies", {}), **shown["replies"]}}
+        first, second, outcome = (
+            (row.left, row.right, row.outcome) if row.left < row.right else (row.right, row.left, -row.outcome)
+        )
+        votes.setdefault((name, first, second), []).append(outcome)
+    for (name, first, second), outcomes in votes.items():
+        total = sum(outcomes)
+        if total:
+            better, worse = (first, second) if total > 0 else (second, first)
+            yield _pair(name, shown_of[name], shown_of[name]["replies"], better, worse, len(outcomes), abs(total))
+
+
+def _of_ratings(
+    tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion], question: str | None
+) -> Iterator[dict[str, object]]:
+    rows = list(rating_rows(tasks, questions))
+    asked_about = chosen_question(questions, {row.question for row in rows}, question)
+    numbers: dict[str, dict[str, list[float]]] = {}
+    replies: dict[str, dict[str, str]] = {}
+    shown_of: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        shown = row.task.item or {}
+        if row.question != asked_about.id or not isinstance(shown.get("reply"), str):
+            continue
+        name = str(shown.get("id", row.task.task))
+        shown_of.setdefault(name, shown)
+        replies.setdefault(name, {})[row.bot] = shown["reply"]
+        numbers.setdefault(name, {}).setdefault(row.bot, []).append(row.number)
+    for name, of_bots in numbers.items():
+        for first, second in combinations(sorted(of_bots), 2):
+            gap = sum(of_bots[first]) / len(of_bots[first]) - sum(of_bots[second]) / len(of_bots[second])
+            if gap and replies[name][first] != replies[name][second]:
+                better, worse = (first, second) if gap > 0 else (second, first)
+                people = min(len(of_bots[first]), len(of_bots[second]))
+                yield _pair(name, shown_of[name], replies[name], better, worse, people, abs(gap))
+
+
+def _pair(
+    name: str, shown: Mapping[str, Any], replies: Mapping[str, str], better: str, worse: str, people: int, margin: float
+) -> dict[str, object]:
+    context = context_of(shown)
+    roles = ["user" if (len(context) - place) % 2 else "assistant" for place in range(len(context))]
+    return {
+        "prompt": [{"role": role, "content": text} for role, text in zip(roles, context, strict=True)],
+        "chosen": [{"role": "assistant", "content": replies[better]}],
+        "rejected": [{"role": "assistant", "content": replies[worse]}],
+        "item": name,
+        "chosen_bot": better,
+        "rejected_bot": worse,
+        "participants": people,
+        "margin": margin,
+    }
+
+
+# ── pairs of whole dialogues in the form that ACUTE-Eval reads: what was shown side by side, or chats to be paired ────
+
+PERSON: Final = "participant"
+
+
+class _Dialogue(TypedDict):
+    """A dialogue as ACUTE-Eval has it."""
+
+    id: str
+    speakers: list[str]
+    evals: Mapping[str, object]
+    dialogue: list[dict[str, str]]
+
+
+def dialogue_pairs(tasks: Sequence[StudyTask]) -> Iterator[bytes]:
+    """Yield the pairs, a line each."""
+    pairs = [*_shown_pairs(tasks), *_chat_pairs(tasks)]
+    if not pairs:
+        raise BadInput("the study has no two dialogues of different bots", remedy="--format dpo for single replies")
+    for first, second in pairs:
+        line = {
+            "is_onboarding": False,
+            "speakers_to_eval": [first["speakers"][1], second["speakers"][1]],
+            "dialogue_dicts": [first, second],
+            "dialogue_ids": [first["id"], second["id"]],
+        }
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _shown_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[_Dialogue, _Dialogue]]:
+    for task in main_tasks(tasks):
+        shown = [_dialogue(task, side) for side in (TaskSideName.LEFT, TaskSideName.RIGHT)]
+        if shown[0] is not None and shown[1] is not None:
+            yield shown[0], shown[1]
+
+
+def _chat_pairs(tasks: Sequence[StudyTask]) -> Iterator[tuple[_Dialogue, _Dialogue]]:
+    by_bot: dict[str, list[_Dialogue]] = {}
+    for task in main_tasks(tasks):
+        dialogue = _dialogue(task, TaskSideName.ONE)
+        if dialogue is not None:
+            by_bot.setdefault(dialogue["speakers"][1], []).append(dialogue)
+    for first, second in combinations(sorted(by_bot), 2):
+        yield from zip(by_bot[first], by_bot[second], strict=False)
+
+
+def _dialogue(task: StudyTask, side: TaskSideName) -> _Dialogue | None:
+    bot, dialogue = task.bot_of(side), task.side_of(side)
+    if bot is None or dialogue is None or not any(turn.role is TurnRole.BOT for turn in dialogue.turns):
+        return None
+    return {
+        "id": task.task if side is TaskSideName.ONE else f"{task.task}/{side.value}",
+        "speakers": [PERSON, bot.bot],
+        "evals": {},
+        "dialogue": [
+            {"id": bot.bot if turn.role is TurnRole.BOT else PERSON, "text": turn.text} for turn in dialogue.turns
+        ],
+    }
+
+
+# ── the formats in which a study is exported, and the choice among them ───────────────────────────────────────────────
 
 
 class ExportFormat(StrEnum):

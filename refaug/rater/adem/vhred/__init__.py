@@ -10,7 +10,6 @@ The main names:
 __all__ = [
     "artefact",
     "cells",
-    "decoder",
     "encoder",
     "generation_settings",
     "latent",

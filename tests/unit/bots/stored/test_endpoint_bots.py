@@ -12,8 +12,7 @@ import pytest
 from endpoints import FakeEndpoint, Received, Sent, endpoint, llama_cpp, ollama, openai, vllm
 
 from refaug.bots.endpoint.addresses import AddressPolicy
-from refaug.bots.endpoint.breaker import Breaker
-from refaug.bots.endpoint.client import ClientSettings
+from refaug.bots.endpoint.client import Breaker, ClientSettings
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.stored.endpoint_access import EndpointAccess, RestingEndpoints
 from refaug.bots.stored.opening import StoredBotSources, open_stored

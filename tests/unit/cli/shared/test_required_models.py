@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refaug.cli.shared.required_models import require_models
+from refaug.cli.shared.score_options import require_models
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.evaluation.metric_setup import metric_requests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refaug.core.cluster.lease import CallLease
+from refaug.core.cluster.actors import CallLease
 
 
 class Clock:

@@ -10,8 +10,7 @@ import pytest
 
 from refaug.core.progress import Silent
 from refaug.evaluation.agreement.probe import ProbeSettings
-from refaug.evaluation.agreement.stress.altered_replies import altered, last_of_speaker, negate
-from refaug.evaluation.agreement.stress.movement import StressRow, stress
+from refaug.evaluation.agreement.stress.movement import StressRow, altered, last_of_speaker, negate, stress
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Prepared, References
 from refaug.metrics.catalogue import METRICS

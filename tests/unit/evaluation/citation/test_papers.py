@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from refaug.evaluation.citation.papers import Paper, metric_papers, papers, retrieval_papers
+from refaug.evaluation.citation.citation import Paper, metric_papers, papers, retrieval_papers
 from refaug.metrics.catalogue import METRICS
 
 _FIELD = re.compile(r"  (\w+) = \{(.*)\},")

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from refaug.core.errors import BadInput, Usage
 from refaug.core.options.decoding import as_values, decode
 from refaug.core.vectors.word_vectors import WordVectors
-from refaug.evaluation.conversations.encoders.meaning import OnnxMeaning
+from refaug.evaluation.conversations.encoders.opening import OnnxMeaning
 from refaug.evaluation.conversations.encoders.sentiment_readers import DeepMojiSentiment, LexiconSentiment
 from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
 from refaug.evaluation.conversations.hybrid_report import require_paper

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from refaug.core.errors import Corrupt
-from refaug.evaluation.fitted_judge.boosting import boosted_trees
-from refaug.evaluation.fitted_judge.fit import fit_judge
+from refaug.evaluation.fitted_judge.fit import boosted_trees, fit_judge
 from refaug.evaluation.fitted_judge.held_out import out_of_group_scores
 from refaug.evaluation.fitted_judge.rated_table import RatedTable
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings

@@ -13,7 +13,7 @@ import refaug
 from refaug.core.errors import BadInput, RefaugError
 from refaug.evaluation.conversations.options.conversation_source import ConversationColumns
 from refaug.evaluation.conversations.records import BadConversation
-from refaug.evaluation.conversations.table_rows import conversations_in
+from refaug.evaluation.conversations.talks import conversations_in
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.item_files.preview import preview
 from refaug.evaluation.tables.table_request import TableRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refaug.evaluation.selfplay import distinct_counts
-from refaug.evaluation.selfplay.distinct_counts import DistinctCount
+from refaug.evaluation.selfplay import check
+from refaug.evaluation.selfplay.check import DistinctCount
 from refaug.evaluation.selfplay.windows import shared_windows
 from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.metrics.conversations.variety import distinct
@@ -48,8 +48,8 @@ def test_pairs_that_share_a_window_equal_brute_force(
 @given(texts=TEXTS, order=st.sampled_from([1, 2]), run=st.sampled_from([2, 7, 1 << 17]))
 def test_different_ngrams_equal_those_of_a_set(tmp_path: Path, texts: list[list[str]], order: int, run: int) -> None:
     with pytest.MonkeyPatch.context() as patch, DistinctCount(tmp_path, order) as count:
-        patch.setattr(distinct_counts, "_RUN", run)
-        patch.setattr(distinct_counts, "_MOST_RUNS", 3)
+        patch.setattr(check, "_RUN", run)
+        patch.setattr(check, "_MOST_RUNS", 3)
         for text in texts:
             count.add([text])
         assert count.share == distinct(texts, order)

@@ -9,8 +9,8 @@ from rubers import pairs_of
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
+from refaug.rater.cross.build import hard_replies
 from refaug.rater.cross.examples import DIALOGUE, RANDOM, CrossExamples, CrossExampleSettings
-from refaug.rater.cross.hard_replies import hard_replies
 from refaug.rater.cross.sequences import KNOWN, MASK, REPLY, TURN
 from refaug.rater.training.examples import ExampleCorpus
 from refaug.rater.training.hard_negatives import HardSettings, hard_partners

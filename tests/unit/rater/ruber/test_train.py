@@ -23,8 +23,7 @@ from safeguards import mostly_slow
 
 from refaug.core.errors import CheckFailed, Corrupt
 from refaug.core.progress import Silent
-from refaug.rater.ruber.model import RuberNetwork
-from refaug.rater.ruber.train import (
+from refaug.rater.ruber.build import (
     PairScores,
     ranking_loss,
     report_of,
@@ -32,6 +31,7 @@ from refaug.rater.ruber.train import (
     statistics_of,
     train_network,
 )
+from refaug.rater.ruber.model import RuberNetwork
 from refaug.rater.training.initial_embeddings import new_network
 from refaug.rater.training.loop import TrainConfig
 

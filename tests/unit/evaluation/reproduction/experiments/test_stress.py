@@ -19,18 +19,16 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Origin, Reference
 from refaug.evaluation.reproduction.experiments.stress import CANDIDATES
 from refaug.evaluation.reproduction.figures.correlations import MEAN, IntervalEstimate, Line, correlate
-from refaug.evaluation.reproduction.figures.length_reweighting import (
-    Tilt,
-    _weighted_spearman,
-    draw_rows,
-    take_rows,
-    tilt,
-)
 from refaug.evaluation.reproduction.figures.length_stress import (
+    Tilt,
     _line_on_rows,
     _row_sources,
     _RowSource,
+    _weighted_spearman,
+    draw_rows,
     mean_correlations,
+    take_rows,
+    tilt,
 )
 from refaug.evaluation.reproduction.figures.noninferiority import (
     LEAST_LOW,
