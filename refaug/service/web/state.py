@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,28 +102,21 @@ class ServiceState:
         return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
 
     @asynccontextmanager
-    async def body_memory(self) -> AsyncIterator[BodyMemory]:
-        """Account for the memory of a body, within the limit of all bodies that are read at once."""
-        room = BodyMemory(self)
+    async def body_memory(self) -> AsyncIterator[Callable[[int], None]]:
+        """Yield what takes memory for a body; Overloaded where all bodies that are read at once exceed the limit."""
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            taken += size
+            self.body_bytes += size
+            if self.body_bytes > self.serve.bodies_mib * MIB:
+                raise Overloaded("too much is being sent at once", remedy="send it again in a moment", retry_after_s=1)
+
         try:
-            yield room
+            yield take
         finally:
-            self.body_bytes -= room.taken
-
-
-@dataclass
-class BodyMemory:
-    """The memory that one body takes."""
-
-    state: ServiceState
-    taken: int = 0
-
-    def take(self, size: int) -> None:
-        """Take more bytes; Overloaded if all bodies together exceed the limit."""
-        self.taken += size
-        self.state.body_bytes += size
-        if self.state.body_bytes > self.state.serve.bodies_mib * MIB:
-            raise Overloaded("too much is being sent at once", remedy="send it again in a moment", retry_after_s=1)
+            self.body_bytes -= taken
 
 
 def state_of(connection: HTTPConnection) -> ServiceState:

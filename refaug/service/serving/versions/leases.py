@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
@@ -27,7 +27,13 @@ class VersionKey(NamedTuple):
 
     kind: Kind
     name: str
-    version: str
+    version: str  # empty: of a plain name
+
+    @classmethod
+    def of(cls, kind: Kind, spec: str) -> Self:
+        """Return the key of `name@version`."""
+        name, _, version = spec.partition("@")
+        return cls(kind, name, version)
 
     @property
     def spec(self) -> str:
@@ -36,19 +42,6 @@ class VersionKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.spec}"
-
-
-class VersionSpec(NamedTuple):
-    """The parts of `name@version`."""
-
-    name: str
-    version: str
-
-
-def split_spec(spec: str) -> VersionSpec:
-    """Return the parts of `name@version`; a plain name has an empty version."""
-    name, _, version = spec.partition("@")
-    return VersionSpec(name, version)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -94,28 +87,32 @@ def close_versions(versions: Iterable[OpenVersion]) -> None:
 class VersionHolders(Protocol):
     """Counts the holders of open versions, and closes those without holders."""
 
-    def share(self, held_versions: HeldVersions) -> HeldVersions:
-        """Return the same versions with one more holder each."""
+    def share(self, lease: Lease) -> Lease:
+        """Return a second lease on the same versions, which has one more holder of each."""
 
-    def end(self, held_versions: HeldVersions) -> None:
+    def release(self, lease: Lease) -> None:
         """Drop one holder of each version, the first time it is called."""
 
 
-class HeldVersions:
-    """The open versions that one lease holds; they are released once."""
-
-    def __init__(self, holders: VersionHolders, opened: Sequence[OpenVersion]) -> None:
-        self.holders, self.opened, self.has_ended = holders, tuple(opened), False
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Lease:
-    """The indexes and the rater of a request; none is closed before the lease is released."""
+    """The indexes and the rater of a request; none is closed before the lease is released.
 
-    index: ReferenceIndex | None
-    rater: Rater | None
-    sample: ReferenceIndex | None = None  # the index whose log is sampled, where a request names another
-    held_versions: HeldVersions | None = field(default=None, repr=False)  # None: the caller keeps them open
+    `sample` is the index whose log is sampled, where a request names another. Without `holders`, the caller keeps the
+    versions open.
+    """
+
+    def __init__(
+        self,
+        *,
+        index: ReferenceIndex | None,
+        rater: Rater | None,
+        sample: ReferenceIndex | None = None,
+        opened: Iterable[OpenVersion] = (),
+        holders: VersionHolders | None = None,
+    ) -> None:
+        self.index, self.rater, self.sample = index, rater, sample
+        self.opened, self.is_released = tuple(opened), False
+        self._holders = holders
 
     def versions(self) -> dict[str, str]:
         """Return the `name@version#id` of what finds and rates references, by kind."""
@@ -124,20 +121,17 @@ class Lease:
 
     def require_unchanged_files(self) -> None:
         """Raise Unavailable where a file of one of the versions was cut or written to since it was opened."""
-        for version in self.held_versions.opened if self.held_versions is not None else ():
+        for version in self.opened:
             version.require_unchanged_files()
 
     def share(self) -> Lease:
         """Return a second lease on the same versions, for work that outlives the request."""
-        if self.held_versions is None:
-            return self
-        shared = self.held_versions.holders.share(self.held_versions)
-        return replace(self, held_versions=shared)
+        return self if self._holders is None else self._holders.share(self)
 
     def release(self) -> None:
         """Release the versions; a second call does nothing."""
-        if self.held_versions is not None:
-            self.held_versions.holders.end(self.held_versions)
+        if self._holders is not None:
+            self._holders.release(self)
 
     def __enter__(self) -> Self:
         return self

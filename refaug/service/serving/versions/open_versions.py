@@ -23,13 +23,11 @@ from refaug.rater.rating import Rater
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.leases import (
     KINDS,
-    HeldVersions,
     Kind,
     Lease,
     OpenVersion,
     VersionKey,
     close_versions,
-    split_spec,
 )
 from refaug.service.serving.versions.published_versions import PublishedVersions
 from refaug.service.serving.versions.served_versions import ServedVersions
@@ -96,18 +94,20 @@ class OpenVersions:
             index=indexes[0] if needs_index else None,
             rater=next((one for one in tools if isinstance(one, Rater)), None),
             sample=indexes[-1] if sample is not None else None,
-            held_versions=HeldVersions(self, list(dict.fromkeys(opened))),  # both indexes may be the same
+            opened=dict.fromkeys(opened),  # both indexes may be the same
+            holders=self,
         )
 
     def is_open(self, index: str | None, rater: str | None, sample: str | None = None) -> bool:
         """Return whether `lease` would find these versions open."""
-        pins = [
-            VersionKey("index", *split_spec(index or self._defaults["index"])),
-            VersionKey("rater", *split_spec(rater or self._defaults["rater"])),
-            VersionKey("index", *split_spec(sample or "")),
+        requests: list[tuple[Kind, str | None]] = [
+            ("index", index or self._defaults["index"]),
+            ("rater", rater or self._defaults["rater"]),
+            ("index", sample),
         ]
+        pins = [VersionKey.of(kind, spec) for kind, spec in requests if spec and "@" in spec]
         with self._lock:
-            return all(pin in self._open for pin in pins if pin.version)  # a name stands for what is open already
+            return all(pin in self._open for pin in pins)  # a name stands for what is open already
 
     def has_default(self, kind: Kind) -> bool:
         """Return whether requests that name no version of this kind get one now."""
@@ -194,21 +194,21 @@ class OpenVersions:
         if self._is_closed:
             raise Unavailable("the service is stopping", remedy="ask again in a moment")
 
-    def share(self, held_versions: HeldVersions) -> HeldVersions:
-        """Return the same versions with one more holder each."""
+    def share(self, lease: Lease) -> Lease:
+        """Return a second lease on the same versions, which has one more holder of each."""
         with self._lock:
-            assert not held_versions.has_ended, "what was let go may be closed already"
-            for version in held_versions.opened:
+            assert not lease.is_released, "what was let go may be closed already"
+            for version in lease.opened:
                 version.holder_count += 1
-        return HeldVersions(self, held_versions.opened)
+        return Lease(index=lease.index, rater=lease.rater, sample=lease.sample, opened=lease.opened, holders=self)
 
-    def end(self, held_versions: HeldVersions) -> None:
+    def release(self, lease: Lease) -> None:
         """Drop one holder of each version, the first time it is called."""
         with self._lock:
-            if held_versions.has_ended:
+            if lease.is_released:
                 return
-            held_versions.has_ended = True
-            unused = self._drop_holders(held_versions.opened)
+            lease.is_released = True
+            unused = self._drop_holders(lease.opened)
         close_versions(unused)
 
     def _release(self, opened: Iterable[OpenVersion]) -> None:
@@ -362,7 +362,7 @@ class OpenVersions:
         before, why = switch.before.opened.get((kind, published.name)), published.why
         if published.version is not None and (before is None or before.key.version != published.version):
             try:
-                new = self._acquire(VersionKey(kind, split_spec(published.name).name, published.version))
+                new = self._acquire(VersionKey.of(kind, published.name)._replace(version=published.version))
             except RefaugError as error:
                 why = error.message
             else:

@@ -10,7 +10,7 @@ from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import CURRENT, Versions
 from refaug.core.errors import RefaugError
 from refaug.core.files import NAME
-from refaug.service.serving.versions.leases import Kind, VersionKey, split_spec
+from refaug.service.serving.versions.leases import Kind, VersionKey
 from refaug.service.serving.versions.version_opener import explain_failure
 from refaug.service.serving.versions.version_switch import PublishedName, VersionSwitch
 
@@ -59,7 +59,7 @@ class PublishedVersions:
         """Return the default artefact of the settings if it is pinned, or if no version of it is published."""
         default = self._defaults[kind]
         if "@" in default:
-            return [PublishedName(default, split_spec(default).version)]
+            return [PublishedName(default, VersionKey.of(kind, default).version)]
         if default and default not in published:
             return [PublishedName(default, None, "it is the default of this server, and it is not published")]
         return []

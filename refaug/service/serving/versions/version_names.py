@@ -8,7 +8,7 @@ from typing import Final
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, RefaugError, Unavailable
 from refaug.core.files import require_name
-from refaug.service.serving.versions.leases import Kind, VersionKey, split_spec
+from refaug.service.serving.versions.leases import Kind, VersionKey
 from refaug.service.serving.versions.served_versions import ServedVersions
 
 
@@ -86,16 +86,15 @@ class VersionNames:
 
     def _resolve_pinned(self, kind: Kind, spec: str, opened: Container[VersionKey]) -> VersionKey:
         """Return the version with this `name@version`, which is open or lies on disk."""
-        name, version = split_spec(spec)
-        require_name(kind, name)
-        key = VersionKey(kind, name, version)
+        key = VersionKey.of(kind, spec)
+        require_name(kind, key.name)
         if key in opened:
             return key
-        versions = self._stored[kind].versions(name)
+        versions = self._stored[kind].versions(key.name)
         if not versions:
-            raise self._unknown(kind, name)
-        if version not in versions:
-            listed = ", ".join(f"{name}@{one}" for one in versions)
+            raise self._unknown(kind, key.name)
+        if key.version not in versions:
+            listed = ", ".join(f"{key.name}@{one}" for one in versions)
             raise NotFound(f"there is no {kind} {spec!r}", remedy=f"there are: {listed}")
         return key
 

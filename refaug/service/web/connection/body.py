@@ -171,7 +171,7 @@ async def read_body(request: Request, media_types: tuple[str, ...] = ("applicati
 async def _read_pieces(request: Request, limit: int, *, packed: bool) -> bytes:
     pieces, size = list[bytes](), 0
     unpacker = zlib.decompressobj(wbits=31) if packed else None
-    async with state_of(request).body_memory() as room:
+    async with state_of(request).body_memory() as take_memory:
         async for sent in request.stream():
             rest = sent
             while rest:
@@ -179,7 +179,7 @@ async def _read_pieces(request: Request, limit: int, *, packed: bool) -> bytes:
                 size += len(piece)
                 if size > limit:
                     raise _too_large_error(limit)
-                room.take(len(piece))
+                take_memory(len(piece))
                 pieces.append(piece)
                 if rest:
                     await asyncio.sleep(0)  # what was packed small may be large: others are answered between its pieces
