@@ -59,7 +59,6 @@ from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate
 from refaug.service.web.connection.body_marks import count_marks
 from refaug.service.web.connection.head_requests import HeadAsGet
-from refaug.service.web.handling.scoring_plan import judge_limits
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
@@ -88,6 +87,7 @@ from refaug.service.web.routes.studies import (
 )
 from refaug.service.web.routes.take import participant_tasks, sessions
 from refaug.service.web.routes.take.reply_making import ReplyMaker
+from refaug.service.web.scoring_limits import judge_limits
 from refaug.service.web.state import ServiceState
 from refaug.service.wrong_keys import WrongKeys
 

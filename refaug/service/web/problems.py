@@ -20,7 +20,7 @@ from starlette.responses import Response
 from refaug.core.errors import Later, RefaugError, Usage
 from refaug.evaluation.scoring.items import BadItem
 from refaug.service.web.state import state_of
-from refaug.service.web.unknown_fields import UnknownItemFields, body_field_suggestion
+from refaug.service.web.unknown_fields import UnknownField, body_field_suggestion, unknown_field_problems
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Details:
 
 
 class BadRequest(RefaugError):
-    """The request cannot be read as what it should be."""
+    """The request cannot be read as what it should be; its message ends in the first unknown field of its items."""
 
     code, status = "bad_input", 422
 
@@ -95,13 +95,14 @@ class BadRequest(RefaugError):
         *,
         errors: Sequence[Mapping[str, Any]] = (),
         error_count: int | None = None,
-        unknown_fields: Sequence[Mapping[str, str]] = (),
+        unknown: Sequence[UnknownField] = (),
         remedy: str = "",
         status: int = 422,
         given_code: str | None = None,
     ) -> None:
-        super().__init__(message, remedy=remedy)
-        self.errors, self.unknown_fields = list(errors), list(unknown_fields)
+        self.errors, self.unknown_fields = list(errors), unknown_field_problems(unknown)
+        named = "".join(f"; {one['field']}: {one['message']}" for one in self.unknown_fields[:1])
+        super().__init__(f"{message}{named}", remedy=remedy)
         self.given_status, self.given_code = status, given_code or _CODES.get(status, self.code)
         self.error_count = len(self.errors) if error_count is None else error_count
 
@@ -112,14 +113,13 @@ class UnknownPath(RefaugError):
     code, exit_code, status = "unknown_path", 3, 404
 
 
-def bad_items_error(bad: Sequence[BadItem], of: int, unknown: UnknownItemFields | None = None) -> BadRequest:
+def bad_items_error(bad: Sequence[BadItem], of: int, unknown: Sequence[UnknownField] = ()) -> BadRequest:
     """Return the error of a request that is refused because of some of its items; it names unknown fields, too."""
     first = field_problem(bad[0])
     return BadRequest(
-        f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}"
-        f"{unknown.in_words if unknown is not None else ''}",
+        f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}",
         errors=[field_problem(one) for one in bad],
-        unknown_fields=unknown.as_json() if unknown is not None else (),
+        unknown=unknown,
         remedy='mend them, or send "on_error": "report" to have the others done',
     )
 
@@ -141,7 +141,7 @@ def from_validation(
     count: int | None = None,
     *,
     model: type[BaseModel] | None = None,
-    unknown: UnknownItemFields | None = None,
+    unknown: Sequence[UnknownField] = (),
 ) -> BadRequest:
     """Return pydantic's errors as one of our errors; `count` is how many there are, if there are more than these.
 
@@ -158,10 +158,10 @@ def from_validation(
     ]
     first = problems[0]
     return BadRequest(
-        f"{first['field'] or 'body'}: {first['message']}{unknown.in_words if unknown is not None else ''}",
+        f"{first['field'] or 'body'}: {first['message']}",
         errors=problems,
         error_count=count,
-        unknown_fields=unknown.as_json() if unknown is not None else (),
+        unknown=unknown,
     )
 
 

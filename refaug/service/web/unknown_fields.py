@@ -6,9 +6,8 @@ reason: a `"reference"` leaves an item without a gold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self, get_args, get_origin
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -20,41 +19,28 @@ _KNOWN: Final = frozenset({*ITEM_FIELDS, *_ANSWERED})
 _MAX_NAMED: Final = 10  # fields that are listed by name
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnknownItemFields:
-    """The fields that no item or no reference has, each with the place of the first item of the request that has it."""
+# The place of the first item that has a field which no item, or no reference, has; with the field.
+UnknownField = tuple[int, UnusedField]
 
-    first_places: Sequence[tuple[int, UnusedField]] = ()
 
-    @classmethod
-    def of(cls, posted_items: object) -> Self:
-        """Collect the fields of the items of a body, as far as these are items."""
-        fields = dict[tuple[bool, str], tuple[int, UnusedField]]()
-        for place, posted_item in enumerate(posted_items if isinstance(posted_items, list) else ()):
-            for unused in unused_fields(posted_item, _KNOWN) if isinstance(posted_item, dict) else ():
-                fields.setdefault(unused.key, (place, unused))
-        return cls(first_places=tuple(fields.values()))
+def unknown_item_fields(posted_items: object) -> list[UnknownField]:
+    """Return the unknown fields of the items of a body, as far as these are items."""
+    fields = dict[tuple[bool, str], UnknownField]()
+    for place, posted_item in enumerate(posted_items if isinstance(posted_items, list) else ()):
+        for unused in unused_fields(posted_item, _KNOWN) if isinstance(posted_item, dict) else ():
+            fields.setdefault(unused.key, (place, unused))
+    return list(fields.values())
 
-    @property
-    def warnings(self) -> Iterator[str]:
-        """A warning for each field, the first ones by name: what commands say, too."""
-        for _, unused in self.first_places[:_MAX_NAMED]:
-            yield unused.warning
-        if len(self.first_places) > _MAX_NAMED:
-            yield f"and {len(self.first_places) - _MAX_NAMED:,} more fields are not used"
 
-    def as_json(self) -> list[dict[str, str]]:
-        """Return the first fields as problem documents list them."""
-        return [
-            {"field": f"items[{place}].{unused.at}", "message": unused.fault}
-            for place, unused in self.first_places[:_MAX_NAMED]
-        ]
+def unknown_field_warnings(unknown: Sequence[UnknownField]) -> list[str]:
+    """Return a warning for each field, the first ones by name: what commands say, too."""
+    more = [f"and {len(unknown) - _MAX_NAMED:,} more fields are not used"] if len(unknown) > _MAX_NAMED else []
+    return [unused.warning for _, unused in unknown[:_MAX_NAMED]] + more
 
-    @property
-    def in_words(self) -> str:
-        """The first field as the end of a message; empty where every field is known."""
-        first = next(iter(self.as_json()), None)
-        return "" if first is None else f"; {first['field']}: {first['message']}"
+
+def unknown_field_problems(unknown: Sequence[UnknownField]) -> list[dict[str, str]]:
+    """Return the first fields as problem documents list them."""
+    return [{"field": f"items[{place}].{field.at}", "message": field.fault} for place, field in unknown[:_MAX_NAMED]]
 
 
 def body_field_suggestion(model: type[BaseModel], location: Sequence[int | str]) -> str:

@@ -26,9 +26,9 @@ from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import count_items
-from refaug.service.web.handling.reference_retrieval import open_lease
-from refaug.service.web.handling.request_items import ParsedItems, parse_items
-from refaug.service.web.handling.scoring_work import DeadlineProgress
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
+from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.schemas.scoring import VerificationIn
 from refaug.service.web.state import ServiceState, state_of
 
@@ -52,10 +52,10 @@ class VerificationRequest:
         state = state_of(self.request)
         file = ScoreFile.of(self.body.scores, "scores")
         self._require_within(state, file)
-        items = await parse_items(self.body.items, state.serve, on_error="report", some=True)
+        items, unknown = await parse_items(self.body.items, state.serve, on_error="report", some=True)
         count_items(self.request, len(self.body.items))
         progress = DeadlineProgress(self.deadline)
-        with progress.given_up_on_error(), items.faults_named():
+        with progress.given_up_on_error(), faults_named(items, unknown):
             # The versions stay the same, and open, until the work is done.
             async with self._leased(state, file, items) as versions:
                 cost = await run_in_threadpool(self._cost, state, file, items)
@@ -69,7 +69,7 @@ class VerificationRequest:
         return json_response(verified)
 
     @asynccontextmanager
-    async def _leased(self, state: ServiceState, file: ScoreFile, items: ParsedItems) -> AsyncIterator[LeasedVersions]:
+    async def _leased(self, state: ServiceState, file: ScoreFile, items: ListedItems) -> AsyncIterator[LeasedVersions]:
         """Lease the versions that the scores are made again with, if they are at hand and whole."""
         named = await run_in_threadpool(_versions_at_hand, state, file, items)
         async with AsyncExitStack() as stack:
@@ -105,25 +105,26 @@ class VerificationRequest:
                 remedy="refaug verify has no such limit",
             )
 
-    def _cost(self, state: ServiceState, file: ScoreFile, items: ParsedItems) -> int:
+    def _cost(self, state: ServiceState, file: ScoreFile, items: ListedItems) -> int:
         """Return the number of queue items that the work is worth: search, reading and hashing, scores and draws."""
-        replies = sum(len(item.replies) for item in items.good) * len(file.scores)
+        good = good_items(items)
+        replies = sum(len(item.replies) for item in good) * len(file.scores)
         drawn = max(file.settings(stored).draws for stored in file.scores) * replies / _DRAWN_ROWS_PER_ITEM
         named = {(kind, spec) for scores in file.scores for kind, spec in versions_of(scores.signature)}
         unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named)
-        worth = len(items.good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
+        worth = len(good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
         worth += replies / _SCORES_PER_ITEM + drawn + unread / _BYTES_PER_ITEM
         return max(1, min(math.ceil(worth), state.serve.queue_items // 4))
 
     def _verify(
-        self, versions: LeasedVersions, file: ScoreFile, items: ParsedItems, progress: DeadlineProgress
+        self, versions: LeasedVersions, file: ScoreFile, items: ListedItems, progress: DeadlineProgress
     ) -> Mapping[str, Any]:
         state = versions.state
         with versions.opened() as opened:
             workplace = Workplace(
                 models=replace(state.models, find_file=partial(_source, state)), open_index=opened.open_index
             )
-            verification = verify(file, items.listed, workplace, progress)
+            verification = verify(file, items, workplace, progress)
         return verification.with_messages(state.without_paths).as_json()
 
 
@@ -171,9 +172,9 @@ class OpenedVersions:
         return lease
 
 
-def _versions_at_hand(state: ServiceState, file: ScoreFile, items: ParsedItems) -> dict[str, str]:
+def _versions_at_hand(state: ServiceState, file: ScoreFile, items: ListedItems) -> dict[str, str]:
     """Return the index and the rater that scores are made again with, as `name@version`, where they are stored."""
-    searched = searched_request(file, items.listed)
+    searched = searched_request(file, items)
     lines = [scores.signature.settings for scores in file.scores]
     named = {"rater": next((line["rater"] for line in lines if "rater" in line), None)}
     if searched is not None:

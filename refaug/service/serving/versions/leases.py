@@ -114,6 +114,11 @@ class Lease:
         self.opened, self.is_released = tuple(opened), False
         self._holders = holders
 
+    def require_index(self) -> ReferenceIndex:
+        """Return the index, which was asked for."""
+        assert self.index is not None, "an index was asked for"
+        return self.index
+
     def versions(self) -> dict[str, str]:
         """Return the `name@version#id` of what finds and rates references, by kind."""
         named = {"index": self.index, "rater": self.rater}

@@ -22,7 +22,7 @@ from refaug.service.web.dependencies import ClientGone
 from refaug.service.web.problems import BadRequest, from_validation
 from refaug.service.web.schemas.common import Item
 from refaug.service.web.state import state_of
-from refaug.service.web.unknown_fields import UnknownItemFields
+from refaug.service.web.unknown_fields import UnknownField, unknown_item_fields
 
 _PIECE: Final = 1 << 18
 MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it
@@ -123,16 +123,16 @@ def _bad_body(model: type[Model], raw: bytes, error: ValidationError) -> BadRequ
     return BadRequest(f"{count:,} places of the body are wrong", remedy="send less, to see what is wrong")
 
 
-def _unknown_item_fields(model: type[BaseModel], raw: bytes) -> UnknownItemFields | None:
+def _unknown_item_fields(model: type[BaseModel], raw: bytes) -> list[UnknownField]:
     """Return the fields that no item has, of a body that has items."""
     field = model.model_fields.get("items")
     if field is None or field.annotation != list[Item]:
-        return None
+        return []
     try:
         body = from_json(raw)
     except ValueError:
-        return None
-    return UnknownItemFields.of(body.get("items")) if isinstance(body, dict) else None
+        return []
+    return unknown_item_fields(body.get("items")) if isinstance(body, dict) else []
 
 
 def _first_elements(content: Any) -> Any:

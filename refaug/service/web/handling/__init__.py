@@ -1,23 +1,22 @@
-"""Steps that routes share: reading items, retrieval, scoring, freezing, queueing jobs, pagination.
+"""Steps that routes share: reading items, leasing versions, scoring, freezing, queueing jobs, pagination.
 
 The main names:
 
 - `score_request.ScoreRequest`: a request for scores, step by step
 - `request_items.parse_items`: the items of a request
-- `reference_retrieval.augment_items`: references for them.
+- `request_lease.open_lease`: the index and the rater that it asks.
 """
 
 __all__ = [
     "audit_rows",
     "database_threads",
+    "deadline_progress",
     "idempotency_keys",
     "job_queueing",
     "pagination",
-    "reference_retrieval",
     "request_items",
+    "request_lease",
     "score_request",
-    "scoring_plan",
-    "scoring_work",
     "set_freezing",
     "set_scoring",
 ]

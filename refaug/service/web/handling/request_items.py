@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -17,87 +16,67 @@ from refaug.evaluation.scoring.cases import NO_GOLD_IN_ITEM
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
-from refaug.service.web.unknown_fields import UnknownItemFields
+from refaug.service.web.unknown_fields import UnknownField, unknown_item_fields
 
 _MAX_ITEMS_INLINE: Final = 50  # items: parsing fewer takes less time than handing them to a thread
 _NOT_AN_OBJECT: Final = "an item is an object, with a test pair in it"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParsedItems:
-    """The items of a request in order, bad ones in their places."""
-
-    listed: list[Item | BadItem]
-    unknown: UnknownItemFields = field(default_factory=UnknownItemFields)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings of unknown fields, as the command warns of them: they are often typing errors."""
-        return tuple(self.unknown.warnings)
-
-    @property
-    def good(self) -> list[Item]:
-        """The items that can be used."""
-        return [one for one in self.listed if isinstance(one, Item)]
-
-    @property
-    def bad(self) -> list[BadItem]:
-        """The items that cannot be used."""
-        return [one for one in self.listed if isinstance(one, BadItem)]
-
-    def problems(self) -> list[dict[str, object]]:
-        """Return the bad items as responses list them."""
-        return problems_of(self.bad)
-
-    @contextmanager
-    def faults_named(self) -> Iterator[None]:
-        """Let an error of status 422 name the items without a gold by their places, and the unknown fields."""
-        try:
-            yield
-        except BadInput as error:
-            raise self._named(error) from None
-
-    def _named(self, error: BadInput) -> BadRequest:
-        places = {listed.id: place for place, listed in enumerate(self.listed) if isinstance(listed, Item)}
-        return BadRequest(
-            f"{error.message}{self.unknown.in_words}",
-            errors=[
-                {
-                    "item": name,
-                    "place": places[name],
-                    "field": f"items[{places[name]}].references",
-                    "message": NO_GOLD_IN_ITEM,
-                }
-                for name in (error.items if isinstance(error, NoGold) else ())
-            ],
-            unknown_fields=self.unknown.as_json(),
-            remedy=error.remedy,
-            given_code=error.code,
-        )
+ListedItems = Sequence[Item | BadItem]  # of a request in order, bad ones in their places
 
 
-def problems_of(bad: Sequence[BadItem]) -> list[dict[str, object]]:
-    """Return bad items in the shape of the errors of a refused request."""
-    return [field_problem(one) for one in bad]
+def good_items(listed: ListedItems) -> list[Item]:
+    """Return the items that can be used."""
+    return [one for one in listed if isinstance(one, Item)]
+
+
+def problems_of(listed: ListedItems) -> list[dict[str, object]]:
+    """Return the bad items in the shape of the errors of a refused request."""
+    return [field_problem(one) for one in listed if isinstance(one, BadItem)]
+
+
+@contextmanager
+def faults_named(listed: ListedItems, unknown: Sequence[UnknownField]) -> Iterator[None]:
+    """Let an error of status 422 name the items without a gold by their places, and the unknown fields."""
+    try:
+        yield
+    except BadInput as error:
+        places = {one.id: place for place, one in enumerate(listed) if isinstance(one, Item)}
+        errors = [
+            {
+                "item": name,
+                "place": places[name],
+                "field": f"items[{places[name]}].references",
+                "message": NO_GOLD_IN_ITEM,
+            }
+            for name in (error.items if isinstance(error, NoGold) else ())
+        ]
+        raise BadRequest(
+            error.message, errors=errors, unknown=unknown, remedy=error.remedy, given_code=error.code
+        ) from None
 
 
 async def parse_items(
     posted_items: Sequence[Any], serve: ServeSettings, *, on_error: Literal["fail", "report"], some: bool = False
-) -> ParsedItems:
-    """Parse the items; BadRequest names every bad one, unless they are to be reported. `some`: one must be good."""
+) -> tuple[list[Item | BadItem], list[UnknownField]]:
+    """Return the items, bad ones in their places, and their unknown fields, which are often typing errors.
+
+    BadRequest names every bad item, unless they are to be reported. `some`: one must be good.
+    """
     if len(posted_items) > serve.items:
         raise TooLarge(
             f"{len(posted_items):,} items are more than the {serve.items:,} that one request may have",
             remedy="send them in several requests",
         )
     work = partial(_parse_all, posted_items, serve)
-    read = work() if len(posted_items) <= _MAX_ITEMS_INLINE else await run_in_threadpool(work)
-    if read.bad and (on_error == "fail" or (some and not read.good)):
-        raise bad_items_error(read.bad, len(posted_items), read.unknown)
-    return read
+    listed, unknown = work() if len(posted_items) <= _MAX_ITEMS_INLINE else await run_in_threadpool(work)
+    bad = [one for one in listed if isinstance(one, BadItem)]
+    if bad and (on_error == "fail" or (some and len(bad) == len(listed))):
+        raise bad_items_error(bad, len(posted_items), unknown)
+    return listed, unknown
 
 
-def _parse_all(posted_items: Sequence[Any], serve: ServeSettings) -> ParsedItems:
+def _parse_all(posted_items: Sequence[Any], serve: ServeSettings) -> tuple[list[Item | BadItem], list[UnknownField]]:
     seen, listed, replies = dict[str, int](), list[Item | BadItem](), 0
     for place, posted_item in enumerate(posted_items):
         parsed_item = _parse_one(posted_item, place, seen, serve)
@@ -110,7 +89,7 @@ def _parse_all(posted_items: Sequence[Any], serve: ServeSettings) -> ParsedItems
             f"{replies:,} replies are more than the {serve.replies:,} that one request may have",
             remedy="send the items in several requests",
         )
-    return ParsedItems(listed=listed, unknown=UnknownItemFields.of(posted_items))
+    return listed, unknown_item_fields(posted_items)
 
 
 def _parse_one(posted_item: Any, place: int, seen: Mapping[str, int], serve: ServeSettings) -> Item | BadItem:

@@ -1,136 +1,306 @@
-"""A request to POST /v1/scores, from its body to its answer."""
+"""A request to POST /v1/scores, from its body to its answer: its metrics, its items, and the scoring in a thread."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Final
 
+import numpy as np
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from refaug.evaluation.metric_setup.metric_requests import MetricRequest
+from refaug.core.errors import Usage
+from refaug.core.records import Item
+from refaug.evaluation.metric_setup import metric_requests
+from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring.scores import Evaluation
+from refaug.evaluation.scoring.augmentation import references_provenance, require_preset_index, without_shards
+from refaug.evaluation.scoring.presets import find_preset
+from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.scores import Evaluation, percent
+from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import Uses
+from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service import prometheus_figures
+from refaug.service.serving.batches.reference_lookup import AugmentedItems
+from refaug.service.serving.versions.leases import Lease
+from refaug.service.web import scoring_limits
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.dependencies import count_items
-from refaug.service.web.handling.reference_retrieval import open_lease, require_leased_preset
-from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
-from refaug.service.web.handling.scoring_plan import ScoringPlan
-from refaug.service.web.handling.scoring_work import ScoringWork, unscored_counts
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
+from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items, problems_of
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.schemas.scoring import ScoresIn
-from refaug.service.web.scoring_units import counts_words, require_units
-from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.state import ServiceState
+from refaug.service.web.unknown_fields import unknown_field_warnings
 
+_DEFAULT_METRIC: Final = "upsilon-bleu"  # where references are found
+_GIVEN_METRIC: Final = "multi-bleu"  # of items that come with their references; all of BLEU cost the same
 _MAX_ITEMS_INLINE: Final = 50  # items: measuring the texts of fewer takes less time than handing them to a thread
+_FOUND_CHARACTERS: Final = 60  # of a reference that an index finds, about; longer ones run in more pieces
+_BOUND_OVER_TIME: Final = 6  # bounds of cost are up to so many times what ordinary texts take
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
     """A request for scores."""
 
-    request: Request
-    body: ScoresIn
-    deadline: float  # on the clock of `time.monotonic`
+    def __init__(self, state: ServiceState, body: ScoresIn, deadline: float) -> None:
+        self.state, self.body, self.options, self.deadline = state, body, body.options, deadline
+        self.progress = DeadlineProgress(deadline)
+        self.specifications: Sequence[str] = ()  # empty: the default for the items
+        self.metrics: Sequence[metric_requests.MetricRequest] = ()  # what the metrics that are named ask for
+        self.finds = False  # whether further references are found
+        self.listed: ListedItems = ()
+        self.items: Sequence[Item] = ()
+        self.lease = Lease(index=None, rater=None)
+        self.missing: Sequence[str] = ()  # shards that had no part in some item's references
+        self.pinned: Sequence[str] = ()  # the metrics with the versions of the models that they name
 
-    async def answer(self) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Answer the request; the steps stand in the order in which they happen."""
-        state, body = state_of(self.request), self.body
-        # 1. Read the settings and the items, and check them.
-        plan = await self._plan(state)
-        parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
-        plan.require_judged(parsed_items.good, state.serve)
-        count_items(self.request, len(body.items))
-        with parsed_items.faults_named():
-            evaluation, versions, missing = await self._evaluate(state, plan, parsed_items)
+        # 1. Read the metrics and the items, and check them.
+        if any("=" in text for text in self.options.metrics):  # it may name a file, which is looked at
+            await run_in_threadpool(self.read_metrics)
+        else:
+            self.read_metrics()
+        self.listed, unknown = await parse_items(
+            self.body.items, self.state.serve, on_error=self.body.on_error, some=True
+        )
+        self.items = good_items(self.listed)
+        replies = sum(len(item.replies) for item in self.items)
+        if self._ask(ModelKind.JUDGE):
+            scoring_limits.require_few_judged(replies, self.state.serve)
+        count_items(request, len(self.body.items))
+        with faults_named(self.listed, unknown):
+            # 2. Lease the versions: they stay the same, and open, until the items are scored.
+            async with open_lease(
+                self.state,
+                index=self.options.index,
+                rater=self.options.rater,
+                needs_index=self.finds,
+                needs_rater=self.needs_rater,
+                sample=next((model.spec for one in self.metrics for model in one.models if model.is_sampled), None),
+                deadline=self.deadline,
+            ) as self.lease:
+                evaluation, versions = await self._evaluate(), self.lease.versions()
         # 5. Write the answer.
-        prometheus_figures.unscored(unscored_counts(evaluation))
+        prometheus_figures.unscored(_unscored_counts(evaluation))
+        notes = unknown_field_warnings(unknown)
         return await large_json_response(
-            partial(self._content, state, parsed_items, evaluation, versions, missing),
-            items=sum(len(one.replies) for one in parsed_items.good) * len(evaluation.scores),
+            partial(self._content, evaluation, notes, versions), items=replies * len(evaluation.scores)
         )
 
-    async def _evaluate(
-        self, state: ServiceState, plan: ScoringPlan, parsed_items: ParsedItems
-    ) -> tuple[Evaluation, dict[str, object], list[str]]:
-        """Return the scores of the items, the versions that made them, and the shards that had no part in them."""
-        # 2. Lease the versions: they stay the same, and open, until the items are scored.
-        async with open_lease(
-            state,
-            index=self.body.options.index,
-            rater=self.body.options.rater,
-            needs_index=plan.finds,
-            needs_rater=plan.needs_rater,
-            sample=plan.sample,
-            deadline=self.deadline,
-        ) as lease:
-            if plan.finds:
-                require_leased_preset(lease, plan.augmenting)
-            scoring = ScoringWork.of(state, plan, parsed_items, lease, self.deadline)
-            await self._require_units(state, scoring)
-            with scoring.progress.given_up_on_error():
-                if plan.finds and scoring.is_small:
-                    # 3. and 4. Find references and score, both in one turn of the queue.
-                    evaluation = await state.batcher.augment_and_score(
-                        lease, scoring.items, plan.augmenting, scoring, deadline=self.deadline
-                    )
-                else:
-                    # 3. Find references, in batches with other requests.
-                    augmented = None
-                    if plan.finds:
-                        augmented = await state.batcher.augment(
-                            lease, scoring.items, plan.augmenting, deadline=self.deadline
-                        )
-                    # 4. Score, in another turn of the queue.
-                    evaluation = await state.batcher.run(
-                        partial(scoring.score, augmented),
-                        items=scoring.cost,
-                        deadline=self.deadline,
-                        lease=lease,
-                        is_long=scoring.is_uncertain,
-                    )
-            versions: dict[str, object] = {**lease.versions()}
-            if scoring.metrics != list(plan.specifications):
-                versions["metrics"] = scoring.metrics
-            return evaluation, versions, scoring.missing
+    # ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _require_units(self, state: ServiceState, scoring: ScoringWork) -> None:
-        """Refuse scores that would take too long; many texts, or words, are counted in a thread."""
-        is_quick = len(scoring.items) <= _MAX_ITEMS_INLINE and not counts_words(scoring.plan.specifications)
-        require_units(scoring.units if is_quick else await run_in_threadpool(lambda: scoring.units), state.serve)
+    def read_metrics(self) -> None:
+        """Read what is to be scored by; Usage where a field is missing or has no effect, TooLarge beyond a limit."""
+        options, serve, home = self.options, self.state.serve, self.state.home
+        named = options.metrics or self._default_of_server()
+        self.specifications = scoring_limits.require_few_metrics(named, home, serve, texts="items")
+        scoring_limits.require_few_draws(options, serve)
+        self.metrics = [metric_requests.MetricRequest.of(text, home) for text in self.specifications]
+        self.finds = self.body.references == "find" or (
+            self.body.references is None and (options.index is not None or any(one.weighted for one in self.metrics))
+        )
+        options.settings.require_effect(rates=self._rates)
+        if self.finds:
+            self.specifications = self.specifications or (_DEFAULT_METRIC,)
+            if (preset := find_preset(options.settings.preset)) is not None:
+                self.specifications = preset.specifications(self.specifications)
+        if not serve.judge_hosts:
+            metric_requests.refuse_judge(self.metrics)
+        metric_requests.require_models(self.metrics, rater="", index="" if self.finds else None)
+        if options.rater is not None and not self.needs_rater:
+            raise Usage("nothing is to be rated", remedy="leave it out, or ask for rated weights", field="rater")
+        scoring_limits.require_returned(options, self.body.return_)
+        if self.finds:
+            metric_requests.require_index_used(self.metrics)
+            return
+        remedy = 'leave it out, or "references": "find"'
+        if options.index is not None:
+            raise Usage('"index" with "references": "given"', remedy=remedy)
+        options.settings.require_no_effect("where the references are those given", remedy=remedy, rates=self._rates)
 
-    async def _plan(self, state: ServiceState) -> ScoringPlan:
-        """Return the plan of the request; settings of metrics may name files, which are checked in a thread."""
-        if any("=" in specification for specification in self.body.options.metrics):
-            return await run_in_threadpool(ScoringPlan.of, self.body, state.home, state.serve)
-        return ScoringPlan.of(self.body, state.home, state.serve)
+    def _default_of_server(self) -> tuple[str, ...]:
+        """Return the server's default metric where it suits the references of the request, else nothing."""
+        metric, references = self.state.serve.default_metric, self.body.references
+        if not metric:
+            return ()
+        if metric_requests.MetricRequest.of(metric).weighted:
+            return () if references == "given" else (metric,)
+        return () if references == "find" or self.options.index is not None else (metric,)
 
-    def _content(
-        self,
-        state: ServiceState,
-        parsed_items: ParsedItems,
-        evaluation: Evaluation,
-        versions: Mapping[str, Any],
-        missing: Sequence[str],
-    ) -> dict[str, object]:
-        content = evaluation.as_statistics() if self.body.return_ == "stats" else evaluation.as_json()
-        listed = (*parsed_items.warnings, *self._default_metric_hint(state, evaluation), *evaluation.warnings)
-        warnings = [state.without_paths(warning) for warning in listed]
-        problems = [*problems_of(evaluation.bad_items), *self._metric_problems(evaluation)]
-        answer = {**content, "problems": problems, "warnings": list(dict.fromkeys(warnings)), "versions": versions}
-        if missing:
-            answer["missing_shards"] = list(missing)
-        return answer if self.body.return_ == "stats" else sealed(answer)
+    @property
+    def needs_rater(self) -> bool:
+        """Whether the rater is asked about anything."""
+        return self._rates or (self.finds and self.options.settings.needs_rater)
+
+    @property
+    def _rates(self) -> bool:
+        """Whether the rater that no metric names is asked about replies."""
+        return any(one.rates_by_default for one in self.metrics)
+
+    def _ask(self, kind: ModelKind) -> bool:
+        """Whether a metric asks a model of this kind."""
+        return any(one.asks(kind) for one in self.metrics)
+
+    # ── cost ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def units(self) -> Mapping[str, float]:
+        """The units of work of each metric, by the lengths of the texts."""
+        specifications = self.specifications or (_GIVEN_METRIC,)
+        counts = scoring_limits.counts_words(specifications)
+        references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
+        lengths = Lengths.of(references, counts_words=counts)
+        if self.finds:
+            lengths = lengths.with_further(self.options.settings.search.k, characters=_FOUND_CHARACTERS)
+        replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
+        places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
+        units = scoring_limits.scoring_units(
+            specifications,
+            Lengths.of(replies, counts_words=counts),
+            lengths.at(places),
+            explains=self.options.explain,
+        )
+        return {text: units[text] + scoring_limits.reading_units([text], lengths) for text in units}
+
+    @property
+    def cost(self) -> int:
+        """The number of queue items that the work is worth; at most a quarter of the queue, which admits it."""
+        return max(1, min(math.ceil(self._worth), self.state.serve.queue_items // 4))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether scoring takes no longer than searching and rating, nor than a batch."""
+        likely = self._scored / _BOUND_OVER_TIME + self._drawn
+        return not self.is_uncertain and likely <= len(self.items) and self._worth <= self.state.serve.batch_items
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether something may have to be measured, sampled or read first: for seconds, in which no other waits."""
+        models = (model for one in self.metrics for model in one.models)
+        if any(model.parameter.kind is not ModelKind.VECTORS and (model.spec or model.is_sampled) for model in models):
+            return True
+        measured, index = self._measured, self.lease.index
+        if not measured or index is None:
+            return False
+        return not self.state.bases.has_measured(index.spec, measured, self.options.language)
+
+    @cached_property
+    def _measured(self) -> list[str]:
+        """The metrics that may first need a measurement of the index."""
+        return [text for text in self.specifications if self.finds and metric_requests.MetricRequest.of(text).base]
+
+    @property
+    def _worth(self) -> float:
+        """The number of items that could be searched and rated in the same time."""
+        return self._scored + self._drawn
+
+    @property
+    def _scored(self) -> float:
+        return sum(self.units.values()) / scoring_limits.UNITS_PER_ITEM
+
+    @property
+    def _drawn(self) -> float:
+        rows = len(self.units) * sum(len(scored_item.replies) for scored_item in self.items)
+        return rows * self.options.draws / scoring_limits.DRAWN_ROWS_PER_ITEM
+
+    # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _evaluate(self) -> Evaluation:
+        """Return the scores of the items, once the lease is there."""
+        batcher, settings, deadline = self.state.batcher, self.options.settings, self.deadline
+        if self.finds:
+            require_preset_index(self.lease.require_index(), settings)
+        is_quick = len(self.items) <= _MAX_ITEMS_INLINE and not scoring_limits.counts_words(self.specifications)
+        units = self.units if is_quick else await run_in_threadpool(lambda: self.units)
+        scoring_limits.require_units(units, self.state.serve)
+        with self.progress.given_up_on_error():
+            if self.finds and self.is_small:
+                # 3. and 4. Find references and score, both in one turn of the queue.
+                return await batcher.augment_and_score(self.lease, self.items, settings, self, deadline=deadline)
+            # 3. Find references, in batches with other requests.
+            augmented = None
+            if self.finds:
+                augmented = await batcher.augment(self.lease, self.items, settings, deadline=deadline)
+            # 4. Score, in another turn of the queue.
+            return await batcher.run(
+                partial(self.score, augmented),
+                items=self.cost,
+                deadline=deadline,
+                lease=self.lease,
+                is_long=self.is_uncertain,
+            )
+
+    def score(self, augmented: AugmentedItems | None) -> Evaluation:
+        """Score the items with the references found for them, or with those that they came with, in a thread."""
+        if augmented is None:
+            return self._scores(self.items, None)
+        index = self.lease.require_index()
+        provenance = references_provenance(index, self.lease.rater, self.options.settings)
+        self.missing = augmented.missing
+        evaluation = self._scores(
+            [one.item for one in augmented.items], without_shards(provenance, index, augmented.missing)
+        )
+        return replace(evaluation, warnings=(*augmented.warnings, *evaluation.warnings))
+
+    def _scores(self, items: Sequence[Item], provenance: Provenance | None) -> Evaluation:
+        options, lease, bases = self.options, self.lease, self.state.bases
+        registry = self.state.models.with_leased(rater=lease.rater, index=lease.index).with_leased(index=lease.sample)
+        self.pinned = [metric_requests.pinned_metric(registry, text) for text in self.specifications]
+        steps = ScoringSteps(
+            models=MetricModels(
+                registry=registry,
+                rater=None if lease.rater is None else lease.rater.spec,
+                judge_limits=scoring_limits.judge_limits(self.state.serve),
+            ),
+            specifications=self.specifications,
+            settings=options.score_settings(),
+            rating=options.settings.rating,
+            augmenting=options.settings,
+            language=options.language,
+            percent=options.percent,
+            is_part=self.body.return_ == "stats",
+            reports_metrics=self.body.on_error == "report",
+        )
+        chosen = steps.chosen(
+            items, provenance, set_baseline=None if lease.index is None else bases.of(lease.index.spec)
+        )
+        if self._measured:
+            bases.note_measured(lease.require_index().spec, self._measured, options.language)
+        bad = [one for one in self.listed if not isinstance(one, Item)]
+        evaluation = steps.score_by(chosen, [*items, *bad], provenance, progress=self.progress)
+        if provenance is None:
+            advice = metric_requests.baseline_advice(chosen, items, '"references": "find" measures b')
+            evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice else [])))
+        return percent(evaluation) if options.percent else evaluation
+
+    # ── answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _content(self, evaluation: Evaluation, notes: Sequence[str], versions: Mapping[str, str]) -> dict[str, object]:
+        is_part = self.body.return_ == "stats"
+        warnings = (*notes, *self._default_metric_hint(evaluation), *evaluation.warnings)
+        answer = {
+            **(evaluation.as_statistics() if is_part else evaluation.as_json()),
+            "problems": [*problems_of(evaluation.bad_items), *self._metric_problems(evaluation)],
+            "warnings": list(dict.fromkeys(self.state.without_paths(warning) for warning in warnings)),
+            "versions": {**versions, **({"metrics": self.pinned} if self.pinned != list(self.specifications) else {})},
+            **({"missing_shards": self.missing} if self.missing else {}),
+        }
+        return answer if is_part else sealed(answer)
 
     def _metric_problems(self, evaluation: Evaluation) -> Iterator[dict[str, object]]:
         """Yield the metrics that the references do not suit, each with its place, where the request asks for them."""
         if self.body.on_error == "fail":
             return
-        names = [MetricRequest.of(text).name for text in self.body.options.metrics]
+        names = [metric_requests.MetricRequest.of(text).name for text in self.options.metrics]
         for bad in {bad.metric: bad for bad in evaluation.bad_metrics}.values():
             for place in [place for place, name in enumerate(names) if name == bad.metric]:
                 yield {
@@ -142,14 +312,14 @@ class ScoreRequest:
                     "code": bad.code,
                 }
 
-    def _default_metric_hint(self, state: ServiceState, evaluation: Evaluation) -> Iterator[str]:
+    def _default_metric_hint(self, evaluation: Evaluation) -> Iterator[str]:
         """Yield a hint where the default metric looks at no found references, though index and rater are there.
 
         The metric itself never depends on what is published: a request means the same on every server without the
         setting `default_metric`.
         """
-        body, versions = self.body, state.open_versions
-        if body.options.metrics or body.references is not None or state.serve.default_metric:
+        versions = self.state.open_versions
+        if self.options.metrics or self.body.references is not None or self.state.serve.default_metric:
             return
         metric = evaluation.scores[0].metric
         if metric.info.uses is not Uses.WEIGHTED and versions.has_default("index") and versions.has_default("rater"):
@@ -157,3 +327,12 @@ class ScoreRequest:
                 f"no metric is named, so these are scores by {metric.name}; this server has an index and a rater: "
                 '"metrics": ["upsilon-bleu"] finds references and weighs them'
             )
+
+
+def _unscored_counts(evaluation: Evaluation) -> Mapping[str, int]:
+    """Count the replies without a score by reason, over all metrics."""
+    counts = Counter[str]()
+    for metric_scores in evaluation.scores:
+        for system in metric_scores.systems.values():
+            counts.update(system.unscored)
+    return counts

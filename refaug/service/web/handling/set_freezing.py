@@ -23,7 +23,7 @@ from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import Augmented, augment, references_provenance, require_preset_index
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -33,14 +33,15 @@ from refaug.service.jobs.kinds.freezing import put_items
 from refaug.service.jobs.kinds.job_context import jobs_folder
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.handling.idempotency_keys import CreatedResource
 from refaug.service.web.handling.job_queueing import enqueue_job
-from refaug.service.web.handling.reference_retrieval import leased_provenance, open_lease, require_leased_preset
-from refaug.service.web.handling.request_items import ParsedItems, parse_items, problems_of
-from refaug.service.web.handling.scoring_work import DeadlineProgress
+from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items, problems_of
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.problems import bad_items_error
 from refaug.service.web.schemas.sets import SetIn
 from refaug.service.web.state import ServiceState
+from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnings
 
 # Beside the executor of other answers, which must not wait for seconds; two threads would slow it down twice as much.
 _ONE_AT_A_TIME: Final = ThreadPoolExecutor(1, thread_name_prefix="freezing")
@@ -49,25 +50,27 @@ _ONE_AT_A_TIME: Final = ThreadPoolExecutor(1, thread_name_prefix="freezing")
 async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, requested_by: str) -> CreatedResource:
     """Return the set of these items, or the job that will freeze them."""
     settings = _augment_settings(body)
-    parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
-    with parsed_items.faults_named():
-        return await _freeze_parsed(state, body, parsed_items, settings, deadline, requested_by)
+    listed, unknown = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
+    with faults_named(listed, unknown):
+        return await _freeze_parsed(state, body, listed, unknown, settings, deadline, requested_by)
 
 
 async def _freeze_parsed(
     state: ServiceState,
     body: SetIn,
-    parsed_items: ParsedItems,
+    listed: ListedItems,
+    unknown: Sequence[UnknownField],
     settings: AugmentSettings | None,
     deadline: float,
     requested_by: str,
 ) -> CreatedResource:
-    is_large = len(parsed_items.good) > state.serve.freeze_at_once
+    items = good_items(listed)
+    is_large = len(items) > state.serve.freeze_at_once
     if settings is None:
         if is_large:
-            return await database_threads.run_query(partial(_queue, state, body, parsed_items, {}, requested_by))
+            return await database_threads.run_query(partial(_queue, state, body, listed, unknown, {}, requested_by))
         making = SetDescription(purpose=Purpose(body.options.purpose), how={"freeze": {"references": "given"}})
-        return await run_in_threadpool(_freeze, state, body, parsed_items, parsed_items.listed, making)
+        return await run_in_threadpool(_freeze, state, body, listed, unknown, making)
     async with open_lease(
         state,
         index=body.options.index,
@@ -76,15 +79,14 @@ async def _freeze_parsed(
         needs_rater=settings.needs_rater,
         deadline=deadline,
     ) as lease:
-        require_leased_preset(lease, settings)
+        index = lease.require_index()
+        require_preset_index(index, settings)
         if is_large:  # versions are pinned now: the job uses those that the answer names
             pinned = {kind: spec.partition("#")[0] for kind, spec in lease.versions().items()}
-            return await database_threads.run_query(partial(_queue, state, body, parsed_items, pinned, requested_by))
+            return await database_threads.run_query(partial(_queue, state, body, listed, unknown, pinned, requested_by))
         progress = _DeadlineWithWarnings(deadline)
-        augmented_items = await _run_in_turn(
-            lambda: _augment(state, lease, parsed_items.good, settings, progress), lease, deadline
-        )
-        provenance = leased_provenance(lease, settings)
+        augmented_items = await _run_in_turn(lambda: _augment(state, lease, items, settings, progress), lease, deadline)
+        provenance = references_provenance(index, lease.rater, settings)
     making = SetDescription(
         purpose=Purpose(body.options.purpose),
         provenance=provenance.settings,
@@ -92,10 +94,9 @@ async def _freeze_parsed(
         how={"freeze": {"references": "found"}},
     )
     augmented = iter(augmented_items)
-    listed = [one if isinstance(one, BadItem) else next(augmented).item for one in parsed_items.listed]
-    return await run_in_threadpool(
-        _freeze, state, body, parsed_items, listed, making, [*progress.warnings, *_notes(augmented_items)]
-    )
+    listed = [one if isinstance(one, BadItem) else next(augmented).item for one in listed]
+    warnings = [*progress.warnings, *_notes(augmented_items)]
+    return await run_in_threadpool(_freeze, state, body, listed, unknown, making, warnings)
 
 
 def _augment_settings(body: SetIn) -> AugmentSettings | None:
@@ -142,12 +143,11 @@ async def _run_in_turn(work: Callable[[], list[Augmented]], lease: Lease, deadli
 def _augment(
     state: ServiceState, lease: Lease, items: Sequence[Item], settings: AugmentSettings, progress: _DeadlineWithWarnings
 ) -> list[Augmented]:
-    assert lease.index is not None, "references are found in an index"
     progress.advance(0)  # it may have waited in line
     rater = None
     if settings.needs_rater and lease.rater is not None:
         rater = open_rater(state.home, lease.rater.spec.partition("#")[0], threads=state.threads)
-    candidates = augment(items, lease.index, rater, settings, progress)
+    candidates = augment(items, lease.require_index(), rater, settings, progress)
     return [one for one in candidates if not isinstance(one, BadItem)]
 
 
@@ -163,8 +163,8 @@ def _notes(augmented_items: Sequence[Augmented]) -> list[str]:
 def _freeze(
     state: ServiceState,
     body: SetIn,
-    parsed_items: ParsedItems,
-    listed: Sequence[Item | BadItem],
+    listed: ListedItems,
+    unknown: Sequence[UnknownField],
     making: SetDescription,
     warnings: Sequence[str] = (),
 ) -> CreatedResource:
@@ -173,13 +173,13 @@ def _freeze(
 
     def check(bad: Sequence[BadItem]) -> None:
         if bad and body.on_error == "fail":
-            raise bad_items_error(_with_places(bad, places), len(listed), parsed_items.unknown)
+            raise bad_items_error(_with_places(bad, places), len(listed), unknown)
 
     frozen = ReferenceSets(state.home.reference_sets).freeze(listed, making, called="items", check=check)
     return frozen_set_resource(
         frozen,
         problems=problems_of(_with_places(frozen.bad_items, places)),
-        warnings=[*parsed_items.warnings, *warnings],
+        warnings=[*unknown_field_warnings(unknown), *warnings],
     )
 
 
@@ -209,14 +209,19 @@ def frozen_set_resource(
 
 
 def _queue(
-    state: ServiceState, body: SetIn, parsed_items: ParsedItems, pinned: dict[str, str], requested_by: str
+    state: ServiceState,
+    body: SetIn,
+    listed: ListedItems,
+    unknown: Sequence[UnknownField],
+    pinned: dict[str, str],
+    requested_by: str,
 ) -> CreatedResource:
     """Queue a job that freezes the good items; problems of the bad ones are in this answer."""
     name = put_items(
         state.home,
         [
             orjson.dumps(item_json(replace(one, replies={}, ratings={}, reply_provenance={})))
-            for one in parsed_items.good
+            for one in good_items(listed)
         ],
     )
     options = body.options
@@ -233,6 +238,5 @@ def _queue(
     except RefaugError:  # the items are of no use without the job
         (jobs_folder(state.home) / f"{name}.jsonl").unlink(missing_ok=True)
         raise
-    return replace(
-        resource, body={**resource.body, "problems": parsed_items.problems(), "warnings": list(parsed_items.warnings)}
-    )
+    notes = {"problems": problems_of(listed), "warnings": unknown_field_warnings(unknown)}
+    return replace(resource, body={**resource.body, **notes})

@@ -17,7 +17,7 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
-from refaug.service.web.handling.reference_retrieval import open_lease
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.schemas.references import PairIn, RatingsIn, RatingsOut

@@ -29,10 +29,10 @@ from refaug.service.web.answers import json_response, large_json_response
 from refaug.service.web.connection.body import body_of, parse_body, read_body, request_body
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
-from refaug.service.web.handling.scoring_work import DeadlineProgress
 from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
-from refaug.service.web.handling.set_scoring import SetScoringWork
+from refaug.service.web.handling.set_scoring import SetScoring
 from refaug.service.web.openapi import CREATED_HEADERS, ETAG_HEADER, errors
 from refaug.service.web.problems import Details
 from refaug.service.web.schemas.jobs import OneJobOut
@@ -349,7 +349,8 @@ async def score_against_set(
     Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
     """
     state = state_of(request)
-    work = SetScoringWork.of(body, state.home, state.serve)
+    work = SetScoring(body, state.home, state.serve)
+    work.check()
     count_items(request, work.replies)
     try:
         held = state.sets.get_held(id)
@@ -358,14 +359,14 @@ async def score_against_set(
     except Withdrawn as error:
         raise await run_in_threadpool(_gone_error, state, id, error) from None
     progress = DeadlineProgress(deadline)
-    measure = partial(work.cost, held, state.serve)
+    measure = partial(work.cost, held)
     cost = measure() if work.is_quick_to_measure else await run_in_threadpool(measure)
     with progress.given_up_on_error():
         scoring = state.batcher.run(
             partial(work.run, held, progress), items=cost, deadline=deadline, is_long=work.asks_model
         )
         scores = await while_connected(request, scoring)
-    for metric_scores in scores["scores"] if work.response_form != "stats" else ():
+    for metric_scores in scores["scores"] if body.return_ != "stats" else ():
         for system in metric_scores["systems"].values():
             prometheus_figures.unscored(system["unscored_by_reason"])
     return await large_json_response(lambda: scores, items=work.replies)

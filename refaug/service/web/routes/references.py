@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from refaug.evaluation.scoring.augmentation import Augmented
+from refaug.evaluation.scoring.augmentation import references_provenance, require_preset_index, without_shards
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
-from refaug.service.web.handling.reference_retrieval import ItemsWithReferences, augment_items, open_lease
-from refaug.service.web.handling.request_items import ParsedItems, parse_items
+from refaug.service.web.handling.request_items import faults_named, good_items, parse_items, problems_of
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.references import ReferencesIn, ReferencesOut
-from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.state import state_of
+from refaug.service.web.unknown_fields import unknown_field_warnings
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -56,12 +57,10 @@ async def find_references(
 
 
 async def _find(request: Request, body: ReferencesIn, deadline: float) -> Response:
-    state = state_of(request)
-    options = body.options
-    settings = options.settings
-    parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
+    state, options, settings = state_of(request), body.options, body.options.settings
+    listed, unknown = await parse_items(body.items, state.serve, on_error=body.on_error)
     count_items(request, len(body.items))
-    with parsed_items.faults_named():
+    with faults_named(listed, unknown):
         async with open_lease(
             state,
             index=options.index,
@@ -70,27 +69,26 @@ async def _find(request: Request, body: ReferencesIn, deadline: float) -> Respon
             needs_rater=settings.needs_rater,
             deadline=deadline,
         ) as lease:
-            references = await augment_items(state, lease, parsed_items.good, settings, deadline=deadline)
+            index = lease.require_index()
+            require_preset_index(index, settings)
+            augmented = await state.batcher.augment(lease, good_items(listed), settings, deadline=deadline)
+            provenance = references_provenance(index, lease.rater, settings)
+            of_all = without_shards(provenance, index, augmented.missing)
+            lines = [without_shards(provenance, index, item.missing).line for item in augmented.items]
             versions = lease.versions()
-    return await large_json_response(lambda: _content(state, references, parsed_items, versions), items=len(body.items))
 
+    def content() -> Mapping[str, Any]:
+        items = [
+            {**item.as_json(line), "evidence": evidence_of(item.item)}
+            for item, line in zip(augmented.items, lines, strict=True)
+        ]
+        return {
+            "items": items,
+            "problems": problems_of(listed),
+            "warnings": [state.without_paths(one) for one in (*unknown_field_warnings(unknown), *augmented.warnings)],
+            "versions": versions,
+            "provenance": {**of_all.settings, **of_all.details},
+            **({"missing_shards": augmented.missing} if augmented.missing else {}),
+        }
 
-def _content(
-    state: ServiceState, references: ItemsWithReferences, parsed_items: ParsedItems, versions: dict[str, str]
-) -> Mapping[str, Any]:
-    return {
-        "items": items_json(references.items, references.lines),
-        "problems": parsed_items.problems(),
-        "warnings": [state.without_paths(one) for one in (*parsed_items.warnings, *references.warnings)],
-        "versions": versions,
-        "provenance": {**references.provenance.settings, **references.provenance.details},
-        **({"missing_shards": list(references.missing)} if references.missing else {}),
-    }
-
-
-def items_json(augmented_items: Sequence[Augmented], provenance: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return the items as `refaug refs` writes them, with the evidence for weighted scores of each."""
-    return [
-        {**augmented.as_json(line), "evidence": evidence_of(augmented.item)}
-        for augmented, line in zip(augmented_items, provenance, strict=True)
-    ]
+    return await large_json_response(content, items=len(body.items))

@@ -8,15 +8,15 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from refaug.evaluation.scoring.combine import combine
+from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
 from refaug.service.web.handling.score_request import ScoreRequest
-from refaug.service.web.handling.scoring_plan import score_settings
-from refaug.service.web.handling.scoring_work import combining_cost
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas import scoring
+from refaug.service.web.scoring_limits import combining_cost, require_few_draws
 from refaug.service.web.state import state_of
 from refaug.service.web.verification_request import VerificationRequest
 
@@ -50,7 +50,7 @@ async def score(
     the item's own does so in any case. `upsilon-` forms without `b` have that of the index, which is measured when it
     is first asked for. Replies come back in the order sent, each with its score or the reason why it has none.
     """
-    return await while_connected(request, ScoreRequest(request=request, body=body, deadline=deadline).answer())
+    return await while_connected(request, ScoreRequest(state_of(request), body, deadline).answer(request))
 
 
 @router.post(
@@ -89,7 +89,11 @@ async def combine_scores(
     whose signatures differ are refused. A metric counts as suitable if the references of any batch suit it.
     """
     state = state_of(request)
-    settings = score_settings(body.options, state.serve)
+    options = body.options
+    require_few_draws(options, state.serve)
+    settings = ScoreSettings(
+        draws=options.draws, confidence=options.confidence, seed=options.seed, baseline=options.baseline
+    )
     count_items(request, len(body.batches))
     cost = combining_cost(body.batches, settings, state.serve)
 

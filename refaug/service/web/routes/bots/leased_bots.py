@@ -20,7 +20,7 @@ from refaug.evaluation.replies.system_replies import BotSystem
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.reference_retrieval import open_lease
+from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.state import ServiceState
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ async def _ask_bot(
 
 def _sources(state: ServiceState, bot: _FoundBot, lease: Lease, check_time: Callable[[], None]) -> BotSources:
     def leased_index(_spec: str) -> ReferenceIndex:
-        assert lease.index is not None, "an index was asked for"
-        return lease.index
+        return lease.require_index()
 
     def open_vhred(spec: str) -> Vhred:
         return state.models.vhred(spec)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -20,12 +19,19 @@ from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
-from refaug.service.web.handling.request_items import ParsedItems, parse_items
+from refaug.service.web.handling.request_items import (
+    ListedItems,
+    faults_named,
+    good_items,
+    parse_items,
+    problems_of,
+)
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
 from refaug.service.web.schemas.bots.replies import RepliesIn, RepliesOut
 from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnings
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 
@@ -68,41 +74,39 @@ async def _reply(request: Request, body: RepliesIn, deadline: float) -> Response
             "replies that one request may have",
             remedy="send the items in several requests",
         )
-    parsed_items = await parse_items(body.items, state.serve, on_error=body.on_error)
+    listed, unknown = await parse_items(body.items, state.serve, on_error=body.on_error)
     if not options.replace:
-        parsed_items = _without_clashes(parsed_items, specifications, is_fatal=body.on_error == "fail")
+        listed = _without_clashes(listed, specifications)
+        if body.on_error == "fail" and (clashing := [one for one in listed if isinstance(one, BadItem)]):
+            raise bad_items_error(clashing, len(listed), unknown)
     count_items(request, len(body.items))
-    items = parsed_items.good
-    with parsed_items.faults_named():
+    items = good_items(listed)
+    with faults_named(listed, unknown):
         bots = await ask_bots(state, specifications, items, deadline=deadline)
     answered = system_replies.answer_items(items, [bot.system for bot in bots], [bot.replies for bot in bots])
     if options.without_reply is WithoutReply.REFUSE:
-        _require_replies(answered, parsed_items)
+        _require_replies(answered, listed, unknown)
     is_skipping = options.without_reply is WithoutReply.SKIP
     return await large_json_response(
-        lambda: _content(state, bots, answered, parsed_items, is_skipping=is_skipping), items=len(body.items)
+        lambda: _content(state, bots, answered, listed, unknown, is_skipping=is_skipping), items=len(body.items)
     )
 
 
-def _without_clashes(
-    parsed_items: ParsedItems, specifications: Mapping[str, BotSpecification], *, is_fatal: bool
-) -> ParsedItems:
-    """Return the items with a bad one where a system has the name of a bot; BadRequest names them all if fatal."""
-    listed = [
+def _without_clashes(listed: ListedItems, specifications: Mapping[str, BotSpecification]) -> list[Item | BadItem]:
+    """Return the items with a bad one where a system has the name of a bot."""
+    return [
         BadItem(file="items", line=place + 1, item=parsed.id, field=f"replies.{clash}", message=system_replies.CLASH)
         if isinstance(parsed, Item) and (clash := system_replies.clashing_name(parsed, specifications)) is not None
         else parsed
-        for place, parsed in enumerate(parsed_items.listed)
+        for place, parsed in enumerate(listed)
     ]
-    without = replace(parsed_items, listed=listed)
-    if is_fatal and without.bad:
-        raise bad_items_error(without.bad, len(listed), without.unknown)
-    return without
 
 
-def _require_replies(answered: Sequence[system_replies.AnsweredItem], parsed_items: ParsedItems) -> None:
+def _require_replies(
+    answered: Sequence[system_replies.AnsweredItem], listed: ListedItems, unknown: Sequence[UnknownField]
+) -> None:
     """Raise BadRequest that names every item to which a bot has no reply."""
-    places = [place for place, parsed in enumerate(parsed_items.listed) if isinstance(parsed, Item)]
+    places = [place for place, parsed in enumerate(listed) if isinstance(parsed, Item)]
     missing = [
         BadItem(file="items", line=place + 1, item=one.item.id, field=f"replies.{system}", message=f"no reply: {why}")
         for place, one in zip(places, answered, strict=True)
@@ -111,10 +115,9 @@ def _require_replies(answered: Sequence[system_replies.AnsweredItem], parsed_ite
     if missing:
         first = field_problem(missing[0])
         raise BadRequest(
-            f"{len(missing):,} replies are missing: {first['field']}: {first['message']}"
-            f"{parsed_items.unknown.in_words}",
+            f"{len(missing):,} replies are missing: {first['field']}: {first['message']}",
             errors=[field_problem(bad) for bad in missing],
-            unknown_fields=parsed_items.unknown.as_json(),
+            unknown=unknown,
             remedy='leave these items out, or send "without_reply": "report" or "skip"',
         )
 
@@ -123,11 +126,12 @@ def _content(
     state: ServiceState,
     bots: Sequence[AskedBot],
     answered: Sequence[system_replies.AnsweredItem],
-    parsed_items: ParsedItems,
+    listed: ListedItems,
+    unknown: Sequence[UnknownField],
     *,
     is_skipping: bool,
 ) -> dict[str, Any]:
-    remarks, items = system_replies.ReplyRemarks(), list[dict[str, Any]]()
+    remarks, items, notes = system_replies.ReplyRemarks(), list[dict[str, Any]](), unknown_field_warnings(unknown)
     for answered_item in answered:
         is_skipped = is_skipping and bool(answered_item.missing)
         remarks.add(answered_item, is_skipped=is_skipped)
@@ -137,8 +141,8 @@ def _content(
     of_bots = (f"{bot.system.name}: {warning}" for bot in bots for warning in bot.system.replier.warnings)
     return {
         "items": items,
-        "problems": parsed_items.problems(),
-        "warnings": [state.without_paths(text) for text in (*parsed_items.warnings, *of_bots, *remarks.warnings)],
+        "problems": problems_of(listed),
+        "warnings": [state.without_paths(text) for text in (*notes, *of_bots, *remarks.warnings)],
         "bots": {bot.system.name: str(bot.pinned) for bot in bots},
         "reply_provenance": {bot.system.name: bot.system.provenance.line for bot in bots},
     }

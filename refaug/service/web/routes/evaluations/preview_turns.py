@@ -10,7 +10,7 @@ from contextvars import copy_context
 from typing import Final, TypeVar
 
 from refaug.core.errors import Expired
-from refaug.service.web.handling.scoring_work import DeadlineProgress
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
 
 T = TypeVar("T")
 MAX_PREVIEWS: Final = 2  # at once: each takes the memory of what it reads, and processor time of all requests

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,10 +23,10 @@ from refaug.metrics.specification import build
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.leases import Lease
-from refaug.service.web.handling.scoring_plan import ScoringPlan
-from refaug.service.web.handling.scoring_work import DeadlineProgress, ScoringWork, combining_cost
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
+from refaug.service.web.handling.score_request import ScoreRequest
 from refaug.service.web.schemas.scoring import ScoresIn
-from refaug.service.web.scoring_units import require_units
+from refaug.service.web.scoring_limits import combining_cost, require_units
 from refaug.service.web.state import ServiceState
 
 
@@ -44,40 +43,27 @@ from refaug.service.web.state import ServiceState
     ],
 )
 def test_work_longer_than_a_batch_is_not_small_for_any_number_of_items(
-    items: int, systems: int, metrics: int, more: dict[str, int], cost: int, is_small: bool, tmp_path: Path
+    items: int, systems: int, metrics: int, more: dict[str, Any], cost: int, is_small: bool, tmp_path: Path
 ) -> None:
-    state = ServiceState(home=Settings(home=tmp_path), serve=ServeSettings(queue_items=4_000, batch_items=64))
     named = [
         f"multi-bleu:n={1 + number % 4},smooth={('floor', 'add-k', 'exp')[number // 4]}" for number in range(metrics)
     ]
-    asked = ScoresIn(items=[{}], metrics=named, **more)
-    replies = {f"s{number}": "yes" for number in range(systems)}
-    work = ScoringWork(
-        state=state,
-        plan=ScoringPlan.of(asked, state.home, state.serve),
-        items=[Item(id=str(number), replies=replies) for number in range(items)],
-        bad=[],
-        lease=Lease(index=None, rater=None),
-        provenance=None,
-        progress=DeadlineProgress(0.0),
-    )
+    work = work_of(tmp_path, items, systems, metrics=named, **more)
     assert (work.cost, work.is_small) == (cost, is_small)
 
 
-def work_of(folder: Path, items: int = 1, replies: int = 1, **asked: Any) -> ScoringWork:
+def work_of(folder: Path, items: int = 1, replies: int = 1, **asked: Any) -> ScoreRequest:
     """A request of items with so many replies each, over an index that is a name."""
     state = ServiceState(home=Settings(home=folder), serve=ServeSettings(queue_items=4_000, batch_items=64))
     state.bases = BaselineCache(places_of(state.home).indexes)
     index: Any = SimpleNamespace(spec="chat@2026-11-20.1#0123")
-    return ScoringWork(
-        state=state,
-        plan=ScoringPlan.of(ScoresIn(items=[{}], **asked), state.home, state.serve),
-        items=[Item(id=str(item), replies={f"s{number}": "yes" for number in range(replies)}) for item in range(items)],
-        bad=[],
-        lease=Lease(index=index, rater=None),
-        provenance=None,
-        progress=DeadlineProgress(0.0),
-    )
+    work = ScoreRequest(state, ScoresIn(items=[{}], **asked), 0.0)
+    work.read_metrics()
+    work.lease = Lease(index=index, rater=None)
+    work.items = [
+        Item(id=str(item), replies={f"s{number}": "yes" for number in range(replies)}) for item in range(items)
+    ]
+    return work
 
 
 def test_what_may_have_to_be_measured_first_is_not_small_until_it_was(tmp_path: Path) -> None:
@@ -121,12 +107,12 @@ def test_a_reply_that_a_network_is_asked_about_costs_more(tmp_path: Path) -> Non
     assert (judged.cost, judged.is_small) == (324, False)
 
 
-def long_work(folder: Path, characters: int, pairs: int, **asked: Any) -> ScoringWork:
+def long_work(folder: Path, characters: int, pairs: int, **asked: Any) -> ScoreRequest:
     """Pairs of a reply and a reference of so many characters, two to a word."""
     work, text = work_of(folder, **asked), "a " * (characters // 2)
     references = (Reference(text=text, source=Origin.GOLD),)
-    items = [Item(id=str(number), references=references, replies={"s": text}) for number in range(pairs)]
-    return replace(work, items=items)
+    work.items = [Item(id=str(number), references=references, replies={"s": text}) for number in range(pairs)]
+    return work
 
 
 def test_the_lengths_of_texts_decide_what_scores_cost(tmp_path: Path) -> None:
