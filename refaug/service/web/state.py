@@ -6,6 +6,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,9 +93,13 @@ class ServiceState:
     warming: list[str] = field(default_factory=list)  # parts that are not ready yet
     body_bytes: int = 0
 
+    @cached_property
+    def _hidden_folders(self) -> HiddenFolders:
+        return HiddenFolders.named(self.home.home)
+
     def without_paths(self, text: str) -> str:
         """Return a message without the paths of this machine; names that are not UTF-8 are escaped."""
-        return escape_undecodable(HiddenFolders.named(self.home.home).hide(text))
+        return escape_undecodable(self._hidden_folders.hide(text))
 
     def trace_of(self, error: BaseException) -> list[str]:
         """Return where an error was raised, as file names, functions and lines without values."""

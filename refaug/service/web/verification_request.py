@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -29,55 +29,47 @@ from refaug.service.web.dependencies import count_items
 from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items
 from refaug.service.web.handling.request_lease import open_lease
-from refaug.service.web.schemas.scoring import VerificationIn
-from refaug.service.web.state import ServiceState, state_of
+from refaug.service.web.scoring_limits import DRAWN_ROWS_PER_ITEM
+from refaug.service.web.state import ServiceState
 
 # What is done in the time of a search and a rating, which the queue counts as an item.
-_DRAWN_ROWS_PER_ITEM: Final = 500_000  # rows that a bootstrap adds up
 _BYTES_PER_ITEM: Final = 4 * 2**20  # that are hashed
 _SCORES_PER_ITEM: Final = 50
 _SET_ITEMS_PER_ITEM: Final = 100  # items of a frozen set that are read
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerificationRequest:
     """A request to verify scores."""
 
-    request: Request
-    body: VerificationIn
-    deadline: float  # on the clock of `time.monotonic`
+    def __init__(self, state: ServiceState, file: ScoreFile, posted_items: Sequence[Any], deadline: float) -> None:
+        self.state, self.file, self.posted_items, self.deadline = state, file, posted_items, deadline
+        self.progress = DeadlineProgress(deadline)
+        self.items: ListedItems = ()
+        self.refusal: RefaugError | None = None  # why the versions could not be leased
 
-    async def answer(self) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Answer the request; the work has a turn in the queue of long work, since versions are read for it."""
-        state = state_of(self.request)
-        file = ScoreFile.of(self.body.scores, "scores")
-        self._require_within(state, file)
-        items, unknown = await parse_items(self.body.items, state.serve, on_error="report", some=True)
-        count_items(self.request, len(self.body.items))
-        progress = DeadlineProgress(self.deadline)
-        with progress.given_up_on_error(), faults_named(items, unknown):
+        self._require_within()
+        self.items, unknown = await parse_items(self.posted_items, self.state.serve, on_error="report", some=True)
+        count_items(request, len(self.posted_items))
+        with self.progress.given_up_on_error(), faults_named(self.items, unknown):
             # The versions stay the same, and open, until the work is done.
-            async with self._leased(state, file, items) as versions:
-                cost = await run_in_threadpool(self._cost, state, file, items)
-                verified = await state.batcher.run(
-                    partial(self._verify, versions, file, items, progress),
-                    items=cost,
-                    deadline=self.deadline,
-                    lease=versions.lease,
-                    is_long=True,
+            async with self._leased() as lease:
+                cost = await run_in_threadpool(self._cost)
+                verified = await self.state.batcher.run(
+                    self._verify, items=cost, deadline=self.deadline, lease=lease, is_long=True
                 )
         return json_response(verified)
 
     @asynccontextmanager
-    async def _leased(self, state: ServiceState, file: ScoreFile, items: ListedItems) -> AsyncIterator[LeasedVersions]:
+    async def _leased(self) -> AsyncIterator[Lease | None]:
         """Lease the versions that the scores are made again with, if they are at hand and whole."""
-        named = await run_in_threadpool(_versions_at_hand, state, file, items)
+        named = await run_in_threadpool(self._versions_at_hand)
         async with AsyncExitStack() as stack:
-            lease, refusal = None, None
+            lease, index, rater = None, named.get("index"), named.get("rater")
             if named:
-                index, rater = named.get("index"), named.get("rater")
                 leasing = open_lease(
-                    state,
+                    self.state,
                     index=index,
                     rater=rater,
                     needs_index=index is not None,
@@ -88,112 +80,77 @@ class VerificationRequest:
                     lease = await stack.enter_async_context(leasing)
                     lease.require_unchanged_files()
                 except (NotFound, Corrupt, Unavailable) as error:  # the report says which file it is
-                    lease, refusal = None, error
-            yield LeasedVersions(state=state, lease=lease, refusal=refusal)
+                    lease, self.refusal = None, error
+            yield lease
 
-    def _require_within(self, state: ServiceState, file: ScoreFile) -> None:
+    def _versions_at_hand(self) -> dict[str, str]:
+        """Return the index and the rater that scores are made again with, as `name@version`, where they are stored."""
+        searched = searched_request(self.file, self.items)
+        lines = [scores.signature.settings for scores in self.file.scores]
+        named = {"rater": next((line["rater"] for line in lines if "rater" in line), None)}
+        if searched is not None:
+            named["index"] = searched.signature.settings["index"]
+        return {
+            kind: spec.partition("#")[0]
+            for kind, spec in named.items()
+            if spec is not None and "@" in spec and is_at_hand(self.state.home, kind, spec)
+        }
+
+    def _require_within(self) -> None:
         """Refuse more metrics or draws than a request for scores may have."""
-        if len(file.scores) > state.serve.metrics:
+        serve, remedy = self.state.serve, "refaug verify has no such limit"
+        if len(self.file.scores) > serve.metrics:
             raise TooLarge(
-                f"{len(file.scores):,} metrics are more than the {state.serve.metrics:,} of one request",
-                remedy="refaug verify has no such limit",
+                f"{len(self.file.scores):,} metrics are more than the {serve.metrics:,} of one request", remedy=remedy
             )
-        draws = max(file.settings(stored).draws for stored in file.scores)
-        if draws > state.serve.draws:
-            raise TooLarge(
-                f"{draws:,} draws are more than the {state.serve.draws:,} of one request",
-                remedy="refaug verify has no such limit",
-            )
+        if self._draws > serve.draws:
+            raise TooLarge(f"{self._draws:,} draws are more than the {serve.draws:,} of one request", remedy=remedy)
 
-    def _cost(self, state: ServiceState, file: ScoreFile, items: ListedItems) -> int:
+    @property
+    def _draws(self) -> int:
+        return max(self.file.settings(stored).draws for stored in self.file.scores)
+
+    def _cost(self) -> int:
         """Return the number of queue items that the work is worth: search, reading and hashing, scores and draws."""
-        good = good_items(items)
-        replies = sum(len(item.replies) for item in good) * len(file.scores)
-        drawn = max(file.settings(stored).draws for stored in file.scores) * replies / _DRAWN_ROWS_PER_ITEM
-        named = {(kind, spec) for scores in file.scores for kind, spec in versions_of(scores.signature)}
-        unread = sum(unread_bytes(state.home, kind, spec) for kind, spec in named)
-        worth = len(good) + _set_items(state, file) * (1 + len(file.scores)) / _SET_ITEMS_PER_ITEM
-        worth += replies / _SCORES_PER_ITEM + drawn + unread / _BYTES_PER_ITEM
-        return max(1, min(math.ceil(worth), state.serve.queue_items // 4))
+        metrics, items = len(self.file.scores), good_items(self.items)
+        replies = sum(len(item.replies) for item in items) * metrics
+        named = {(kind, spec) for scores in self.file.scores for kind, spec in versions_of(scores.signature)}
+        unread = sum(unread_bytes(self.state.home, kind, spec) for kind, spec in named)
+        worth = len(items) + self._set_items() * (1 + metrics) / _SET_ITEMS_PER_ITEM + replies / _SCORES_PER_ITEM
+        worth += self._draws * replies / DRAWN_ROWS_PER_ITEM + unread / _BYTES_PER_ITEM
+        return max(1, min(math.ceil(worth), self.state.serve.queue_items // 4))
 
-    def _verify(
-        self, versions: LeasedVersions, file: ScoreFile, items: ListedItems, progress: DeadlineProgress
-    ) -> Mapping[str, Any]:
-        state = versions.state
-        with versions.opened() as opened:
-            workplace = Workplace(
-                models=replace(state.models, find_file=partial(_source, state)), open_index=opened.open_index
-            )
-            verification = verify(file, items, workplace, progress)
-        return verification.with_messages(state.without_paths).as_json()
+    def _set_items(self) -> int:
+        """Return the size of the frozen set that the scores are against; 0 where there is none."""
+        if self.file.set_id is None:
+            return 0
+        try:
+            stored = ReferenceSets(self.state.home.reference_sets).open(self.file.set_id, even_withdrawn=True)
+        except RefaugError:
+            return 0
+        return stored.manifest.items
 
-
-@dataclass(frozen=True, kw_only=True)
-class LeasedVersions:
-    """The versions that a verification has leased, or why it has none; others are leased when they are needed."""
-
-    state: ServiceState
-    lease: Lease | None
-    refusal: RefaugError | None
-
-    @contextmanager
-    def opened(self) -> Iterator[OpenedVersions]:
-        """Return the versions for the thread that verifies; what it leases is released at the end."""
+    def _verify(self) -> Mapping[str, Any]:
+        """Return the report; what the thread leases for it is released at the end."""
         with ExitStack() as stack:
-            yield OpenedVersions(versions=self, stack=stack)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenedVersions:
-    """Open versions for the thread of a verification, which end with it."""
-
-    versions: LeasedVersions
-    stack: ExitStack
+            models = replace(self.state.models, find_file=partial(_source, self.state))
+            workplace = Workplace(models=models, open_index=partial(self._open_index, stack))
+            verification = verify(self.file, self.items, workplace, self.progress)
+        return verification.with_messages(self.state.without_paths).as_json()
 
     @contextmanager
-    def open_index(
-        self, index: str, rater: str | None, settings: AugmentSettings
+    def _open_index(
+        self, stack: ExitStack, index: str, rater: str | None, _settings: AugmentSettings
     ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
-        """Return an index and a rater as `name@version`."""
-        del settings
-        lease = self._lease(index, rater)
-        assert lease.index is not None, "an index was asked for"
-        yield lease.index, lease.rater
-
-    def _lease(self, index: str | None, rater: str | None) -> Lease:
-        """Return a lease on versions, which are open already where the request has leased them."""
-        if self.versions.refusal is not None:
-            raise self.versions.refusal
-        leasing = self.versions.state.open_versions.lease(
-            index=index, rater=rater, needs_index=index is not None, needs_rater=rater is not None
+        """Yield an index and a rater as `name@version`, which are open already where the request has leased them."""
+        if self.refusal is not None:
+            raise self.refusal
+        leasing = self.state.open_versions.lease(
+            index=index, rater=rater, needs_index=True, needs_rater=rater is not None
         )
-        lease = self.stack.enter_context(leasing)
+        lease = stack.enter_context(leasing)
         lease.require_unchanged_files()
-        return lease
-
-
-def _versions_at_hand(state: ServiceState, file: ScoreFile, items: ListedItems) -> dict[str, str]:
-    """Return the index and the rater that scores are made again with, as `name@version`, where they are stored."""
-    searched = searched_request(file, items)
-    lines = [scores.signature.settings for scores in file.scores]
-    named = {"rater": next((line["rater"] for line in lines if "rater" in line), None)}
-    if searched is not None:
-        named["index"] = searched.signature.settings["index"]
-    return {
-        kind: spec.partition("#")[0]
-        for kind, spec in named.items()
-        if spec is not None and "@" in spec and is_at_hand(state.home, kind, spec)
-    }
-
-
-def _set_items(state: ServiceState, file: ScoreFile) -> int:
-    """Return the size of the frozen set that the scores are against; 0 where there is none."""
-    if file.set_id is None:
-        return 0
-    try:
-        return ReferenceSets(state.home.reference_sets).open(file.set_id, even_withdrawn=True).manifest.items
-    except RefaugError:
-        return 0
+        yield lease.require_index(), lease.rater
 
 
 def _source(state: ServiceState, spec: str) -> Path:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.combine import combine
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service.scopes import Scope
@@ -71,7 +72,9 @@ async def verify_scores(
     The answer says for each part whether it holds, differs or is missing; its status is 200 in each case. What was
     scored against a frozen set is verified with that set.
     """
-    return await while_connected(request, VerificationRequest(request=request, body=body, deadline=deadline).answer())
+    file = ScoreFile.of(body.scores, "scores")
+    verification = VerificationRequest(state_of(request), file, body.items, deadline)
+    return await while_connected(request, verification.answer(request))
 
 
 @router.post(
