@@ -160,7 +160,7 @@ class ScoreRequest:
         references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
         lengths = Lengths.of(references, counts_words=counts)
         if self.finds:
-            lengths = lengths.with_further(self.options.settings.search.k, characters=_FOUND_CHARACTERS)
+            lengths = lengths.with_further(self.options.settings.k, characters=_FOUND_CHARACTERS)
         replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
         places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
         units = scoring_limits.scoring_units(

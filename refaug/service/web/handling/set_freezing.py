@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,6 @@ from starlette.concurrency import run_in_threadpool
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment, references_provenance, require_preset_index
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
@@ -47,71 +46,110 @@ from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnin
 _ONE_AT_A_TIME: Final = ThreadPoolExecutor(1, thread_name_prefix="freezing")
 
 
-async def freeze_or_queue(state: ServiceState, body: SetIn, deadline: float, requested_by: str) -> CreatedResource:
-    """Return the set of these items, or the job that will freeze them."""
-    settings = _augment_settings(body)
-    listed, unknown = await parse_items(body.items, state.serve, on_error=body.on_error, some=True)
-    with faults_named(listed, unknown):
-        return await _freeze_parsed(state, body, listed, unknown, settings, deadline, requested_by)
+class SetFreezing:
+    """A request to freeze items with their references."""
 
+    def __init__(self, state: ServiceState, body: SetIn, deadline: float, requested_by: str) -> None:
+        self.state, self.body, self.options = state, body, body.options
+        self.deadline, self.requested_by = deadline, requested_by
+        self.listed: ListedItems = ()
+        self.unknown: Sequence[UnknownField] = ()
 
-async def _freeze_parsed(
-    state: ServiceState,
-    body: SetIn,
-    listed: ListedItems,
-    unknown: Sequence[UnknownField],
-    settings: AugmentSettings | None,
-    deadline: float,
-    requested_by: str,
-) -> CreatedResource:
-    items = good_items(listed)
-    is_large = len(items) > state.serve.freeze_at_once
-    if settings is None:
-        if is_large:
-            return await database_threads.run_query(partial(_queue, state, body, listed, unknown, {}, requested_by))
-        making = SetDescription(purpose=Purpose(body.options.purpose), how={"freeze": {"references": "given"}})
-        return await run_in_threadpool(_freeze, state, body, listed, unknown, making)
-    async with open_lease(
-        state,
-        index=body.options.index,
-        rater=body.options.rater,
-        needs_index=True,
-        needs_rater=settings.needs_rater,
-        deadline=deadline,
-    ) as lease:
-        index = lease.require_index()
-        require_preset_index(index, settings)
-        if is_large:  # versions are pinned now: the job uses those that the answer names
-            pinned = {kind: spec.partition("#")[0] for kind, spec in lease.versions().items()}
-            return await database_threads.run_query(partial(_queue, state, body, listed, unknown, pinned, requested_by))
-        progress = _DeadlineWithWarnings(deadline)
-        augmented_items = await _run_in_turn(lambda: _augment(state, lease, items, settings, progress), lease, deadline)
-        provenance = references_provenance(index, lease.rater, settings)
-    making = SetDescription(
-        purpose=Purpose(body.options.purpose),
-        provenance=provenance.settings,
-        details=provenance.details,
-        how={"freeze": {"references": "found"}},
-    )
-    augmented = iter(augmented_items)
-    listed = [one if isinstance(one, BadItem) else next(augmented).item for one in listed]
-    warnings = [*progress.warnings, *_notes(augmented_items)]
-    return await run_in_threadpool(_freeze, state, body, listed, unknown, making, warnings)
+    async def resource(self) -> CreatedResource:
+        """Return the set of these items, or the job that will freeze them."""
+        finds = self.body.references == "find"
+        if finds:
+            self.options.require_frozen()
+        elif idle := [name for name in ("index", "rater", "settings") if name in self.options.stated]:
+            remedy = 'leave it out, or "references": "find"'
+            raise Usage("it has no effect where the references are those given", remedy=remedy, field=idle[0])
+        self.listed, self.unknown = await parse_items(
+            self.body.items, self.state.serve, on_error=self.body.on_error, some=True
+        )
+        with faults_named(self.listed, self.unknown):
+            if finds:
+                return await self._with_found_references()
+            if self._is_large:
+                return await database_threads.run_query(partial(self._queue, {}))
+            how = {"freeze": {"references": "given"}}
+            making = SetDescription(purpose=Purpose(self.options.purpose), how=how)
+            return await run_in_threadpool(self._freeze, self.listed, making)
 
+    @property
+    def _is_large(self) -> bool:
+        return len(good_items(self.listed)) > self.state.serve.freeze_at_once
 
-def _augment_settings(body: SetIn) -> AugmentSettings | None:
-    """Return how to find references, or None where they are given; Usage where a field has no effect."""
-    options = body.options
-    if body.references == "find":
-        options.require_frozen()
-        return options.settings
-    if idle := [name for name in ("index", "rater", "settings") if name in options.stated]:
-        remedy = 'leave it out, or "references": "find"'
-        raise Usage("it has no effect where the references are those given", remedy=remedy, field=idle[0])
-    return None
+    async def _with_found_references(self) -> CreatedResource:
+        options, settings = self.options, self.options.settings
+        async with open_lease(
+            self.state,
+            index=options.index,
+            rater=options.rater,
+            needs_index=True,
+            needs_rater=settings.needs_rater,
+            deadline=self.deadline,
+        ) as lease:
+            index = lease.require_index()
+            require_preset_index(index, settings)
+            if self._is_large:  # versions are pinned now: the job uses those that the answer names
+                pinned = {kind: spec.partition("#")[0] for kind, spec in lease.versions().items()}
+                return await database_threads.run_query(partial(self._queue, pinned))
+            progress = _DeadlineWithWarnings(self.deadline)
+            augmented_items = await _run_in_turn(partial(self._augment, lease, progress), lease, self.deadline)
+            provenance = references_provenance(index, lease.rater, settings)
+        making = SetDescription(
+            purpose=Purpose(options.purpose),
+            provenance=provenance.settings,
+            details=provenance.details,
+            how={"freeze": {"references": "found"}},
+        )
+        augmented = iter(augmented_items)
+        items = [one if isinstance(one, BadItem) else next(augmented).item for one in self.listed]
+        warnings = [*progress.warnings, *_notes(augmented_items)]
+        return await run_in_threadpool(self._freeze, items, making, warnings)
 
+    def _augment(self, lease: Lease, progress: DeadlineProgress) -> list[Augmented]:
+        progress.advance(0)  # it may have waited in line
+        rater, settings = None, self.options.settings
+        if settings.needs_rater and lease.rater is not None:
+            rater = open_rater(self.state.home, lease.rater.spec.partition("#")[0], threads=self.state.threads)
+        candidates = augment(good_items(self.listed), lease.require_index(), rater, settings, progress)
+        return [one for one in candidates if not isinstance(one, BadItem)]
 
-# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _freeze(self, items: ListedItems, making: SetDescription, warnings: Sequence[str] = ()) -> CreatedResource:
+        """Write the set; with "fail", an item that cannot be frozen refuses all before anything is written."""
+        places = {one.id: place for place, one in enumerate(items) if isinstance(one, Item)}
+
+        def check(bad: Sequence[BadItem]) -> None:
+            if bad and self.body.on_error == "fail":
+                raise bad_items_error(_with_places(bad, places), len(items), self.unknown)
+
+        frozen = ReferenceSets(self.state.home.reference_sets).freeze(items, making, called="items", check=check)
+        return frozen_set_resource(
+            frozen,
+            problems=problems_of(_with_places(frozen.bad_items, places)),
+            warnings=[*unknown_field_warnings(self.unknown), *warnings],
+        )
+
+    def _queue(self, pinned: Mapping[str, str]) -> CreatedResource:
+        """Queue a job that freezes the good items; problems of the bad ones are in this answer."""
+        bare = (replace(one, replies={}, ratings={}, reply_provenance={}) for one in good_items(self.listed))
+        name = put_items(self.state.home, [orjson.dumps(item_json(one)) for one in bare])
+        order = FreezeSet(
+            items=name,
+            purpose=self.options.purpose,
+            index=pinned.get("index"),
+            rater=pinned.get("rater"),
+            settings=self.options.settings,
+            strict=self.body.on_error == "fail",
+        )
+        try:
+            resource = enqueue_job(self.state, order, self.requested_by)
+        except RefaugError:  # the items are of no use without the job
+            (jobs_folder(self.state.home) / f"{name}.jsonl").unlink(missing_ok=True)
+            raise
+        notes = {"problems": problems_of(self.listed), "warnings": unknown_field_warnings(self.unknown)}
+        return replace(resource, body={**resource.body, **notes})
 
 
 class _DeadlineWithWarnings(DeadlineProgress):
@@ -140,47 +178,10 @@ async def _run_in_turn(work: Callable[[], list[Augmented]], lease: Lease, deadli
         ) from None
 
 
-def _augment(
-    state: ServiceState, lease: Lease, items: Sequence[Item], settings: AugmentSettings, progress: _DeadlineWithWarnings
-) -> list[Augmented]:
-    progress.advance(0)  # it may have waited in line
-    rater = None
-    if settings.needs_rater and lease.rater is not None:
-        rater = open_rater(state.home, lease.rater.spec.partition("#")[0], threads=state.threads)
-    candidates = augment(items, lease.require_index(), rater, settings, progress)
-    return [one for one in candidates if not isinstance(one, BadItem)]
-
-
 def _notes(augmented_items: Sequence[Augmented]) -> list[str]:
     """Return why some items got no references, counted, as the command warns of it."""
     notes = Counter(one.note for one in augmented_items if one.note)
     return [f"{count:,} {'item' if count == 1 else 'items'}: {note}" for note, count in notes.most_common()]
-
-
-# ── now ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _freeze(
-    state: ServiceState,
-    body: SetIn,
-    listed: ListedItems,
-    unknown: Sequence[UnknownField],
-    making: SetDescription,
-    warnings: Sequence[str] = (),
-) -> CreatedResource:
-    """Write the set; with "fail", an item that cannot be frozen refuses all before anything is written."""
-    places = {one.id: place for place, one in enumerate(listed) if isinstance(one, Item)}
-
-    def check(bad: Sequence[BadItem]) -> None:
-        if bad and body.on_error == "fail":
-            raise bad_items_error(_with_places(bad, places), len(listed), unknown)
-
-    frozen = ReferenceSets(state.home.reference_sets).freeze(listed, making, called="items", check=check)
-    return frozen_set_resource(
-        frozen,
-        problems=problems_of(_with_places(frozen.bad_items, places)),
-        warnings=[*unknown_field_warnings(unknown), *warnings],
-    )
 
 
 def _with_places(bad: Sequence[BadItem], places: dict[str, int]) -> list[BadItem]:
@@ -203,40 +204,3 @@ def frozen_set_resource(
     return CreatedResource(
         status=201 if frozen.is_new else 200, body=body, location=f"/v1/reference-sets/{manifest.id}"
     )
-
-
-# ── later ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _queue(
-    state: ServiceState,
-    body: SetIn,
-    listed: ListedItems,
-    unknown: Sequence[UnknownField],
-    pinned: dict[str, str],
-    requested_by: str,
-) -> CreatedResource:
-    """Queue a job that freezes the good items; problems of the bad ones are in this answer."""
-    name = put_items(
-        state.home,
-        [
-            orjson.dumps(item_json(replace(one, replies={}, ratings={}, reply_provenance={})))
-            for one in good_items(listed)
-        ],
-    )
-    options = body.options
-    order = FreezeSet(
-        items=name,
-        purpose=options.purpose,
-        index=pinned.get("index"),
-        rater=pinned.get("rater"),
-        settings=options.settings,
-        strict=body.on_error == "fail",
-    )
-    try:
-        resource = enqueue_job(state, order, requested_by)
-    except RefaugError:  # the items are of no use without the job
-        (jobs_folder(state.home) / f"{name}.jsonl").unlink(missing_ok=True)
-        raise
-    notes = {"problems": problems_of(listed), "warnings": unknown_field_warnings(unknown)}
-    return replace(resource, body={**resource.body, **notes})

@@ -30,8 +30,8 @@ from refaug.service.web.connection.body import body_of, parse_body, read_body, r
 from refaug.service.web.dependencies import Deadline, count_items, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.handling.deadline_progress import DeadlineProgress
-from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once
-from refaug.service.web.handling.set_freezing import freeze_or_queue, frozen_set_resource
+from refaug.service.web.handling.idempotency_keys import IdempotencyKey, create_once
+from refaug.service.web.handling.set_freezing import SetFreezing, frozen_set_resource
 from refaug.service.web.handling.set_scoring import SetScoring
 from refaug.service.web.openapi import CREATED_HEADERS, ETAG_HEADER, errors
 from refaug.service.web.problems import Details
@@ -123,10 +123,9 @@ async def freeze_set(request: Request, deadline: Deadline, idempotency_key: Idem
     body = await parse_body(SetIn, raw)
     count_items(request, len(body.items))
 
-    async def make() -> CreatedResource:
-        return await freeze_or_queue(state_of(request), body, deadline, key_of(request).name)
-
-    return await while_connected(request, create_once(request, "reference-sets", idempotency_key, raw, make))
+    freezing = SetFreezing(state_of(request), body, deadline, key_of(request).name)
+    created = create_once(request, "reference-sets", idempotency_key, raw, freezing.resource)
+    return await while_connected(request, created)
 
 
 @router.post(
