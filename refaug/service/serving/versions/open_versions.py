@@ -34,7 +34,7 @@ from refaug.service.serving.versions.served_versions import ServedVersions
 from refaug.service.serving.versions.shard_cluster import ShardCluster
 from refaug.service.serving.versions.version_names import VersionNames
 from refaug.service.serving.versions.version_opener import VersionOpener, explain_failure
-from refaug.service.serving.versions.version_switch import PublishedName, VersionSwitch
+from refaug.service.serving.versions.version_switch import VersionSwitch
 
 _LEAST_OLD: Final = 2  # older versions that may always be open: an index and a rater of one request
 
@@ -341,11 +341,10 @@ class OpenVersions:
             switch = VersionSwitch(before=self.served)
             try:
                 for kind in KINDS:
-                    published_names = self._published.read(switch, kind)
-                    switch.published[kind] = tuple(one.name for one in published_names)
-                    default_names = self._published.read_default(kind, switch.published[kind])
-                    for published in [*published_names, *default_names]:
-                        self._serve_published(switch, kind, published)
+                    published = self._published.read(switch, kind)
+                    switch.published[kind] = tuple(published)
+                    for name, version in {**published, **self._published.read_default(switch, kind)}.items():
+                        self._serve_published(switch, kind, name, version)
                 if removed := switch.gone():
                     before_removal(replace(switch.before, opened=switch.staying()))
                 is_still_so = not any(self._published.is_published_again(one) for one in removed)
@@ -357,22 +356,20 @@ class OpenVersions:
             self._release(switch.new)  # the next refresh sees what else has changed
             return False
 
-    def _serve_published(self, switch: VersionSwitch, kind: Kind, published: PublishedName) -> None:
+    def _serve_published(self, switch: VersionSwitch, kind: Kind, name: str, version: str | None) -> None:
         """Add a published name to the switch: with its open version, a newly opened one, or the previous one."""
-        before, why = switch.before.opened.get((kind, published.name)), published.why
-        if published.version is not None and (before is None or before.key.version != published.version):
+        before = switch.before.opened.get((kind, name))
+        if version is not None and (before is None or before.key.version != version):
             try:
-                new = self._acquire(VersionKey.of(kind, published.name)._replace(version=published.version))
+                new = self._acquire(VersionKey.of(kind, name)._replace(version=version))
             except RefaugError as error:
-                why = error.message
+                switch.troubles[f"{kind} {name}"] = error.message
             else:
                 switch.new.append(new)
-                switch.opened[kind, published.name] = new
+                switch.opened[kind, name] = new
                 return
-        if why:
-            switch.troubles[f"{kind} {published.name}"] = why
-        if before is not None and (published.version is not None or published.name in switch.published[kind]):
-            switch.opened[kind, published.name] = before
+        if before is not None and (version is not None or name in switch.published[kind]):
+            switch.opened[kind, name] = before
 
     def _replace_served(self, switch: VersionSwitch) -> bool:
         """Let the versions of a switch serve from now on, and close the replaced ones that no lease holds."""

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
 from refaug.service.serving.versions.served_versions import ServedVersions
-
-
-class PublishedName(NamedTuple):
-    """A published name with its version, or with the reason why the version is unknown."""
-
-    name: str
-    version: str | None
-    why: str = ""
 
 
 @dataclass(kw_only=True)
