@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricRequest
 from refaug.evaluation.scoring import evaluate
@@ -102,7 +102,6 @@ def statistics_of(
     held: HeldSet,
     request: SetRequest,
     metrics: Sequence[str],
-    settings: ScoreSettings | None = None,
     *,
     language: str | None = None,
     on_error: OnError = "fail",
@@ -113,9 +112,7 @@ def statistics_of(
     `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several
     batches can be taken in its order.
     """
-    settings = settings or ScoreSettings(draws=0, parts=False)
-    if settings.draws or settings.explain:
-        raise Usage("sums have neither intervals nor explanations", remedy="no draws, and explain left out")
+    settings = ScoreSettings(draws=0, parts=False)
     evaluation = evaluate_set(
         held, request, metrics, settings, language=language, on_error=on_error, is_part=True, progress=progress
     )

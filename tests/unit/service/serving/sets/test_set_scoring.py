@@ -521,8 +521,6 @@ def test_statistics_are_the_sums_of_every_reply_with_places(held: HeldSet) -> No
     assert one["columns"] == list(build("multi-bleu").columns)
     for key in ("metric", "signature", "signature_full", "references", "corpus_from", "higher_is_better"):
         assert one[key] == scored["scores"][0][key]
-    with pytest.raises(Usage, match="sums have neither intervals nor explanations"):
-        statistics_of(held, SetRequest(items=ids, replies=replies), ["bleu"], DRAWN)
 
 
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────
