@@ -36,8 +36,8 @@ from refaug.evaluation.reproduction.material.judged_replies import WeightedSet, 
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool
-from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases
-from refaug.metrics.base import Floats, Metric, Problem, References
+from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies
+from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.specification import build
 
 GROUPS: Final = {
@@ -150,7 +150,7 @@ def parrot_figures(chain: Chain) -> dict[str, Any]:
 
 def scores_of(rated_set: ProofSet, pool: Pool, metric: Metric, parrot: str) -> Floats:
     """Return the score of every row; whether the parrot counts may depend on the row."""
-    chosen, cases = dict[tuple[int, bool, frozenset[str]], References | Problem](), list[Case | Problem]()
+    chosen, by_row = dict[tuple[int, bool, frozenset[str]], References | Problem](), list[References | Problem]()
     for reply, number in zip(rated_set.replies, rated_set.item.tolist(), strict=True):
         test_item, further = rated_set.items[number], pool.retrieved[number][:K]
         own = pool.parrots[number]
@@ -169,10 +169,9 @@ def scores_of(rated_set: ProofSet, pool: Pool, metric: Metric, parrot: str) -> F
                 *(r for r in further if r.text not in same),
             )
             chosen[key] = references_for(metric, listed, test_item.turns)
-        references = chosen[key]
-        cases.append(references if isinstance(references, Problem) else Case(reply, references))
-    bound = bind_metric(metric, [case.references for case in cases if isinstance(case, Case)], cases)
-    return score_cases(bound, cases).values(bound)
+        by_row.append(chosen[key])
+    bound = bind_metric(metric, by_row, rated_set.replies, by_row)
+    return bound.values(score_replies(bound, rated_set.replies, by_row)[0], Level.REPLY)
 
 
 def _counts(parrot: str, reply: str, utterance: str, references: Sequence[Reference]) -> bool:

@@ -39,24 +39,23 @@ class Signature:
         cls, metric: Metric, more: Mapping[str, str] | None = None, details: Mapping[str, str] | None = None
     ) -> Signature:
         """Return the signature of a metric; `more` and `details` come from retrieval and rating."""
-        return cls(
-            metric=metric.name,
-            settings={**metric.settings, **(more or {})},
-            details={**metric.versions(), **(details or {})},
-        )
+        settings, versions = {**metric.settings, **(more or {})}, {**metric.versions(), **(details or {})}
+        return _signature_of(metric.name, tuple(settings.items()), tuple(versions.items()))
 
     @cached_property
     def full(self) -> str:
         """Everything, in one line, which parses back."""
-        return self._lines()[0]
+        return "|".join([self._head, *write_fields({}, self.details), f"refaug:{_escape(self.refaug)}"])
 
     @cached_property
     def short(self) -> str:
         """The form that is printed beside a score."""
-        return self._lines()[1]
+        digest = hashlib.sha256(self.full.encode("ascii")).hexdigest()[:12]
+        return "|".join([self._head, f"full:{digest}", f"refaug:{_escape(self.refaug)}"])
 
-    def _lines(self) -> tuple[str, str]:
-        return _lines_of(self.metric, tuple(self.settings.items()), tuple(self.details.items()), self.refaug)
+    @property
+    def _head(self) -> str:
+        return "|".join([_escape(self.metric), *write_fields(self.settings, {})])
 
     @classmethod
     def parse(cls, text: str) -> Signature:
@@ -87,12 +86,8 @@ _Fields = tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=512)  # requests repeat the same signatures
-def _lines_of(metric: str, settings: _Fields, details: _Fields, refaug: str) -> tuple[str, str]:
-    """Return the full form and the short one."""
-    pairs, version = write_fields(dict(settings), {}), f"refaug:{_escape(refaug)}"
-    full = "|".join([_escape(metric), *pairs, *write_fields({}, dict(details)), version])
-    digest = hashlib.sha256(full.encode("ascii")).hexdigest()[:12]
-    return full, "|".join([_escape(metric), *pairs, f"full:{digest}", version])
+def _signature_of(metric: str, settings: _Fields, details: _Fields) -> Signature:
+    return Signature(metric=metric, settings=dict(settings), details=dict(details))
 
 
 def write_fields(settings: Mapping[str, str], details: Mapping[str, str]) -> list[str]:

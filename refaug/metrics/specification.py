@@ -21,26 +21,22 @@ class Specification:
     name: str
     parameters: tuple[tuple[str, str], ...] = ()
 
-    @classmethod
-    def parse(cls, text: str) -> Specification:
+    @staticmethod
+    @lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
+    def parse(text: str) -> Specification:
         """Read `name:key=value,key=value`; the first colon ends the name, so that values may contain further colons."""
-        return cls(*_name_and_parameters(text))
+        name, colon, rest = text.strip().partition(":")
+        if colon and not rest:
+            raise Usage(f"{text!r} ends in a colon", remedy=f"{name}, or {name}:key=value,key=value")
+        parameters = tuple(_pair(part, text) for part in _named_first(name, rest).split(",")) if rest else ()
+        keys = [key for key, _ in parameters]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise Usage(f"{text!r} gives {twice} twice", remedy="give every parameter once")
+        return Specification(name, parameters)
 
     def __str__(self) -> str:
         parameters = ",".join(f"{key}={value}" for key, value in self.parameters)
         return f"{self.name}:{parameters}" if parameters else self.name
-
-
-@lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
-def _name_and_parameters(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    name, colon, rest = text.strip().partition(":")
-    if colon and not rest:
-        raise Usage(f"{text!r} ends in a colon", remedy=f"{name}, or {name}:key=value,key=value")
-    parameters = tuple(_pair(part, text) for part in _named_first(name, rest).split(",")) if rest else ()
-    keys = [key for key, _ in parameters]
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise Usage(f"{text!r} gives {twice} twice", remedy="give every parameter once")
-    return name, parameters
 
 
 def _named_first(name: str, parameters: str) -> str:
@@ -102,7 +98,7 @@ def with_values(specification: Specification, change: Callable[[str, str, str], 
         return ";".join([change(specification.name, key, first), *changed])
 
     settings = tuple((key, changed_setting(key, setting)) for key, setting in specification.parameters)
-    return Specification(specification.name, settings)
+    return specification if settings == specification.parameters else Specification(specification.name, settings)
 
 
 def named_models(specification: Specification) -> list[tuple[ModelKind, str]]:

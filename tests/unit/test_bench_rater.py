@@ -24,10 +24,10 @@ from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.row_scores import score_set
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.scoring.cases import Case, score_cases
+from refaug.evaluation.scoring.cases import score_replies
 from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.score_settings import MetaSettings
-from refaug.metrics.base import References
+from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
 from refaug.rater.nn.rate import NNRater
@@ -162,7 +162,7 @@ def test_words_in_common_count_by_their_rarity_in_the_texts_given(bench: SimpleN
     idf = {"the": math.log(5 / 4), "bus": math.log(5 / 3), "driver": math.log(5 / 2), "tea": math.log(5 / 1)}
     references = References.unweighted(["the driver", "bus"])
     replies = ["the bus", "bus bus", "tea", "", "the driver the"]
-    found = score_cases(metric, [Case(reply, references) for reply in replies]).values(metric)
+    found = metric.values(score_replies(metric, replies, [references] * len(replies))[0], Level.REPLY)
     with_first = idf["the"] / (idf["the"] + idf["bus"] + idf["driver"])
     with_second = idf["bus"] / (idf["the"] + idf["bus"])
     assert found.tolist() == pytest.approx([max(with_first, with_second), 1, 0, 0, 1])

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -25,12 +26,11 @@ from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.evaluation.agreement.exploits import FoundConstant, exploits_of, make_exploits
 from refaug.evaluation.scoring.cases import (
     NO_REPLY,
-    Case,
-    ScoredCases,
+    Reply,
     bind_metric,
     references_for,
     require_references,
-    score_cases,
+    score_replies,
     systems_of,
 )
 from refaug.evaluation.scoring.evaluate import signature_of
@@ -399,16 +399,14 @@ def _metric_probes(
         )
         replies = {**replies, **{(ReplySource.EXPLOIT, name): listed for name, listed in exploits.items()}}
     chosen = [references_for(metric, item.references, item.turns) for item in items]
-    cases = [
-        _case(reply, references) for row in replies.values() for reply, references in zip(row, chosen, strict=True)
-    ]
-    metric = bind_metric(metric, chosen, cases)
-    scored = score_cases(metric, cases, progress)
-    values, inside = scored.values(metric), list(_is_in_references(cases, metric))
+    every, references = list(chain.from_iterable(replies.values())), chosen * len(replies)
+    metric = bind_metric(metric, chosen, every, references)
+    statistics, problems = score_replies(metric, every, references, progress)
+    inside = list(_is_in_references(every, references, metric))
     spans = {row: slice(n * len(items), (n + 1) * len(items)) for n, row in enumerate(replies)}
     base = (ReplySource.SYSTEM, settings.base) if settings.base is not None else (ReplySource.PROBE, Probe.GOLD.value)
     rows = [
-        _row(row, span, spans[base], scored, values, metric, is_base=row == base, in_references=sum(inside[span]))
+        _row(row, span, spans[base], statistics, problems, metric, is_base=row == base, in_references=sum(inside[span]))
         for row, span in spans.items()
     ]
     signature = signature_of(metric, Provenance.of_items(items))
@@ -421,57 +419,52 @@ def _metric_probes(
     )
 
 
-def _case(reply: str | Problem, references: References | Problem) -> Case | Problem:
-    if isinstance(reply, Problem):
-        return reply
-    return references if isinstance(references, Problem) else Case(reply, references)
-
-
-def _is_in_references(cases: Sequence[Case | Problem], metric: Metric) -> Iterator[bool]:
+def _is_in_references(
+    replies: Sequence[Reply], references: Sequence[References | Problem], metric: Metric
+) -> Iterator[bool]:
     """Tell of each reply whether it equals a reference that counts for it; then its score tells only that."""
     gold_only = metric.settings.get("refs") == "gold"
     texts = dict[int, frozenset[str]]()
-    for case in cases:
-        if isinstance(case, Problem):
+    for reply, chosen in zip(replies, references, strict=True):
+        if not isinstance(reply, str) or isinstance(chosen, Problem):
             yield False
             continue
-        if id(case.references) not in texts:
-            texts[id(case.references)] = frozenset(
+        if id(chosen) not in texts:
+            texts[id(chosen)] = frozenset(
                 normalise(text)
-                for place, (text, weight) in enumerate(zip(case.references.texts, case.references.weights, strict=True))
-                if weight > 0 and text.strip() and (not gold_only or place == case.references.gold)
+                for place, (text, weight) in enumerate(zip(chosen.texts, chosen.weights, strict=True))
+                if weight > 0 and text.strip() and (not gold_only or place == chosen.gold)
             )
-        yield normalise(case.reply) in texts[id(case.references)]
+        yield normalise(reply) in texts[id(chosen)]
 
 
 def _row(
     row: tuple[ReplySource, str],
     span: slice,
     base: slice,
-    scored: ScoredCases,
-    values: Floats,
+    statistics: Floats,
+    problems: Mapping[int, Problem],
     metric: Metric,
     *,
     is_base: bool,
     in_references: int,
 ) -> ProbeScore:
-    own, other = scored.statistics[span], scored.statistics[base]
+    own, other = statistics[span], statistics[base]
+    values = metric.values(own, Level.REPLY)
     has_score = ~np.isnan(own).any(axis=1)
     both = has_score & ~np.isnan(other).any(axis=1)
-    problems = Counter(
-        scored.problems[number].code for number in range(span.start, span.stop) if number in scored.problems
-    )
+    codes = Counter(problems[number].code for number in range(span.start, span.stop) if number in problems)
     return ProbeScore(
         kind=row[0],
         name=row[1],
         is_base=is_base,
         corpus=_corpus(metric, own[has_score]),
-        mean=_mean(values[span][has_score]),
+        mean=_mean(values[has_score]),
         corpus_difference=_difference(_corpus(metric, own[both]), _corpus(metric, other[both])),
-        mean_difference=_difference(_mean(values[span][both]), _mean(values[base][both])),
+        mean_difference=_difference(_mean(values[both]), _mean(metric.values(other, Level.REPLY)[both])),
         rank=None,
         scored=int(has_score.sum()),
-        unscored=dict(sorted(problems.items())),
+        unscored=dict(sorted(codes.items())),
         in_references=in_references,
     )
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
-from typing import Final, TypeVar
+from itertools import compress
+from typing import Final
 
 import numpy as np
 import orjson
@@ -26,14 +26,13 @@ from refaug.core.records import Item
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.evaluation.agreement.records import ComparedMetric, GoldRows, GoldScore, Points
 from refaug.evaluation.agreement.rows import RatedRows, Row, RowsDigest
-from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases, trained_on_error
+from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies, trained_on_error
 from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.held.scored_blocks import BLOCK
-from refaug.metrics.base import Floats, Metric, Problem, References
+from refaug.evaluation.scoring.held.blocks import blocks_of
+from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet
 
-_Entry = TypeVar("_Entry")
 LENGTH_TOKENIZER: Final = "word"  # counts lengths of texts that are not Japanese
 _LISTED_REASONS: Final = 3
 # Hiragana, Katakana and its half-width forms, each with the long mark that both use.
@@ -142,7 +141,7 @@ def lengths_of_rows(rated_rows: RatedRows, counted_by: str | None = None) -> Flo
     """Return the lengths of all replies in tokens, counted as in tables of agreement or by a tokenizer named."""
     tokenizer = get_tokenizer(counted_by or length_tokenizer(row.reply for row in rated_rows.rows))
     lengths = np.empty(len(rated_rows.rows))
-    for first, block in _blocks_of(row.reply for row in rated_rows.rows):
+    for first, block in blocks_of(row.reply for row in rated_rows.rows):
         lengths[first : first + len(block)] = [len(tokens) for tokens in tokenizer.tokenize_batch(block)]
     return lengths
 
@@ -156,11 +155,14 @@ def scores_of_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) ->
     size = None
     if metric.looks_at_set:
         chosen = [references_for(metric, item.references, item.turns) for item in rated_rows.items]
-        bound, size = bind_metric(metric, chosen, _cases(rated_rows.with_items(), metric)), len(rated_rows.rows)
-    for first, block in _blocks_of(rated_rows.with_items(), size):
-        scored = score_cases(bound, _cases(block, metric), progress)
-        values[first : first + len(block)] = scored.values(bound)
-        problems |= {first + row: problem for row, problem in scored.problems.items()}
+        replies = [row.reply for row in rated_rows.rows]
+        bound, size = bind_metric(metric, chosen, replies, _references(rated_rows.with_items(), metric)), len(replies)
+    for first, block in blocks_of(rated_rows.with_items(), size):
+        statistics, unscored = score_replies(
+            bound, [row.reply for row, _ in block], _references(block, metric), progress
+        )
+        values[first : first + len(block)] = bound.values(statistics, Level.REPLY)
+        problems |= {first + row: problem for row, problem in unscored.items()}
     silent = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in problems]
     problems |= dict.fromkeys(silent, bound.undefined())
     return RowScores(
@@ -170,25 +172,16 @@ def scores_of_rows(rated_rows: RatedRows, metric: Metric, progress: Progress) ->
     )
 
 
-def _cases(rows: Iterable[tuple[Row, Item]], metric: Metric) -> list[Case | Problem]:
+def _references(rows: Iterable[tuple[Row, Item]], metric: Metric) -> list[References | Problem]:
     """Return what each row is scored against; rows of an item that lost no reference share the object."""
     prepared = dict[tuple[int, int], tuple[Row, References | Problem]]()  # with the row, whose references keep their id
-    cases = list[Case | Problem]()
+    chosen = list[References | Problem]()
     for row, test_item in rows:
         key = (row.item, id(row.references))
         if key not in prepared:
             prepared[key] = row, references_for(metric, row.references, test_item.turns)
-        _, references = prepared[key]
-        cases.append(references if isinstance(references, Problem) else Case(row.reply, references))
-    return cases
-
-
-def _blocks_of(entries: Iterable[_Entry], size: int | None = None) -> Iterator[tuple[int, list[_Entry]]]:
-    """Yield entries in blocks, each with the place of its first one."""
-    entries, first = iter(entries), 0
-    while block := list(islice(entries, size or BLOCK)):
-        yield first, block
-        first += len(block)
+        chosen.append(prepared[key][1])
+    return chosen
 
 
 def _unscored_reason(scores: RowScores, candidates: NDArray[np.int64]) -> str | None:
@@ -224,7 +217,7 @@ def _points(rated_rows: RatedRows, used: NDArray[np.bool_], values: Mapping[str,
     tokenizer = get_tokenizer(length_tokenizer(row.reply for row in rated_rows.rows))
     by_annotator, digest = rated_rows.ratings[used], RowsDigest()
     items, systems, lengths = CompactTexts(), list[str](), np.empty(len(by_annotator))
-    for first, block in _blocks_of(compress(rated_rows.with_items(), used)):
+    for first, block in blocks_of(compress(rated_rows.with_items(), used)):
         tokens = tokenizer.tokenize_batch([row.reply for row, _ in block])
         lengths[first : first + len(block)] = [len(tokens_of_reply) for tokens_of_reply in tokens]
         for (row, test_item), ratings in zip(block, by_annotator[first:], strict=False):

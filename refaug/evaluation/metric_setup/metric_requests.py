@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
@@ -231,18 +232,24 @@ class MetricRequest:
     @classmethod
     def of(cls, text: str, home: Settings | None = None) -> Self:
         """Read a specification; what a fitted judge of the home looks at is read from its manifest."""
+        request = cls._of_text(text)
+        judge = next((model for model in request.models if model.parameter.kind is ModelKind.FITTED_JUDGE), None)
+        if judge is None or home is None:
+            return request
+        parts = [cls._of_text(part) for part in _fitted_parts(judge.spec, home)]
+        # its other models are named by version; a judge behind an endpoint needs leave wherever it is asked
+        judges = [model for part in parts for model in part.models if model.parameter.kind is ModelKind.JUDGE]
+        return replace(request, models=(*request.models, *judges), weighted=any(part.weighted for part in parts))
+
+    @classmethod
+    @lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
+    def _of_text(cls, text: str) -> Self:
         specification = _read(text)
         info = METRICS.get(specification.name)
         if info is None:
             return cls(name=specification.name)
         parameters = dict(specification.parameters)
         models = tuple(_models_of(info, parameters))
-        if info.asks(ModelKind.FITTED_JUDGE):
-            listed = _fitted_parts(parameters.get("model", ""), home) if home is not None else []
-            parts = [cls.of(part) for part in listed]
-            # its other models are named by version; a judge behind an endpoint needs leave wherever it is asked
-            judges = [model for part in parts for model in part.models if model.parameter.kind is ModelKind.JUDGE]
-            return cls(name=info.name, models=(*models, *judges), weighted=any(part.weighted for part in parts))
         if info.asks(ModelKind.RUBER):
             compared = METRICS.get(_part_name(parameters.get("referenced", "")))
             weighted = compared is not None and compared.uses is Uses.WEIGHTED

@@ -77,7 +77,7 @@ class ModelRegistry:
             for kind, model in leased.items()
             if model is not None
         }
-        return replace(self, leased={**self.leased, **by_name})
+        return replace(self, leased={**self.leased, **by_name}) if by_name else self
 
     # ── by kind ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,10 +1,10 @@
-"""Cases, which are replies with the references that a metric looks at, and the scoring of any number of them."""
+"""The references that a metric looks at, and the scoring of any number of replies against them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -260,22 +260,7 @@ def _count_positive(test_item: Item) -> int:
 # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A reply and the references that it is scored against; cases with the same references should share the object."""
-
-    reply: str
-    references: References
-
-
-def case_of(reply: str | None, references: References | Problem, uses: Uses) -> Case | Problem:
-    """Return the case of a reply, or why it cannot be scored."""
-    if reply is None:
-        return NO_REPLY
-    if (problem := problem_of(references, uses)) is not None:
-        return problem
-    assert isinstance(references, References), "the others are problems"
-    return Case(reply, references)
+Reply = str | Problem | None  # the reply to an item, or why it cannot be scored; None: there is none
 
 
 def problem_of(references: References | Problem, uses: Uses) -> Problem | None:
@@ -286,97 +271,95 @@ def problem_of(references: References | Problem, uses: Uses) -> Problem | None:
     return None if has_texts or uses is Uses.UTTERANCE else NO_GOLD_OR_OTHER
 
 
-@dataclass(frozen=True)
-class ScoredCases:
-    """The statistics of cases, row by row; NaN where there is no score, with the reason."""
+def bind_metric(
+    metric: Metric,
+    chosen: Sequence[References | Problem],
+    replies: Sequence[Reply],
+    references: Sequence[References | Problem],
+) -> Metric:
+    """Return the metric for a set with these references and for exactly these replies, where scores depend on them.
 
-    statistics: Floats
-    problems: Mapping[int, Problem]
-
-    def values(self, metric: Metric) -> Floats:
-        """Return the score of every case, NaN where there is none."""
-        return metric.values(self.statistics, Level.REPLY)
+    `references` are those of each reply, as in `score_replies`.
+    """
+    return bind_to_replies(metric.for_set([one for one in chosen if isinstance(one, References)]), replies, references)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _ScorableCases:
-    """The cases that can be scored, in the columns that metrics take; shared references occur only once."""
+def bind_to_replies(metric: Metric, replies: Sequence[Reply], references: Sequence[References | Problem]) -> Metric:
+    """Return the metric for exactly these replies."""
+    rows, _ = _scorable(replies, references)
+    return metric.for_replies([str(replies[row]) for row in rows], *_distinct([references[row] for row in rows]))
 
-    rows: Indexes  # the place of each among all cases
-    replies: Sequence[str]
-    references: Sequence[References]
-    items: Indexes  # the place of each reply's references in `references`
 
-    @classmethod
-    def of(cls, cases: Sequence[Case | Problem]) -> _ScorableCases:
-        """Split the cases into columns, in their order."""
-        number_of = dict[int, int]()
-        references, rows, replies, items = list[References](), list[int](), list[str](), list[int]()
-        for row, case in enumerate(cases):
-            if isinstance(case, Problem):
-                continue
-            if id(case.references) not in number_of:
-                number_of[id(case.references)] = len(references)
-                references.append(case.references)
+def score_replies(
+    metric: Metric,
+    replies: Sequence[Reply],
+    references: Sequence[References | Problem],
+    progress: Progress | None = None,
+) -> tuple[Floats, dict[int, Problem]]:
+    """Score each reply against the references in its place; references that are the same object are prepared once.
+
+    The statistics have a row for every reply, NaN where it has no score; the problems say why, by row.
+    """
+    rows, problems = _scorable(replies, references)
+    texts = [str(replies[row]) for row in rows]
+    distinct, items = _distinct([references[row] for row in rows])
+    lengths = metric.lengths([of_item.texts for of_item in distinct])
+    row_of, statistics = np.array(rows, dtype=np.int64), np.full((len(replies), len(metric.columns)), np.nan)
+    for places, part in _pieces(metric, lengths, texts, items):
+        prepared, piece = metric.prepare(distinct[part]), [texts[place] for place in places.tolist()]
+        lengths_of_piece = lengths.at(np.arange(part.start, part.stop))
+        scored, unscored = score_prepared(
+            metric, prepared, lengths_of_piece, piece, items[places] - part.start, progress
+        )
+        statistics[row_of[places]] = scored
+        problems |= {rows[places[at]]: problem for at, problem in unscored.items()}
+    return statistics, dict(sorted(problems.items()))
+
+
+def _scorable(
+    replies: Sequence[Reply], references: Sequence[References | Problem]
+) -> tuple[list[int], dict[int, Problem]]:
+    """Return the rows that can be scored, and why others cannot."""
+    rows, problems = list[int](), dict[int, Problem]()
+    for row, (reply, of_reply) in enumerate(zip(replies, references, strict=True)):
+        if isinstance(reply, Problem):
+            problems[row] = reply
+        elif reply is None:
+            problems[row] = NO_REPLY
+        elif isinstance(of_reply, Problem):
+            problems[row] = of_reply
+        else:
             rows.append(row)
-            replies.append(case.reply)
-            items.append(number_of[id(case.references)])
-        places, numbers = np.array(rows, dtype=np.int64), np.array(items, dtype=np.int64)
-        return cls(rows=places, replies=replies, references=references, items=numbers)
-
-    def pieces(self, metric: Metric) -> Iterator[tuple[_ScorableCases, Lengths]]:
-        """Yield pieces of limited cost for the metric, with the lengths of their references.
-
-        Replies to the same references stay together. A metric that looks at all of them gets one piece.
-        """
-        lengths = metric.lengths([of_item.texts for of_item in self.references])
-        if metric.looks_at_set:
-            yield self, lengths
-            return
-        units = metric.cost(metric.lengths([[reply] for reply in self.replies]), lengths.at(self.items))
-        of_replies = np.bincount(self.items, units, minlength=len(self.references))
-        piece_of = piece_numbers(metric.reading_cost(lengths) + of_replies)
-        if not len(piece_of) or piece_of[0] == piece_of[-1]:
-            yield self, lengths
-            return
-        rows = np.argsort(piece_of[self.items], kind="stable")
-        numbers = np.unique(piece_of)
-        row_ends = np.searchsorted(piece_of[self.items][rows], numbers, side="right")
-        first_row, first = 0, 0
-        for end, last in zip(row_ends.tolist(), np.searchsorted(piece_of, numbers, side="right").tolist(), strict=True):
-            places = rows[first_row:end]
-            piece = _ScorableCases(
-                rows=self.rows[places],
-                replies=[self.replies[place] for place in places.tolist()],
-                references=self.references[first:last],
-                items=self.items[places] - first,
-            )
-            yield piece, lengths.at(np.arange(first, last))
-            first_row, first = end, last
+    return rows, problems
 
 
-def bind_metric(metric: Metric, chosen: Sequence[References | Problem], cases: Sequence[Case | Problem]) -> Metric:
-    """Return the metric for a set with these references and for exactly these replies, where scores depend on them."""
-    return bind_to_replies(metric.for_set([one for one in chosen if isinstance(one, References)]), cases)
+def _distinct(references: Sequence[References | Problem]) -> tuple[list[References], Indexes]:
+    """Return references without those that are the same object, and the place of each among them."""
+    by_id = {id(of_reply): of_reply for of_reply in references if isinstance(of_reply, References)}
+    place_of = {key: place for place, key in enumerate(by_id)}
+    return list(by_id.values()), np.array([place_of[id(of_reply)] for of_reply in references], dtype=np.int64)
 
 
-def bind_to_replies(metric: Metric, cases: Sequence[Case | Problem]) -> Metric:
-    """Return the metric for exactly the replies of these cases."""
-    scorable = _ScorableCases.of(cases)
-    return metric.for_replies(scorable.replies, scorable.references, scorable.items)
+def _pieces(
+    metric: Metric, lengths: Lengths, replies: Sequence[str], items: Indexes
+) -> Iterator[tuple[Indexes, slice]]:
+    """Yield pieces of limited cost for the metric: the places of replies, and the references that they are scored by.
 
-
-def score_cases(metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None) -> ScoredCases:
-    """Score each case and keep each problem as it is; references that cases share are prepared once."""
-    scorable = _ScorableCases.of(cases)
-    problems = {row: case for row, case in enumerate(cases) if isinstance(case, Problem)}
-    statistics = np.full((len(cases), len(metric.columns)), np.nan)
-    for piece, lengths in scorable.pieces(metric):
-        prepared = metric.prepare(piece.references)
-        scored = score_prepared(metric, prepared, lengths, piece.replies, piece.items, progress)
-        statistics[piece.rows] = scored.statistics
-        problems |= {int(piece.rows[place]): why for place, why in scored.problems.items()}
-    return ScoredCases(statistics, dict(sorted(problems.items())))
+    Replies to the same references stay together. A metric that looks at all of them gets one piece.
+    """
+    count = len(lengths.texts)
+    if not metric.looks_at_set:
+        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths.at(items))
+        piece_of = piece_numbers(metric.reading_cost(lengths) + np.bincount(items, units, minlength=count))
+    if metric.looks_at_set or not count or piece_of[0] == piece_of[-1]:
+        yield np.arange(len(replies)), slice(0, count)
+        return
+    places, numbers, first = np.argsort(piece_of[items], kind="stable"), np.unique(piece_of), 0
+    row_ends = np.searchsorted(piece_of[items][places], numbers, side="right")
+    ends = np.searchsorted(piece_of, numbers, side="right").tolist()
+    for of_piece, end in zip(np.split(places, row_ends[:-1]), ends, strict=True):
+        yield of_piece, slice(first, end)
+        first = end
 
 
 def score_prepared(
@@ -386,7 +369,7 @@ def score_prepared(
     replies: Sequence[str],
     items: Indexes,
     progress: Progress | None = None,
-) -> ScoredCases:
+) -> tuple[Floats, dict[int, Problem]]:
     """Score replies against prepared references of these lengths, the i-th reply against the item `items[i]`."""
     statistics = np.empty((len(replies), len(metric.columns)))
     for first, last in _batches(metric, lengths, replies, items):
@@ -396,9 +379,7 @@ def score_prepared(
             progress.advance(len(texts))
     without = np.flatnonzero(np.isnan(statistics).any(axis=1)).tolist()
     statistics[without] = np.nan
-    return ScoredCases(
-        statistics, {place: metric.problem_of(replies[place], prepared, int(items[place])) for place in without}
-    )
+    return statistics, {place: metric.problem_of(replies[place], prepared, int(items[place])) for place in without}
 
 
 def _batches(metric: Metric, lengths: Lengths, replies: Sequence[str], items: Indexes) -> Iterator[tuple[int, int]]:
@@ -417,20 +398,22 @@ def _batches(metric: Metric, lengths: Lengths, replies: Sequence[str], items: In
 
 
 def leave_one_out(
-    metric: Metric, cases: Sequence[Case | Problem], progress: Progress | None = None
+    metric: Metric,
+    replies: Sequence[Reply],
+    references: Sequence[References | Problem],
+    progress: Progress | None = None,
 ) -> dict[int, list[float | None]]:
-    """Return the scores of every case with each reference left out in turn; None where no reference remains."""
-    fewer, owners = list[Case | Problem](), list[int]()
-    for row, case in enumerate(cases):
-        if isinstance(case, Case):
-            places = range(len(case.references.texts))
-            for place in places:
-                remaining = [other for other in places if other != place]
-                fewer.append(Case(case.reply, case.references.select(remaining)))
-            owners += [row] * len(places)
+    """Return the scores of every reply with each reference left out in turn; None where no reference remains."""
+    fewer, owners, by_row = list[References](), list[int](), dict[int, list[float | None]]()
+    for row in _scorable(replies, references)[0]:
+        of_reply = references[row]
+        assert isinstance(of_reply, References), "the others cannot be scored"
+        places = range(len(of_reply.texts))
+        fewer += [of_reply.select([other for other in places if other != place]) for place in places]
+        owners += [row] * len(places)
+        by_row[row] = []
     watch = None if progress is None else Watched(progress)
-    values = score_cases(metric, fewer, watch).values(metric)
-    by_row: dict[int, list[float | None]] = {row: [] for row, case in enumerate(cases) if isinstance(case, Case)}
-    for row, score in zip(owners, values, strict=True):
-        by_row[row].append(None if np.isnan(score) else float(score))
+    statistics, _ = score_replies(metric, [replies[row] for row in owners], fewer, watch)
+    for row, score in zip(owners, metric.values(statistics, Level.REPLY).tolist(), strict=True):
+        by_row[row].append(None if np.isnan(score) else score)
     return by_row

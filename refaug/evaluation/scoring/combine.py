@@ -28,7 +28,7 @@ import numpy as np
 
 from refaug.core.errors import BadInput, NotFound, Usage
 from refaug.core.version import VERSION
-from refaug.evaluation.scoring.cases import NO_REPLY, ScoredCases, unsuitable_error
+from refaug.evaluation.scoring.cases import NO_REPLY, unsuitable_error
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json, copy_warning
 from refaug.evaluation.scoring.evaluate import ScoredTable, require_baseline
 from refaug.evaluation.scoring.provenance import join_reply_provenance, reply_provenance_json
@@ -135,8 +135,7 @@ class _CombinedMetric:
                     statistics[number, first : first + len(batch.ids)] = sums.rows
                     problems |= {at + row: problem for row, problem in sums.problems.items()}
             first += len(batch.ids)
-        scored = ScoredCases(statistics.reshape(-1, len(metric.columns)), dict(sorted(problems.items())))
-        table = ScoredTable.of(metric, rows.systems, rows.ids, scored, rows.places)
+        table = ScoredTable.of(metric, rows.systems, rows.ids, statistics, dict(sorted(problems.items())), rows.places)
         return cls(
             error=_unsuitable_error(metric, sheets, rows.ids),
             signature=parsed,

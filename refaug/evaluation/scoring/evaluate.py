@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,24 +19,23 @@ from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import (
     ENOUGH,
     NO_REPLY,
-    Case,
-    ScoredCases,
+    Reply,
     bind_metric,
-    case_of,
     leave_one_out,
     no_gold_error,
+    problem_of,
     references_for,
     require_systems,
     require_texts_and_sources,
-    score_cases,
+    score_replies,
     trained_on_error,
 )
 from refaug.evaluation.scoring.copies import copy_warning, reference_copy_warning
+from refaug.evaluation.scoring.held.blocks import blocks_of
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.held.item_digests import ReferencesDigest
 from refaug.evaluation.scoring.held.item_evidence import evidence_by_id
 from refaug.evaluation.scoring.held.item_facts import ItemFacts
-from refaug.evaluation.scoring.held.scored_blocks import RowsOfBlocks, blocks_of
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
@@ -86,21 +86,19 @@ def evaluate(
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
         progress.stage(f"score {metric.name}", facts.replies.total(), "replies")
-        scored = _ScoredSystems.of(metric, collection, systems, progress, explains=settings.explain)
-        if (error := scored.table.unscored_error()) is not None:
+        table, references = _score_systems(metric, collection, systems, progress, explains=settings.explain)
+        if (error := table.unscored_error()) is not None:
             if isinstance(error, TrainedOn) and not is_part:
                 raise error
             unscored.append(error)
-        scores.append(scored.scores(settings, signature_of(scored.metric, provenance), progress))
+        scores.append(table.scores(settings, signature_of(table.metric, provenance), references))
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
-    copies, reply_provenance, hashes = facts.copies, facts.reply_provenance, facts.hashes
+    copies, reply_provenance = facts.copies, facts.reply_provenance
     return Evaluation(
         scores=tuple(scores),
-        data=hashes.data,
-        utterances=hashes.utterances,
-        replies=hashes.replies,
+        **facts.hashes,
         items=len(usable),
         evidence=evidence_by_id(usable, facts.ids) if weighted else {},
         bad_items=collection.bad,
@@ -204,70 +202,37 @@ def _list_systems(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + rest
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _ScoredSystems:
-    """All replies of all systems under one metric, system by system, each with a row for every item."""
+def _score_systems(
+    metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress, *, explains: bool
+) -> tuple[ScoredTable, str]:
+    """Score all replies of all systems by a metric; return them with a hash of the references that it looked at.
 
-    metric: Metric
-    table: ScoredTable
-    references: str  # a hash of the references and weights that the metric looked at
-    cases: Sequence[Case | Problem] = ()  # where they are to be explained
-
-    @classmethod
-    def of(
-        cls, metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress, *, explains: bool
-    ) -> _ScoredSystems:
-        """Score the replies; a missing reply is a row without a score.
-
-        The texts of all items are in memory only where the metric looks at the set, or scores are to be explained.
-        """
-        if explains or metric.looks_at_set:
-            return cls._of_all(metric, collection, systems, progress)
-        ids, digest = collection.facts.ids, ReferencesDigest()
-        rows = RowsOfBlocks(metric, len(systems), len(ids))
-        for first, block in blocks_of(collection.items):
-            chosen = [references_for(metric, item.references, item.turns) for item in block]
-            for test_item, references in zip(block, chosen, strict=True):
-                digest.add(test_item.id, references)
-            rows.add(first, len(block), score_cases(metric, _cases(metric, block, chosen, systems), progress))
-        table = ScoredTable(metric=metric, systems=systems, ids=ids, **rows.columns())
-        return cls(metric=metric, table=table, references=digest.name)
-
-    @classmethod
-    def _of_all(
-        cls, metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress
-    ) -> _ScoredSystems:
-        """Score the replies with all texts in memory."""
-        digest, chosen = ReferencesDigest(), list[References | Problem]()
-        cases: dict[str, list[Case | Problem]] = {system: [] for system in systems}
-        for _, block in blocks_of(collection.items):
-            of_block = [references_for(metric, item.references, item.turns) for item in block]
-            for test_item, references in zip(block, of_block, strict=True):
-                digest.add(test_item.id, references)
-            chosen += of_block
-            for system in systems:
-                cases[system] += _cases(metric, block, of_block, [system])
-        joined = [case for of_system in cases.values() for case in of_system]
-        metric = bind_metric(metric, chosen, joined)
-        scored = score_cases(metric, joined, progress)
-        table = ScoredTable.of(metric, systems, collection.facts.ids, scored)
-        return cls(metric=metric, table=table, references=digest.name, cases=joined)
-
-    def scores(self, settings: ScoreSettings, signature: Signature, progress: Progress) -> MetricScores:
-        """Return the scores, with explanations if the settings say so."""
-        explained = explanations(self.metric, self.cases, self.table, progress) if settings.explain else {}
-        return self.table.scores(settings, signature, self.references, explained)
-
-
-def _cases(
-    metric: Metric, items: Sequence[Item], chosen: Sequence[References | Problem], systems: Sequence[str]
-) -> list[Case | Problem]:
-    """Return the cases of items with the references that the metric looks at, system by system."""
-    return [
-        case_of(test_item.replies.get(system), references, metric.info.uses)
-        for system in systems
-        for test_item, references in zip(items, chosen, strict=True)
-    ]
+    A missing reply is a row without a score. The texts of all items are in memory only where the metric looks at the
+    set, or scores are to be explained.
+    """
+    ids, digest = collection.facts.ids, ReferencesDigest()
+    is_whole = explains or metric.looks_at_set
+    statistics, problems = np.empty((len(systems), len(ids), len(metric.columns))), dict[int, Problem]()
+    for first, block in [(0, collection.items)] if is_whole else blocks_of(collection.items):
+        chosen, by_system = list[References | Problem](), {system: list[Reply]() for system in systems}
+        for test_item in block:
+            chosen.append(references_for(metric, test_item.references, test_item.turns))
+            digest.add(test_item.id, chosen[-1])
+            for system, replies in by_system.items():
+                replies.append(test_item.replies.get(system))
+        replies = list(chain.from_iterable(by_system.values()))
+        references = [problem_of(one, metric.info.uses) or one for one in chosen] * len(systems)
+        if is_whole:
+            metric = bind_metric(metric, chosen, replies, references)
+        scored, unscored = score_replies(metric, replies, references, progress)
+        statistics[:, first : first + len(chosen)] = scored.reshape(len(systems), len(chosen), -1)
+        for row, problem in unscored.items():
+            system_number, place = divmod(row, len(chosen))
+            problems[system_number * len(ids) + first + place] = problem
+    table = ScoredTable.of(metric, systems, ids, statistics, dict(sorted(problems.items())))
+    if explains:
+        table = replace(table, explained=explanations(table, replies, references, progress))
+    return table, digest.name
 
 
 # ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
@@ -289,6 +254,7 @@ class ScoredTable:
     values: Floats  # (systems, rows)
     problems: Mapping[int, Problem]  # by system · rows + row
     places: Indexes | None = None  # (rows,); −1: of no item. None: every row is another item, in order
+    explained: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row, as problems are
 
     @classmethod
     def of(
@@ -296,18 +262,20 @@ class ScoredTable:
         metric: Metric,
         systems: Sequence[str],
         ids: Sequence[str],
-        scored: ScoredCases,
+        statistics: Floats,
+        problems: Mapping[int, Problem],
         places: Indexes | None = None,
     ) -> ScoredTable:
-        """Build the table from cases that were scored system by system."""
+        """Build the table from replies that were scored system by system."""
+        statistics = statistics.reshape(len(systems), len(ids), len(metric.columns))
         in_order = places is None or bool(np.all(places[:1] >= 0) and np.all(np.diff(places) > 0))
         return cls(
             metric=metric,
             systems=systems,
             ids=ids,
-            statistics=scored.statistics.reshape(len(systems), len(ids), len(metric.columns)),
-            values=scored.values(metric).reshape(len(systems), len(ids)),
-            problems=scored.problems,
+            statistics=statistics,
+            values=metric.values(statistics, Level.REPLY),
+            problems=problems,
             places=None if in_order else places,
         )
 
@@ -325,20 +293,12 @@ class ScoredTable:
         listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
         return BadInput(f"no reply has a score by {self.metric.name}: {listed}")
 
-    def scores(
-        self,
-        settings: ScoreSettings,
-        signature: Signature,
-        references: str,
-        explained: Mapping[int, Mapping[str, Any]] | None = None,
-    ) -> MetricScores:
-        """Return systems with their replies, intervals and comparisons; explanations are by row, as problems are."""
+    def scores(self, settings: ScoreSettings, signature: Signature, references: str) -> MetricScores:
+        """Return systems with their replies, intervals and comparisons."""
         resampling = self._resampling_rows() if settings.draws else None
         intervals = self._intervals(resampling, settings) if resampling is not None else {}
         systems = {
-            name: self._system_score(
-                number, settings, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)), explained or {}
-            )
+            name: self._system_score(number, settings, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)))
             for number, name in enumerate(self.systems)
         }
         return MetricScores(
@@ -349,15 +309,9 @@ class ScoredTable:
             comparisons=self._comparisons(resampling, settings) if resampling is not None else {},
         )
 
-    def _system_score(
-        self,
-        number: int,
-        settings: ScoreSettings,
-        intervals: tuple[Estimate, Estimate],
-        explained: Mapping[int, Mapping[str, Any]],
-    ) -> SystemScore:
+    def _system_score(self, number: int, settings: ScoreSettings, intervals: tuple[Estimate, Estimate]) -> SystemScore:
         statistics, values = self.statistics[number], self.values[number]
-        replies = self._reply_scores(number, settings, explained)
+        replies = self._reply_scores(number, settings)
         order = self._order(statistics)
         in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
         has_score = ~np.isnan(in_order).any(axis=1)
@@ -373,9 +327,7 @@ class ScoredTable:
             statistics=statistics,
         )
 
-    def _reply_scores(
-        self, number: int, settings: ScoreSettings, explained: Mapping[int, Mapping[str, Any]]
-    ) -> ReplyScores:
+    def _reply_scores(self, number: int, settings: ScoreSettings) -> ReplyScores:
         statistics, count = self.statistics[number], len(self.ids)
         first = number * count
         return ReplyScores(
@@ -383,7 +335,7 @@ class ScoredTable:
             values=self.values[number],
             problems={row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count},
             parts=(lambda row: self.metric.parts(statistics[row], Level.REPLY)) if settings.parts else None,
-            explanations={row - first: text for row, text in explained.items() if 0 <= row - first < count},
+            explanations={row - first: text for row, text in self.explained.items() if 0 <= row - first < count},
         )
 
     def _order(self, statistics: Floats) -> Indexes | None:
@@ -448,32 +400,37 @@ def _mean_of_sums(sums: Floats) -> Floats:
 
 
 def explanations(
-    metric: Metric, cases: Sequence[Case | Problem], table: ScoredTable, progress: Progress | None = None
+    table: ScoredTable,
+    replies: Sequence[Reply],
+    references: Sequence[References | Problem],
+    progress: Progress | None = None,
 ) -> dict[int, dict[str, Any]]:
     """Explain each row: the worth of each reference to the reply, and the n-grams or words that match in it."""
-    fewer, values = leave_one_out(metric, cases, progress), table.values.reshape(-1)
+    metric, values = table.metric, table.values.reshape(-1).tolist()
     explained = {}
-    for row, case in enumerate(cases):
-        if isinstance(case, Case):
-            parts = {
-                "words": metric.words_of(case.reply),
-                "credited": metric.credits(case.reply, case.references),
-                "matched": metric.matches(case.reply, case.references),
-            }
-            explained[row] = {
-                **{name: part for name, part in parts.items() if part is not None},
-                "without_reference": _without(case, fewer[row], values[row]),
-            }
+    for row, fewer in leave_one_out(metric, replies, references, progress).items():
+        reply, of_reply = replies[row], references[row]
+        assert isinstance(reply, str), "the others cannot be scored"
+        assert isinstance(of_reply, References), "the others cannot be scored"
+        parts = {
+            "words": metric.words_of(reply),
+            "credited": metric.credits(reply, of_reply),
+            "matched": metric.matches(reply, of_reply),
+        }
+        explained[row] = {
+            **{name: part for name, part in parts.items() if part is not None},
+            "without_reference": _without(of_reply, fewer, values[row]),
+        }
     return explained
 
 
-def _without(case: Case, scores: Sequence[float | None], score: float) -> list[dict[str, Any]]:
-    references = zip(case.references.texts, case.references.weights, scores, strict=True)
+def _without(references: References, scores: Sequence[float | None], score: float) -> list[dict[str, Any]]:
+    rows = zip(references.texts, references.weights, scores, strict=True)
     return [
         {"reference": place, "text": text, "weight": weight, "score": without, "change": _change(without, score)}
-        for place, (text, weight, without) in enumerate(references)
+        for place, (text, weight, without) in enumerate(rows)
     ]
 
 
 def _change(without: float | None, score: float) -> float | None:
-    return None if without is None or np.isnan(score) else float(without - score)
+    return None if without is None or np.isnan(score) else without - score

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
@@ -36,26 +36,27 @@ class Provenance:
         """The line that items carry; empty where nothing is known."""
         return "|".join(write_fields(self.settings, self.details))
 
-    @classmethod
-    def parse(cls, line: str) -> Self:
+    @staticmethod
+    @lru_cache(maxsize=64)  # all items of a file have the same line
+    def parse(line: str) -> Provenance:
         """Read a line back; BadInput where it is none."""
         if len(line) > _LONGEST:
             raise BadInput(f"a provenance of {len(line):,} characters", remedy="as refaug refs writes it")
         settings, details = read_fields(line.split("|"), line) if line else ({}, {})
         if reserved := _RESERVED & {*settings, *details}:
             raise BadInput(f"{min(reserved)!r} is no part of a provenance", remedy="as refaug refs writes it")
-        return cls(settings=settings, details=details)
+        return Provenance(settings=settings, details=details)
 
     @classmethod
-    def of_lines(cls, lines: Iterable[str]) -> Self:
+    def of_lines(cls, lines: Iterable[str]) -> Provenance:
         """Return what items with these lines have in common: all of it, or that several ways are mixed."""
         distinct = sorted(set(lines))
         if len(distinct) > 1:
             return cls(settings={"references": _mixed(distinct)})
-        return cls.parse(distinct[0]) if distinct else cls()
+        return cls.parse(distinct[0] if distinct else "")
 
     @classmethod
-    def of_items(cls, items: Iterable[Item]) -> Self:
+    def of_items(cls, items: Iterable[Item]) -> Provenance:
         """Return the provenance of the references of items."""
         return cls.of_lines({test_item.provenance for test_item in items})
 
@@ -72,7 +73,7 @@ def with_provenance(test_item: Item, line: str) -> Item:
     return test_item if test_item.provenance == line else replace(test_item, provenance=line)
 
 
-@lru_cache(maxsize=64)  # all items of a file have the same line
+@lru_cache(maxsize=64)
 def canonical_line(line: str) -> str:
     """Return the line as refaug writes it; BadInput where it is no provenance."""
     return Provenance.parse(line).line

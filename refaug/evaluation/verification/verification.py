@@ -23,7 +23,7 @@ from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSte
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.cases import split
-from refaug.evaluation.scoring.held.item_digests import TextHashes
+from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -225,13 +225,9 @@ class _Verifying:
             yield VerifiedPart.differs("items", f"{count} in the file, {len(usable)} now: these are not the same items")
         else:
             yield VerifiedPart.holds("items", f"{len(usable):,}" + (f", and {len(bad):,} unusable" if bad else ""))
-        hashes = TextHashes.of(usable)
         of_ids = _id_words(self.file, usable)
-        for part, before, now, what in (
-            ("data", self.file.text("data"), hashes.data, "ids and golds"),
-            ("utterances", self.file.text("utterances"), hashes.utterances, "utterances"),
-            ("replies", self.file.text("replies"), hashes.replies, "replies"),
-        ):
+        for part, now in ItemFacts.of(usable).hashes.items():
+            before, what = self.file.text(part), "ids and golds" if part == "data" else part
             if before is None:
                 yield VerifiedPart.unchecked(part, f"the file has no hash of its {what}")
             elif before == now:

@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +24,8 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.words import WordTokenizer
 from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
-from refaug.evaluation.scoring.cases import NO_REPLY, Case, bind_metric, references_for, score_cases
-from refaug.metrics.base import Floats, Metric, Problem
+from refaug.evaluation.scoring.cases import NO_REPLY, bind_metric, references_for, score_replies
+from refaug.metrics.base import Floats, Level, Metric, Problem
 from refaug.metrics.statistics.resampling import count_blocks, percentile_interval
 from refaug.metrics.words.meteor import WordNet
 
@@ -284,18 +285,11 @@ def _of_metric(
     rows = [bases, *replies.values(), *groups.values()]
     progress.stage(f"stress {metric.name}", len(rows) * len(items), "replies")
     chosen = [references_for(metric, item.references, item.turns) for item in items]
-    cases = [
-        reply
-        if isinstance(reply, Problem)
-        else references
-        if isinstance(references, Problem)
-        else Case(reply, references)
-        for row in rows
-        for reply, references in zip(row, chosen, strict=True)
-    ]
-    bound = bind_metric(metric, chosen, cases)
+    every, references = list(chain.from_iterable(rows)), chosen * len(rows)
+    bound = bind_metric(metric, chosen, every, references)
     sign = 1.0 if metric.info.higher_is_better else -1.0
-    values = sign * score_cases(bound, cases, progress).values(bound).reshape(len(rows), len(items))
+    statistics, _ = score_replies(bound, every, references, progress)
+    values = sign * bound.values(statistics, Level.REPLY).reshape(len(rows), len(items))
     # An empty reply gets the least of a scale, which may lie far below all others: it must not set the unit.
     is_empty = np.array([name == Probe.EMPTY.value for name in ["", *replies, *groups]])
     spoken = values[~is_empty]

@@ -20,8 +20,8 @@ from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlatio
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
-from refaug.evaluation.scoring.cases import Case, references_of, score_cases
-from refaug.metrics.base import Floats, Indexes, Metric, Problem, References
+from refaug.evaluation.scoring.cases import references_of, score_replies
+from refaug.metrics.base import Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Candidate, Rater, RatingRequest
@@ -139,11 +139,7 @@ def weighted_scores(weighted_set: WeightedSet, metric: Metric, condition: str, s
         _references_of_row(weighted_set, metric, condition, row, seed) for row in range(len(rated_set.replies))
     ]
     bound = metric.for_set([references for references in references_by_row if isinstance(references, References)])
-    cases = [
-        references if isinstance(references, Problem) else Case(reply, references)
-        for reply, references in zip(rated_set.replies, references_by_row, strict=True)
-    ]
-    return score_cases(bound, cases).values(bound)
+    return bound.values(score_replies(bound, rated_set.replies, references_by_row)[0], Level.REPLY)
 
 
 def _references_of_row(

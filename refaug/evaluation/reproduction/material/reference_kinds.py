@@ -33,9 +33,9 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.row_scores import length_tokenizer
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, TOKENIZER, ProofSet, token_jaccard, word_sets
-from refaug.evaluation.scoring.cases import Case, bind_metric, references_for, score_cases
+from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies
 from refaug.evaluation.scoring.items import BadItem
-from refaug.metrics.base import Floats, Metric, Problem, References
+from refaug.metrics.base import Floats, Level, Metric, Problem, References
 
 GOLD, PARROT, RANDOM, MATCHED = "gold", "parrot", "random", "matched"
 SHUFFLED, ONE, RATED = "shuffled", "one", "rated"
@@ -176,7 +176,7 @@ def _with_weight_one(text: str) -> Reference:
 
 def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None, drop: Drop = Drop.EQUAL) -> Floats:
     """Return the score of every row of a set, with its sign turned so that more is better; NaN where there is none."""
-    cases = list[Case | Problem]()
+    chosen = list[References | Problem]()
     reference_cache = dict[tuple[int, frozenset[int]], References | Problem]()
     for row, item_number in enumerate(rated_set.item.tolist()):
         dropped = _dropped_places(
@@ -184,13 +184,12 @@ def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None,
         )
         if (item_number, dropped) not in reference_cache:
             reference_cache[item_number, dropped] = _references(rated_set, item_number, metric, extras, dropped)
-        references = reference_cache[item_number, dropped]
-        cases.append(references if isinstance(references, Problem) else Case(rated_set.replies[row], references))
+        chosen.append(reference_cache[item_number, dropped])
     all_references = [
         _references(rated_set, item_number, metric, extras, frozenset()) for item_number in range(len(rated_set.items))
     ]
-    bound = bind_metric(metric, all_references, cases)
-    values = score_cases(bound, cases).values(bound)
+    bound = bind_metric(metric, all_references, rated_set.replies, chosen)
+    values = bound.values(score_replies(bound, rated_set.replies, chosen)[0], Level.REPLY)
     return values if metric.info.higher_is_better else -values
 
 

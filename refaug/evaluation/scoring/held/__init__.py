@@ -8,11 +8,11 @@ The main names:
 """
 
 __all__ = [
+    "blocks",
     "item_collection",
     "item_digests",
     "item_evidence",
     "item_facts",
     "item_spool",
     "passing_list",
-    "scored_blocks",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -81,21 +80,3 @@ def data_hash(items: Iterable[Item]) -> str:
     for test_item in items:
         digest.add(test_item)
     return digest.name
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextHashes:
-    """Hashes of everything that was scored beside retrieved references, for score files."""
-
-    data: str
-    utterances: str
-    replies: str
-
-    @classmethod
-    def of(cls, items: Iterable[Item]) -> TextHashes:
-        """Return the hashes of items, in order."""
-        whole, utterances, replies = DataDigest(), UtterancesDigest(), RepliesDigest()
-        for test_item in items:
-            for digest in (whole, utterances, replies):
-                digest.add(test_item)
-        return cls(data=whole.name, utterances=utterances.name, replies=replies.name)

@@ -12,7 +12,7 @@ from refaug.core.memory.compact_texts import CompactTexts
 from refaug.core.records import Item, Origin
 from refaug.evaluation.scoring.cases import is_thin, other_golds
 from refaug.evaluation.scoring.copies import CopiedReplies, copied_by
-from refaug.evaluation.scoring.held.item_digests import DataDigest, RepliesDigest, TextHashes, UtterancesDigest
+from refaug.evaluation.scoring.held.item_digests import DataDigest, RepliesDigest, UtterancesDigest
 from refaug.evaluation.scoring.provenance import Provenance, ReplyLines
 
 
@@ -32,8 +32,8 @@ class ItemFacts:
     _provenance: set[str] = field(default_factory=set)
     _reply_lines: ReplyLines = field(default_factory=ReplyLines)
     _copies: dict[str, array[int]] = field(default_factory=dict)
-    _digests: tuple[DataDigest, UtterancesDigest, RepliesDigest] = field(
-        default_factory=lambda: (DataDigest(), UtterancesDigest(), RepliesDigest())
+    _digests: Mapping[str, DataDigest | UtterancesDigest | RepliesDigest] = field(
+        default_factory=lambda: {"data": DataDigest(), "utterances": UtterancesDigest(), "replies": RepliesDigest()}
     )
 
     @classmethod
@@ -63,15 +63,14 @@ class ItemFacts:
         self.thin += is_thin(test_item)
         self._provenance.add(test_item.provenance)
         self._reply_lines.add(test_item.replies, test_item.reply_provenance)
-        for digest in self._digests:
+        for digest in self._digests.values():
             digest.add(test_item)
         self.ids.append(test_item.id)
 
     @property
-    def hashes(self) -> TextHashes:
-        """The hashes of all texts."""
-        whole, utterances, replies = self._digests
-        return TextHashes(data=whole.name, utterances=utterances.name, replies=replies.name)
+    def hashes(self) -> dict[str, str]:
+        """The hashes of everything that is scored beside retrieved references, by their names in score files."""
+        return {name: digest.name for name, digest in self._digests.items()}
 
     @property
     def provenance(self) -> Provenance:

@@ -10,8 +10,8 @@ import numpy as np
 
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.cases import NO_REPLY, Case, ScoredCases, references_for, score_cases, score_prepared
-from refaug.metrics.base import Indexes, Metric, Prepared, Problem, References
+from refaug.evaluation.scoring.cases import NO_REPLY, Reply, references_for, score_prepared, score_replies
+from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
 from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
 
@@ -41,7 +41,7 @@ class HeldMetric:
 
     def score_replies(
         self, replies: Sequence[str | None], places: Sequence[int], progress: Progress | None = None
-    ) -> ScoredCases:
+    ) -> tuple[Floats, dict[int, Problem]]:
         """Score the i-th reply against the references of the item at the i-th place; −1 is an unknown item."""
         if len(self.blocks) == 1 and not self.blocks[0].problems and min(places, default=0) >= 0:
             texts = [reply for reply in replies if reply is not None]
@@ -56,14 +56,15 @@ class HeldMetric:
                 rows_of.setdefault(place // BLOCK, []).append(row)
         for number, rows in rows_of.items():
             texts = [text for row in rows if (text := replies[row]) is not None]
-            scored = self._score_block(number, texts, np.array([places[row] for row in rows], np.int64), progress)
-            statistics[rows] = scored.statistics
-            problems |= {rows[at]: problem for at, problem in scored.problems.items()}
-        return ScoredCases(statistics, dict(sorted(problems.items())))
+            statistics[rows], unscored = self._score_block(
+                number, texts, np.array([places[row] for row in rows], np.int64), progress
+            )
+            problems |= {rows[at]: problem for at, problem in unscored.items()}
+        return statistics, dict(sorted(problems.items()))
 
     def _score_block(
         self, number: int, replies: Sequence[str], places: Indexes, progress: Progress | None
-    ) -> ScoredCases:
+    ) -> tuple[Floats, dict[int, Problem]]:
         prepared, first = self.blocks[number].prepared, number * BLOCK
         lengths = self.lengths.at(np.arange(first, first + prepared.items))
         return score_prepared(self.metric, prepared, lengths, replies, places - first, progress)
@@ -81,14 +82,15 @@ class AskedMetric:
     metric: Metric
     signature: Signature
     references: str  # as those of the held metric
-    cases: Sequence[Case | Problem]
+    replies: Sequence[Reply]
+    chosen: Sequence[References | Problem]  # by reply
 
     def score_replies(
         self, replies: Sequence[str | None], places: Sequence[int], progress: Progress | None = None
-    ) -> ScoredCases:
-        """Score the replies of the request, of which `cases` has each with the references of its item."""
-        assert len(replies) == len(places) == len(self.cases), "the metric is bound to these replies"
-        return score_cases(self.metric, self.cases, progress)
+    ) -> tuple[Floats, dict[int, Problem]]:
+        """Score the replies of the request, which the metric is bound to."""
+        assert len(replies) == len(places) == len(self.replies), "the metric is bound to these replies"
+        return score_replies(self.metric, self.replies, self.chosen, progress)
 
 
 def references_of(metric: Metric, set_item: Item) -> References | Problem:

@@ -8,7 +8,7 @@ metrics are bound to the whole set, and sums are taken in the order of the set.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricRequest
 from refaug.evaluation.scoring import evaluate
-from refaug.evaluation.scoring.cases import NO_REPLY, Case, UnsuitableReferences, bind_to_replies
+from refaug.evaluation.scoring.cases import Reply, UnsuitableReferences, bind_to_replies
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
@@ -282,13 +282,14 @@ def _bound_to(
     if not held_metric.metric.info.asks_model:
         return held_metric
     metric = held.bound(held_metric.metric, progress)
-    cases = _cases(held, metric, resolved)
-    metric = bind_to_replies(metric, cases)
+    replies, chosen = _scored_texts(held, metric, resolved)
+    metric = bind_to_replies(metric, replies, chosen)
     return AskedMetric(
         metric=metric,
         signature=evaluate.signature_of(metric, held.manifest.references_provenance),
         references=held_metric.references,
-        cases=cases,
+        replies=replies,
+        chosen=chosen,
     )
 
 
@@ -296,8 +297,10 @@ def _score_table(
     held_metric: HeldMetric | AskedMetric, resolved: _ResolvedRequest, progress: Progress | None
 ) -> evaluate.ScoredTable:
     """Score the replies of a request."""
-    scored = held_metric.score_replies(*resolved.rows(), progress)
-    return evaluate.ScoredTable.of(held_metric.metric, resolved.systems, resolved.ids, scored, resolved.places)
+    statistics, problems = held_metric.score_replies(*resolved.rows(), progress)
+    return evaluate.ScoredTable.of(
+        held_metric.metric, resolved.systems, resolved.ids, statistics, problems, resolved.places
+    )
 
 
 def _metric_scores(
@@ -309,19 +312,17 @@ def _metric_scores(
     progress: Progress | None,
 ) -> MetricScores:
     """Return the scores of the table; explanations need the texts of the references."""
-    metric = held_metric.metric
-    explained = (
-        evaluate.explanations(metric, _cases(held, metric, resolved), table, progress) if settings.explain else {}
-    )
-    return table.scores(settings, held_metric.signature, held_metric.references, explained)
+    if settings.explain:
+        texts = _scored_texts(held, held_metric.metric, resolved)
+        table = replace(table, explained=evaluate.explanations(table, *texts, progress))
+    return table.scores(settings, held_metric.signature, held_metric.references)
 
 
-def _cases(held: HeldSet, metric: Metric, resolved: _ResolvedRequest) -> list[Case | Problem]:
-    chosen = {place: references_of(metric, held.item(place)) for place in resolved.item_places()}
-    return [_case(reply, chosen.get(place, UNKNOWN_ITEM)) for reply, place in zip(*resolved.rows(), strict=True)]
-
-
-def _case(reply: str | None, references: References | Problem) -> Case | Problem:
-    if isinstance(references, Problem):
-        return references
-    return NO_REPLY if reply is None else Case(reply, references)
+def _scored_texts(
+    held: HeldSet, metric: Metric, resolved: _ResolvedRequest
+) -> tuple[list[Reply], list[References | Problem]]:
+    """Return the replies, and the references of each; a problem of the references stands for the reply, too."""
+    replies, places = resolved.rows()
+    by_place = {place: references_of(metric, held.item(place)) for place in resolved.item_places()}
+    chosen = [by_place.get(place, UNKNOWN_ITEM) for place in places]
+    return [one if isinstance(one, Problem) else reply for reply, one in zip(replies, chosen, strict=True)], chosen

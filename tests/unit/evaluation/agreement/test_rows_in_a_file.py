@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from refaug.core.records import Item
-from refaug.evaluation.agreement import row_scores
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.rows import RatedRows, RowsOfItems
+from refaug.evaluation.scoring.held import blocks
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
@@ -60,7 +60,7 @@ def test_figures_of_items_in_a_file_are_those_of_items_in_memory(
     settings = MetaSettings(rows=rows, draws=20, min_kappa=-1)
     metrics = [ComparedMetric(name=name, metric=build(name)) for name in METRICS]
     in_memory = agreement([RatedItems(name="set", items=read)], metrics, settings)
-    monkeypatch.setattr(row_scores, "BLOCK", block)
+    monkeypatch.setattr(blocks, "BLOCK", block)
     collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
     in_file = agreement([RatedItems(name="set", items=collection)], metrics, settings)
     assert orjson.dumps(in_file.as_json(points=True)) == orjson.dumps(in_memory.as_json(points=True))

@@ -11,9 +11,9 @@ from refaug.cli.main import main
 from refaug.core.errors import BadInput, Usage
 from refaug.core.query_engine import QueryEngine
 from refaug.evaluation.metric_setup.baseline import baseline_of
-from refaug.evaluation.scoring.cases import Case, score_cases
+from refaug.evaluation.scoring.cases import score_replies
 from refaug.logs.store import StoredLog
-from refaug.metrics.base import References
+from refaug.metrics.base import Level, References
 from refaug.metrics.specification import Specification, build
 
 WORDS = ["red", "blue", "open", "closed", "nine", "ten", "please", "thanks"]
@@ -41,8 +41,10 @@ def test_the_baseline_is_the_mean_over_pairs_of_different_dialogues(home: Path) 
     metric = build("rouge-1")
     one = found(home, "rouge-1", pairs=20, seed=3)
     responses = {" ".join(WORDS[(n * k) % 8] for k in (1, 3, 5)) for n in range(40)}
-    every = [Case(left, References.unweighted([right])) for left in responses for right in responses if left != right]
-    values = score_cases(metric, every).values(metric)
+    every = [(left, right) for left in responses for right in responses if left != right]
+    references = [References.unweighted([right]) for _, right in every]
+    statistics, _ = score_replies(metric, [left for left, _ in every], references)
+    values = metric.values(statistics, Level.REPLY)
     assert values.min() <= one.b <= values.max()
     assert one.pairs == 20
     assert one.source_pairs == 40

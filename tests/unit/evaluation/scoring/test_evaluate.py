@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.cases import NO_REPLY, NO_WEIGHT, Case, leave_one_out, references_of, score_cases
+from refaug.evaluation.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, references_of, score_replies
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held.item_digests import data_hash
 from refaug.evaluation.scoring.items import BadItem, item_of
@@ -163,20 +163,17 @@ def test_empty_references_are_no_references() -> None:
         assert found[0].parts == found[1].parts
 
 
-def test_cases_may_share_references_or_not_and_be_in_any_order() -> None:
+def test_replies_may_share_references_or_not_and_be_in_any_order() -> None:
     metric = build("delta-bleu")
     shared = References(("we open at nine", "closed"), (1.0, -0.5))
-    cases = [
-        Case("we open", shared),
-        NO_REPLY,
-        Case("closed at nine", shared),
-        Case("nine", References(("nine",), (1,))),
-    ]
-    found = score_cases(metric, cases)
-    apart = [score_cases(metric, [case]).statistics[0] for case in cases]
-    assert np.array_equal(found.statistics, np.array(apart), equal_nan=True)
-    assert list(found.problems) == [1]
-    assert np.array_equal(score_cases(metric, cases[::-1]).statistics[::-1], found.statistics, equal_nan=True)
+    replies = ["we open", None, "closed at nine", "nine"]
+    references = [shared, shared, shared, References(("nine",), (1,))]
+    found, problems = score_replies(metric, replies, references)
+    apart = [score_replies(metric, [one], [of]) for one, of in zip(replies, references, strict=True)]
+    assert np.array_equal(found, np.array([statistics[0] for statistics, _ in apart]), equal_nan=True)
+    assert problems == {1: NO_REPLY}
+    backwards, _ = score_replies(metric, replies[::-1], references[::-1])
+    assert np.array_equal(backwards[::-1], found, equal_nan=True)
 
 
 # ── intervals, comparisons, per cent ──────────────────────────────────────────────────────────────────────────────
@@ -211,8 +208,9 @@ def test_the_interval_is_that_of_replies_drawn_again_and_scored_anew() -> None:
     scores = []
     for counts in resample_counts(25, 300, 2):
         drawn = [one for one, times in zip(items, counts.astype(int), strict=True) for _ in range(times)]
-        cases = [Case(one.replies["a"], References.unweighted([one.references[0].text])) for one in drawn]
-        scores.append(float(metric.values(score_cases(metric, cases).statistics.sum(axis=0), Level.CORPUS)))
+        references = [References.unweighted([one.references[0].text]) for one in drawn]
+        statistics, _ = score_replies(metric, [one.replies["a"] for one in drawn], references)
+        scores.append(float(metric.values(statistics.sum(axis=0), Level.CORPUS)))
     assert [found.interval.low, found.interval.high] == pytest.approx(np.percentile(scores, [2.5, 97.5]), abs=1e-12)
 
 
@@ -264,9 +262,10 @@ def test_per_cent_is_refused_for_a_metric_that_is_no_share() -> None:
 def test_leaving_out_a_reference_is_scoring_without_it() -> None:
     metric = build("upsilon-bleu:bp=gold")
     references = References(("closed today", "we open at nine", "at ten"), (0.5, 1.0, -0.5), 1)
-    found = leave_one_out(metric, [NO_REPLY, Case("we open at ten", references)])
+    found = leave_one_out(metric, [None, "we open at ten"], [references, references])
     fewer = [references.select([at for at in range(3) if at != left]) for left in range(3)]
-    expected = [score_cases(metric, [Case("we open at ten", one)]).values(metric)[0] for one in fewer]
+    statistics, _ = score_replies(metric, ["we open at ten"] * 3, fewer)
+    expected = metric.values(statistics, Level.REPLY)
     assert list(found) == [1]
     assert found[1][0] == expected[0]
     assert found[1][1] is None  # without its gold, there is no length to be held to
@@ -411,20 +410,20 @@ class PieceCounter(Silent):
             raise Interrupted("the client disconnected")
 
 
-def long_cases() -> list[Case | Problem]:
+def long_texts() -> tuple[list[Reply], list[References | Problem]]:
     """Replies of three systems to four items, each item with a reference of 20,000 characters."""
     references = [References.unweighted([f"{word} go " * 2_500, "we open at ten"]) for word in ("a b", "c d")]
     texts = ["we go " * 3_000, "a b", "we open"]
-    return [NO_REPLY, *(Case(text, of_item) for text in texts for of_item in references)]
+    return [None, *(text for text in texts for _ in references)], [references[0], *references * len(texts)]
 
 
 @pytest.mark.parametrize("name", ["multi-bleu", "rouge-l", "chrf", "ter", "upsilon-rouge-l", "upsilon-chrf"])
 def test_long_texts_are_scored_in_pieces_with_the_same_values(name: str) -> None:
-    metric, cases, counter = build(name), long_cases(), PieceCounter(most=100)
-    found = score_cases(metric, cases, counter)
-    apart = [score_cases(metric, [case]).statistics[0] for case in cases]
-    assert np.array_equal(found.statistics, np.array(apart), equal_nan=True)
-    assert list(found.problems) == [row for row, case in enumerate(cases) if np.isnan(apart[row]).any()]
+    metric, (replies, references), counter = build(name), long_texts(), PieceCounter(most=100)
+    found, problems = score_replies(metric, replies, references, counter)
+    apart = [score_replies(metric, [one], [of])[0][0] for one, of in zip(replies, references, strict=True)]
+    assert np.array_equal(found, np.array(apart), equal_nan=True)
+    assert list(problems) == [row for row, statistics in enumerate(apart) if np.isnan(statistics).any()]
     assert sum(counter.pieces) == 6
     assert 2 <= len(counter.pieces) <= 6
 
@@ -432,21 +431,21 @@ def test_long_texts_are_scored_in_pieces_with_the_same_values(name: str) -> None
 def test_the_work_ends_after_the_piece_in_which_the_client_left() -> None:
     counter = PieceCounter(most=1)
     with pytest.raises(Interrupted):
-        score_cases(build("chrf"), long_cases(), counter)
+        score_replies(build("chrf"), *long_texts(), counter)
     assert counter.pieces == [1]  # the reply of 18,000 characters to the first item
 
 
 def test_explanations_can_be_ended_and_count_no_replies() -> None:
     counter = PieceCounter(most=2)
     with pytest.raises(Interrupted):
-        leave_one_out(build("chrf"), long_cases(), counter)
+        leave_one_out(build("chrf"), *long_texts(), counter)
     assert counter.pieces == [0, 0]
 
 
 def test_short_texts_are_one_piece_up_to_2000_replies() -> None:
     references, counter = References.unweighted(["a"]), PieceCounter(most=100)
-    score_cases(build("multi-bleu"), [Case("b", references)] * 600, counter)
+    score_replies(build("multi-bleu"), ["b"] * 600, [references] * 600, counter)
     assert counter.pieces == [600]
     encoded = build("cider").for_set([references, references])
-    score_cases(encoded, [Case("b", references)] * 4_100, counter)
+    score_replies(encoded, ["b"] * 4_100, [references] * 4_100, counter)
     assert counter.pieces[1:] == [782, 781, 437, 344, 781, 782, 93, 100]  # 64 units each

@@ -14,7 +14,7 @@ from refaug.evaluation.score_files.score_details import details_of, passing_deta
 from refaug.evaluation.score_files.score_document import indented_pieces
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held import scored_blocks
+from refaug.evaluation.scoring.held import blocks
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.held.item_spool import BLOCK, SpooledItems
 from refaug.evaluation.scoring.items import BadItem, item_of
@@ -121,7 +121,7 @@ def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
     settings = ScoreSettings(draws=20, baseline="echo", parts=True)
     metrics = [build(name) for name in METRICS]
     expected = orjson.dumps(evaluate(read, metrics, settings).as_json())
-    monkeypatch.setattr(scored_blocks, "BLOCK", block)
+    monkeypatch.setattr(blocks, "BLOCK", block)
     collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
     assert orjson.dumps(evaluate(collection, metrics, settings).as_json()) == expected
     statistics = evaluate(collection, metrics, settings).as_statistics()

@@ -16,7 +16,7 @@ from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache
-from refaug.evaluation.scoring.cases import Case, score_cases
+from refaug.evaluation.scoring.cases import score_replies
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import References
 from refaug.metrics.specification import build
@@ -159,10 +159,10 @@ def test_a_short_request_is_answered_while_a_long_one_runs_which_ends_when_its_c
 
     progress = Pieces(time.monotonic() + 60)
     references = References.unweighted(["a b " * 5_000])
-    cases = [Case("a c " * 5_000, references)] * 20
+    texts = ["a c " * 5_000] * 20, [references] * 20
 
     def score_all() -> None:
-        score_cases(build("chrf"), cases, progress)
+        score_replies(build("chrf"), *texts, progress)
 
     async def ask(batcher: Batcher) -> None:
         with progress.given_up_on_error():
@@ -190,9 +190,9 @@ def test_work_ends_after_the_piece_in_which_its_time_is_over() -> None:
             pieces.append(amount)
             super().advance(amount)
 
-    cases = [Case("a c " * 5_000, References.unweighted(["a b " * 5_000]))] * 20
+    texts = ["a c " * 5_000] * 20, [References.unweighted(["a b " * 5_000])] * 20
     with pytest.raises(Expired):
-        score_cases(build("chrf"), cases, Pieces(0.0))
+        score_replies(build("chrf"), *texts, Pieces(0.0))
     assert pieces == [1]
 
 
