@@ -18,7 +18,7 @@ from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.agreement_table import AgreementTable
 from refaug.library.retrieval import OnError, RetrievedReferences, retrieve_references
 from refaug.library.retrieval_settings import augment_settings
-from refaug.library.scoring import models_of, specifications_of
+from refaug.library.scoring import specifications_of
 from refaug.operations.agreement import AgreementOptions
 
 ParsedSets = Mapping[str, list[Item | BadItem]]
@@ -142,6 +142,6 @@ class _Comparison:
 
         chosen, first = choose_metrics(named, order.baseline, build)
         augmenting = order.settings if self._asks_rater or provenance is not None else None
-        steps = ScoringSteps(models=models_of(self._engine, order.rater), augmenting=augmenting)
+        steps = ScoringSteps(models=replace(self._engine, default_rater=order.rater), augmenting=augmenting)
         bound = steps.bound([compared.metric for compared in chosen], provenance)
         return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)], first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import Usage
@@ -19,7 +20,6 @@ from refaug.library.retrieval_settings import augment_settings
 from refaug.operations.scoring_options import ScoreOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
     from refaug.evaluation.scoring.provenance import Provenance
     from refaug.library.retrieval import RetrievedReferences
 
@@ -128,7 +128,7 @@ def score_items(
         retrieved = retrieve_references(engine, parsed, options.index, options.rater, options.settings)
         scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
     finds = retrieved is not None or any(request.rates_by_default for request in requests)
-    steps = options.steps(models_of(engine, options.rater), options.settings, finds=finds, parts=False)
+    steps = options.steps(replace(engine, default_rater=options.rater), options.settings, finds=finds, parts=False)
     set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
     chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
     advice = baseline_advice(chosen, scored_items)
@@ -139,13 +139,6 @@ def score_items(
         options.metrics,
         (*warnings, *(retrieved.warnings if retrieved else ()), *((advice,) if advice else ())),
     )
-
-
-def models_of(engine: Engine, rater: str | None) -> MetricModels:
-    """Return the models of metrics, which the engine holds open."""
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
-
-    return MetricModels(registry=engine, rater=rater)
 
 
 def _versions(engine: Engine, rater: str | None, provenance: Provenance | None) -> dict[str, str]:

@@ -18,7 +18,7 @@ from refaug.operations.operation import Cluster, Spec, Text, Threads
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.evaluation.metric_setup.metric_requests import MetricRequest
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 
 Language = Annotated[
@@ -74,7 +74,7 @@ class ScoringOptions(MetricOptions, Resampling):
 
     def steps(
         self,
-        models: MetricModels,
+        models: ModelRegistry,
         references: AugmentSettings | None = None,
         *,
         finds: bool = False,

@@ -32,7 +32,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -241,7 +241,7 @@ def test_answers_during_publishing_are_of_the_version_they_name(home: Settings) 
     with two_serving(home) as service:
         frozen = service.ask("POST", "/v1/reference-sets", json={"items": singles, "purpose": "test"}).json()
         set_asked = {"items": ["d1", "d0", "d7"], "replies": {"m": ["we like boats", "no", "i do"]}}
-        held = HeldSets(MetricModels.of(home), ServeSettings()).get(frozen["id"])
+        held = HeldSets(ModelRegistry(home), ServeSettings()).get(frozen["id"])
         request = SetRequest(items=set_asked["items"], replies=set_asked["replies"])
         set_known = values_of(score_set(held, request, ["upsilon-bleu"], ScoreSettings(draws=0)))
         publishers = [Publisher(service, home, "index", 2.0), Publisher(service, home, "rater", 4.5)]

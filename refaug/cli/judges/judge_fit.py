@@ -22,7 +22,7 @@ from refaug.operations.item_sources import TableOptions
 
 if TYPE_CHECKING:
     from refaug.core.progress import Progress
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
     from refaug.metrics.base import Metric
 
 app = typer.Typer(
@@ -78,7 +78,7 @@ def train_command(
     from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.combination import FitSettings  # noqa: PLC0415  scipy
     from refaug.evaluation.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.scoring.score_settings import MetaSettings  # noqa: PLC0415
     from refaug.metrics.signature import Signature  # noqa: PLC0415
 
@@ -96,7 +96,7 @@ def train_command(
             )
             for set_name, path in files.items()
         ]
-        models = MetricModels.of(context.obj, threads, rater=rater)
+        models = ModelRegistry(context.obj, threads, default_rater=rater)
         bound = _bound_metrics(models, metrics, progress)
         compared = [ComparedMetric(name=text, metric=metric) for text, metric in zip(metrics, bound, strict=True)]
         trained = train_judge(sets, compared, settings, progress)
@@ -104,7 +104,7 @@ def train_command(
             context.obj,
             name,
             trained,
-            [stored_specification(models.registry, text, metric) for text, metric in zip(metrics, bound, strict=True)],
+            [stored_specification(models, text, metric) for text, metric in zip(metrics, bound, strict=True)],
             [Signature.of(metric).full for metric in bound],
         )
     record_act(context.obj, "publish", f"judge-fit {name}@{version}")
@@ -114,12 +114,12 @@ def train_command(
     _print_judge(f"{name}@{version}", trained.report)
 
 
-def _bound_metrics(models: MetricModels, specifications: Sequence[str], progress: Progress) -> list[Metric]:
+def _bound_metrics(models: ModelRegistry, specifications: Sequence[str], progress: Progress) -> list[Metric]:
     """Return the metrics, bound to the models that they name."""
     from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
 
-    metrics = metrics_of(list(specifications), None, source=models.registry)
+    metrics = metrics_of(list(specifications), None, source=models)
     if len(metrics) != len(specifications):
         raise Usage("two of the metrics are the same one in other words", remedy="name each once")
     return ScoringSteps(models=models).bound(metrics, progress=progress)
@@ -140,15 +140,15 @@ def score_command(
     from refaug.evaluation.agreement.records import ComparedMetric  # noqa: PLC0415
     from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.opening import bound_components  # noqa: PLC0415  scipy
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
 
-    models = MetricModels.of(context.obj, threads)
-    stored = models.registry.fitted_judge(judge)
+    models = ModelRegistry(context.obj, threads)
+    stored = models.fitted_judge(judge)
     with display_progress(quiet=context.obj.quiet) as progress:
         rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
         steps = ScoringSteps(models=models)
-        bound = bound_components(stored, models.registry, lambda metrics: steps.bound(metrics, progress=progress))
+        bound = bound_components(stored, models, lambda metrics: steps.bound(metrics, progress=progress))
         compared = [ComparedMetric(name=metric.name, metric=metric) for metric in bound]
         scored = score_rows(stored, rows, compared, progress)
     if as_json:

@@ -31,7 +31,7 @@ from refaug.operations.agreement import MeasureAgreement
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
     from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.metrics.base import Metric
 
@@ -129,10 +129,10 @@ def _compare_metrics(
     from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
 
     sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
-    models, preset = MetricModels.of(home, order.threads, rater=order.rater), find_preset(order.settings.preset)
+    models, preset = ModelRegistry(home, order.threads, default_rater=order.rater), find_preset(order.settings.preset)
     set_baseline: SetBaseline | None = None
     named_specifications = list(order.metrics) or [
         *([_WEIGHTED] if order.index is not None else []),
@@ -147,7 +147,8 @@ def _compare_metrics(
             )
             versions = provenance.settings
             set_baseline = baseline_setter(places_of(home).indexes, versions["index"], progress)
-            models = replace(models, rater=versions.get("rater", models.rater), sample=versions["index"])
+            rater = versions.get("rater", models.default_rater)
+            models = replace(models, default_rater=rater, sample=versions["index"])
         elif preset is not None:
             preset.require_items(test_item for test_items in sets.values() for test_item in test_items)
             preset.require_effect(named_specifications)
@@ -168,7 +169,7 @@ def _compare_metrics(
 
 
 def _builder(
-    order: MeasureAgreement, models: MetricModels, set_baseline: SetBaseline | None
+    order: MeasureAgreement, models: ModelRegistry, set_baseline: SetBaseline | None
 ) -> Callable[[str], Metric]:
     """Return a function that makes the metric of a specification, with the parameters of the preset."""
     from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
@@ -178,13 +179,13 @@ def _builder(
 
     def built(text: str) -> Metric:
         specification = preset.specification(text) if preset is not None else text
-        return metrics_of([specification], order.language, by_default, set_baseline, source=models.registry)[0]
+        return metrics_of([specification], order.language, by_default, set_baseline, source=models)[0]
 
     return built
 
 
 def _bound(
-    chosen: Sequence[ComparedMetric], models: MetricModels, augmenting: AugmentSettings | None, progress: Progress
+    chosen: Sequence[ComparedMetric], models: ModelRegistry, augmenting: AugmentSettings | None, progress: Progress
 ) -> list[ComparedMetric]:
     """Return the metrics, bound to the models that they need."""
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy

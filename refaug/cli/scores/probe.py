@@ -71,7 +71,7 @@ def probe_command(
     from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
     from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 
@@ -86,8 +86,8 @@ def probe_command(
     )
     with display_progress(quiet=context.obj.quiet) as progress:
         good, bad = split(ItemInputs(items=items, table=table).read(progress))
-        models = MetricModels.of(context.obj, threads, rater=rater)
-        chosen = metrics_of(scoring.metrics or [default_metric(good)], scoring.language, source=models.registry)
+        models = ModelRegistry(context.obj, threads, default_rater=rater)
+        chosen = metrics_of(scoring.metrics or [default_metric(good)], scoring.language, source=models)
         if (advice := baseline_advice(chosen, good)) is not None:
             progress.warn(advice)
         chosen = ScoringSteps(models=models).bound(chosen, progress=progress)

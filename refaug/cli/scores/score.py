@@ -44,7 +44,7 @@ def score_command(
     listed and counted, and the rest is scored. --signature scores as an earlier score was made.
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.metric_setup.scoring_steps import referenced_items  # noqa: PLC0415  torch
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
     from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
@@ -76,7 +76,7 @@ def score_command(
             )
         else:
             test_items = ItemCollection.read(inputs.read(progress), context.obj.cache)
-        models = MetricModels.of(context.obj, scoring.threads, rater=scoring.rater)
+        models = ModelRegistry(context.obj, scoring.threads, default_rater=scoring.rater)
         steps = scoring.steps(models, scoring.settings, finds=finds, parts=output.has_parts)
         chosen = steps.chosen(test_items, provenance, progress=progress)
         if (advice := baseline_advice(chosen, test_items)) is not None:

@@ -172,7 +172,7 @@ def score_command(
     Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
     Nothing is recorded without --record.
     """
-    from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
@@ -190,7 +190,7 @@ def score_command(
             [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.table
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
-        steps = scoring.steps(MetricModels.of(context.obj))
+        steps = scoring.steps(ModelRegistry(context.obj))
         evaluation = score(
             reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), settings, progress
         )

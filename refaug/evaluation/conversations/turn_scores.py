@@ -23,7 +23,7 @@ from refaug.evaluation.agreement.row_scores import scores_of_rows
 from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.fitted_judge.scoring import unrated_rows
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references, without_content
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
@@ -40,7 +40,7 @@ class TurnJudges:
     """The metrics that score replies, and what they need."""
 
     metrics: Sequence[str]
-    models: MetricModels
+    models: ModelRegistry
     index: str | None = None
     references: TurnReferences = field(default_factory=TurnReferences)
 
@@ -48,7 +48,7 @@ class TurnJudges:
         """Return everything that the scores depend on, as manifests have it."""
         return {
             "metrics": list(self.metrics),
-            "rater": self.models.rater,
+            "rater": self.models.default_rater,
             "index": self.index,
             "references": as_values(self.references),
         }
@@ -126,9 +126,9 @@ def _with_references(
 ) -> tuple[list[Item | BadItem], Provenance | None]:
     if judges.index is None:
         return list(items), None
-    rater = without_content(judges.models.rater) if judges.references.needs_rater else None
+    rater = without_content(judges.models.default_rater) if judges.references.needs_rater else None
     augmented, provenance = find_references(
-        home, items, judges.index, rater, judges.references, judges.models.registry.threads, progress
+        home, items, judges.index, rater, judges.references, judges.models.threads, progress
     )
     line = provenance.line
     return [entry if isinstance(entry, BadItem) else with_provenance(entry, line) for entry in augmented], provenance

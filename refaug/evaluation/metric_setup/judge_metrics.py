@@ -16,12 +16,12 @@ from refaug.evaluation.judge.asking import Asking
 from refaug.evaluation.judge.judge_files import answers_path, find_judge, spending_path
 from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings
 from refaug.evaluation.judge.rubric import find_rubric
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.metrics.base import Metric
 from refaug.metrics.models.judged_replies import JudgedReplies
 
 
-def with_judge(metrics: Sequence[Metric], models: MetricModels, progress: Progress | None = None) -> list[Metric]:
+def with_judge(metrics: Sequence[Metric], models: ModelRegistry, progress: Progress | None = None) -> list[Metric]:
     """Return the metrics, those that need a judge bound to the one that they name; rubric and file are checked here."""
     return [
         metric.with_judge(_judge_of(metric, models, progress or Silent()))
@@ -43,10 +43,10 @@ def open_asking(
     )
 
 
-def _judge_of(metric: JudgedReplies, models: MetricModels, progress: Progress) -> PointwiseJudge:
+def _judge_of(metric: JudgedReplies, models: ModelRegistry, progress: Progress) -> PointwiseJudge:
     settings = metric.settings
     return PointwiseJudge(
-        _asking(models.registry.judge(metric.model), models, progress),
+        _asking(models.judge(metric.model), models, progress),
         find_rubric(settings["rubric"]),
         SampleSettings(
             samples=int(settings["samples"]),
@@ -59,7 +59,7 @@ def _judge_of(metric: JudgedReplies, models: MetricModels, progress: Progress) -
     )
 
 
-def _asking(endpoint: Endpoint, models: MetricModels, progress: Progress) -> Asking:
+def _asking(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
     """Return how the judge is asked: as its file says, and within the limits of a server."""
     limits, home = models.judge_limits, models.home
     if limits is None:

@@ -12,7 +12,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge
 from refaug.evaluation.metric_setup.baseline import with_index_baseline
 from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.base import Floats, Metric
@@ -59,7 +59,7 @@ class ReplyRelevance:
 
 def with_parts(
     metrics: Sequence[Metric],
-    models: MetricModels,
+    models: ModelRegistry,
     augmenting: AugmentSettings | None = None,
     progress: Progress | None = None,
 ) -> list[Metric]:
@@ -75,7 +75,7 @@ def with_parts(
         elif isinstance(metric, Ruber):
             bound.append(_with_parts(metric, networks, augmenting or AugmentSettings(), progress or Silent()))
         elif isinstance(metric, LikelyReplies):
-            bound.append(with_likelihoods(metric, models.registry))
+            bound.append(with_likelihoods(metric, models))
         else:
             bound.append(metric)
     return bound
@@ -83,7 +83,7 @@ def with_parts(
 
 def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings, progress: Progress) -> Ruber:
     part, models = metric.unreferenced, networks.models
-    if isinstance(part, RatedReplies) and not (part.settings["model"] or models.rater):
+    if isinstance(part, RatedReplies) and not (part.settings["model"] or models.default_rater):
         raise part.info.models[0].missing(metric.name, "unreferenced=rater;model")
     metric = metric.with_judge(
         networks.judge_of(part) if isinstance(part, RatedReplies) else networks.relevance_of(part)
@@ -91,7 +91,7 @@ def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings,
     named = metric.sample or models.sample
     if named is None:
         return metric  # a metric that needs a sample refuses to score
-    index = models.registry.resolve(ModelKind.INDEX, named)  # later publications must not change it
+    index = models.resolve(ModelKind.INDEX, named)  # later publications must not change it
     metric = metric.with_referenced(
         with_index_baseline(metric.referenced, places_of(models.home).indexes, index, progress)
     )
@@ -99,9 +99,7 @@ def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings,
         return metric
     sample = networks.samples.get(index)
     if sample is None:
-        sample = networks.samples[index] = LogSample(
-            models.registry, index, augmenting, networks.weigher, progress=progress
-        )
+        sample = networks.samples[index] = LogSample(models, index, augmenting, networks.weigher, progress=progress)
     # Another judge, since the language of the sample's texts says nothing about the texts that are scored.
     sampled = metric.with_judge(
         ReplyJudge(networks.rater_of(part))
@@ -114,7 +112,7 @@ def _with_parts(metric: Ruber, networks: _Networks, augmenting: AugmentSettings,
 class _Networks:
     """The networks that the metrics of one evaluation ask."""
 
-    def __init__(self, models: MetricModels) -> None:
+    def __init__(self, models: ModelRegistry) -> None:
         self.models = models
         self.samples = dict[str, LogSample]()  # of logs, by the version of the index
         self._judges = dict[str, ReplyJudge]()
@@ -127,10 +125,10 @@ class _Networks:
 
     def rater_of(self, metric: RatedReplies) -> Rater:
         """Return the rater that a metric names, or the default."""
-        spec = metric.settings["model"] or self.models.rater
+        spec = metric.settings["model"] or self.models.default_rater
         if spec is None:
             raise metric.info.models[0].missing(metric.name)
-        return self.models.registry.rater(spec)
+        return self.models.rater(spec)
 
     def relevance_of(self, part: RelevantReplies) -> ReplyRelevance:
         """Return the ruber of a metric as metrics use it, one for all metrics that ask the same one."""
@@ -141,12 +139,12 @@ class _Networks:
         """Return the ruber that a metric names."""
         if not part.settings["model"]:
             raise part.info.models[0].missing(part.name)
-        return self.models.registry.ruber(part.settings["model"])
+        return self.models.ruber(part.settings["model"])
 
     def weigher(self) -> Rater:
         """Return the rater that weighs references of the sample."""
-        if self.models.rater is None:
+        if self.models.default_rater is None:
             raise Usage(
                 "references of the sample are rated, and no rater is named", remedy="--rater NAME: refaug rater list"
             )
-        return self.models.registry.rater(self.models.rater)
+        return self.models.rater(self.models.default_rater)

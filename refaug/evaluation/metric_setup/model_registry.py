@@ -59,25 +59,39 @@ class _OpenVersions:
             return opened
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgeLimits:
+    """What judges may do for requests from other machines: only judges of the home, and only within these limits."""
+
+    hosts: tuple[str, ...]  # host, host:port, address or network
+    tokens_a_day: int
+
+
 @dataclass(frozen=True, eq=False)
 class ModelRegistry:
-    """What opens models of one home; thread-safe."""
+    """What opens models of one home, and the models of metrics that name none; thread-safe.
+
+    Defaults are `name`, `name@version` or with the content.
+    """
 
     home: Settings
     threads: int | None = None
     allows_paths: bool = True  # False: for requests and jobs, whose sender has no files here
     find_file: FindFile | None = None  # finds the files that signatures name
+    default_rater: str | None = None  # of replies where a metric names none, and of references of the sample
+    sample: str | None = None  # the index that `ruber` samples where it names none
+    asks_judge: bool = True  # False: only stored answers count
+    judge_limits: JudgeLimits | None = None  # None: the user of a command has written the judge's file
     leased: Mapping[tuple[ModelKind, str], Any] = field(default_factory=dict)  # open for a request, by name@version
     _opened: _OpenVersions = field(default_factory=lambda: _OpenVersions(_MOST_OPEN))
 
-    def with_leased(self, **leased: Any) -> ModelRegistry:
-        """Return the registry with an index and a rater that are open already, by kind; None for none."""
-        by_name = {
-            (ModelKind(kind), model.spec.partition("#")[0]): model
-            for kind, model in leased.items()
-            if model is not None
-        }
-        return replace(self, leased={**self.leased, **by_name}) if by_name else self
+    def with_leased(self, *, rater: Rater | None = None, indexes: Iterable[ReferenceIndex] = ()) -> ModelRegistry:
+        """Return the registry with a rater, the default, and indexes that are open already."""
+        leased = {(ModelKind.INDEX, index.spec.partition("#")[0]): index for index in indexes}
+        if rater is None:
+            return replace(self, leased={**self.leased, **leased}) if leased else self
+        leased[ModelKind.RATER, rater.spec.partition("#")[0]] = rater
+        return replace(self, leased={**self.leased, **leased}, default_rater=rater.spec)
 
     # ── by kind ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -352,35 +366,3 @@ _OPENERS: Final[Mapping[ModelKind, Callable[[Settings, str, int | None], Any]]] 
     ModelKind.VECTORS: _open_vectors,
     ModelKind.ENCODER: _open_encoder,
 }
-
-
-# ── for metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeLimits:
-    """What judges may do for requests from other machines: only judges of the home, and only within these limits."""
-
-    hosts: tuple[str, ...]  # host, host:port, address or network
-    tokens_a_day: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricModels:
-    """What opens the models that metrics name, and the defaults, each as `name`, `name@version` or with its content."""
-
-    registry: ModelRegistry
-    rater: str | None = None  # rates replies for metrics that name no rater, and weighs references of the sample
-    sample: str | None = None  # the index that `ruber` samples where it names none
-    asks_judge: bool = True  # False: only stored answers count
-    judge_limits: JudgeLimits | None = None  # None: the user of a command has written the judge's file
-
-    @classmethod
-    def of(cls, home: Settings, threads: int | None = None, *, rater: str | None = None) -> MetricModels:
-        """Return the models of a home for one command."""
-        return cls(registry=ModelRegistry(home, threads), rater=rater)
-
-    @property
-    def home(self) -> Settings:
-        """The home that the models are of."""
-        return self.registry.home

@@ -19,7 +19,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
@@ -223,7 +223,7 @@ def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
 class ScoringSteps:
     """What items are scored by, as options, fields of a request or a signature say."""
 
-    models: MetricModels
+    models: ModelRegistry
     specifications: Sequence[str] = ()  # empty: the default for the items
     settings: ScoreSettings = field(default_factory=ScoreSettings)
     rating: RatingSettings = field(default_factory=RatingSettings)  # of replies, by the metric rater
@@ -256,7 +256,7 @@ class ScoringSteps:
         if self.preset is not None:
             texts = self.preset.specifications(texts)
         by_default = {"combine": self.rating.combine, "cal": self.rating.calibration}
-        metrics = metrics_of(texts, self.language, by_default, set_baseline, source=self.models.registry)
+        metrics = metrics_of(texts, self.language, by_default, set_baseline, source=self.models)
         for metric in metrics if self.percent else ():
             require_share(metric)
         return metrics
@@ -293,12 +293,14 @@ class ScoringSteps:
         Where a metric names none, the rater that weighed the references rates replies, and the log of their index is
         sampled.
         """
-        named = provenance.settings if provenance is not None else {}
-        models = replace(
-            self.models,
-            rater=named.get("rater", self.models.rater),
-            sample=self.models.sample or named.get("index"),
-        )
+        models = self.models
+        if provenance is not None:
+            named = provenance.settings
+            models = replace(
+                models,
+                default_rater=named.get("rater", models.default_rater),
+                sample=models.sample or named.get("index"),
+            )
         if _any_asks(metrics, ModelKind.JUDGE):
             from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
@@ -306,14 +308,12 @@ class ScoringSteps:
         if _any_asks(metrics, ModelKind.ADEM):
             from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
 
-            metrics = with_adem(metrics, models.registry)
+            metrics = with_adem(metrics, models)
         if _any_asks(metrics, ModelKind.FITTED_JUDGE):
             from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
 
             own = replace(self, models=models)
-            metrics = list(
-                with_fitted_judges(metrics, models.registry, lambda parts: own.bound(parts, progress=progress))
-            )
+            metrics = list(with_fitted_judges(metrics, models, lambda parts: own.bound(parts, progress=progress)))
         if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED):
             from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin
 from refaug.core.version import VERSION
 from refaug.evaluation.metric_setup.metric_requests import resolve_files
-from refaug.evaluation.metric_setup.model_registry import FindFile, MetricModels, ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import FindFile, ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
@@ -301,7 +301,7 @@ class _Verifying:
         models = self.workplace.models
         assert models.find_file is not None, "a workplace finds files"
         steps = ScoringSteps(
-            models=MetricModels(registry=models, asks_judge=False),
+            models=replace(models, asks_judge=False),
             specifications=resolve_files([str(stored.signature.specification())], models.find_file),
             settings=settings,
             is_part=True,

@@ -15,7 +15,7 @@ from refaug.operations.scoring_options import ReferenceOptions, within
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.evaluation.conversations.turn_scores import TurnJudges
-    from refaug.evaluation.metric_setup.model_registry import MetricModels
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 
 TURN_METRICS = Doc(
     "A metric that scores every reply in its context, without a gold, such as rater:refs=none, likelihood:model=VHRED "
@@ -47,14 +47,14 @@ class TurnMetrics(ReferenceOptions):
 
     def judges_of(self, home: Settings, threads: int | None) -> TurnJudges | None:
         """Return the metrics with the models of a home; None without a metric. Usage where a model is missing."""
-        from refaug.evaluation.metric_setup.model_registry import MetricModels  # noqa: PLC0415  compiles
+        from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415  compiles
 
         if not self.metrics:
             return None
         self.require_models(home, self.metrics)
-        return self.judges(MetricModels.of(home, threads, rater=self.rater), self.metrics)
+        return self.judges(ModelRegistry(home, threads, default_rater=self.rater), self.metrics)
 
-    def judges(self, models: MetricModels, metrics: Sequence[str]) -> TurnJudges:
+    def judges(self, models: ModelRegistry, metrics: Sequence[str]) -> TurnJudges:
         """Return the metrics with their models; files in their names as the face has found them."""
         from refaug.evaluation.conversations.turn_scores import TurnJudges  # noqa: PLC0415  compiles
 

@@ -27,7 +27,7 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
 from refaug.evaluation.home.indexes import cores, places_of
 from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
-from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
@@ -228,8 +228,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.invites = InviteStore(state.database)
         state.participant_limits = RateLimits(workers=serve.workers)
         state.bases = BaselineCache(places_of(home).indexes)
-        state.models = ModelRegistry(home, state.threads, allows_paths=False)
-        state.sets = HeldSets(MetricModels(registry=state.models, judge_limits=judge_limits(serve)), serve)
+        limits = judge_limits(serve)
+        state.models = ModelRegistry(home, state.threads, allows_paths=False, judge_limits=limits)
+        state.sets = HeldSets(state.models, serve)
         state.open_versions = OpenVersions(home, serve, threads=state.threads)
         if state.open_versions.shards is not None:
             stack.push_async_callback(run_in_threadpool, state.open_versions.shards.close)

@@ -12,7 +12,7 @@ from refaug.core.options.decoding import decode
 from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.evaluation.metric_setup.metric_requests import pinned_metric
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.metrics.models.model_kinds import ModelKind
 
 
@@ -20,12 +20,12 @@ def pinned_judges(judges: TurnJudges | None) -> TurnJudges | None:
     """Return the metrics with versions for names, so that a later publication changes no score."""
     if judges is None:
         return None
-    registry, rater, index = judges.models.registry, judges.models.rater, judges.index
+    models, rater, index = judges.models, judges.models.default_rater, judges.index
     return replace(
         judges,
-        metrics=[pinned_metric(registry, metric) for metric in judges.metrics],
-        models=replace(judges.models, rater=None if rater is None else registry.pinned(ModelKind.RATER, rater)),
-        index=None if index is None else registry.resolve(ModelKind.INDEX, index),
+        metrics=[pinned_metric(models, metric) for metric in judges.metrics],
+        models=replace(models, default_rater=None if rater is None else models.pinned(ModelKind.RATER, rater)),
+        index=None if index is None else models.resolve(ModelKind.INDEX, index),
     )
 
 
@@ -37,7 +37,7 @@ def read_judges(home: Settings, fields: Mapping[str, Any] | None, threads: int |
         raise Corrupt("the hybrid does not say how references of turns were found", remedy="fit it again")
     return TurnJudges(
         metrics=list(fields["metrics"]),
-        models=MetricModels.of(home, threads, rater=fields["rater"]),
+        models=ModelRegistry(home, threads, default_rater=fields["rater"]),
         index=fields["index"],
         references=decode(TurnReferences, fields["references"]),
     )

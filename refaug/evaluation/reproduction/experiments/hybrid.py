@@ -21,7 +21,6 @@ from refaug.evaluation.conversations.options.turn_references import TurnReferenc
 from refaug.evaluation.conversations.reading import read_conversations
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.turn_scores import TurnJudges
-from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
@@ -86,7 +85,7 @@ def _judges(chain: Chain) -> TurnJudges:
         metrics.append(f"likelihood:model={encoder}")
     return TurnJudges(
         metrics=metrics,
-        models=MetricModels(registry=chain.models.with_leased(rater=chain.rater()), rater=chain.rater().spec),
+        models=chain.models.with_leased(rater=chain.rater()),
         index=chain.main_index(),
         references=TurnReferences(weights="one", mode="bm25-utterance"),
     )

@@ -7,7 +7,7 @@ inputs is reused, and an interrupted one is resumed, so that the same command co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, Final, Literal
@@ -29,7 +29,7 @@ from refaug.evaluation.home.piece_vectors import learn_piece_vectors
 from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
 from refaug.evaluation.home.rubers import open_ruber, ruber_places
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
-from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSelection, ProofLogs, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
@@ -295,8 +295,7 @@ class Chain:
 
         Its ranges come from the log of an index, with references retrieved in the same way.
         """
-        registry = self.models.with_leased(rater=rater)
-        models = MetricModels(registry=registry, rater=rater.spec, sample=index)
+        models = replace(self.models.with_leased(rater=rater), sample=index)
         if isinstance(metric, Ruber) and isinstance(metric.unreferenced, RelevantReplies):
             metric = metric.with_ruber(self.ruber())
         with self._times.measure("ranges of blends"):

@@ -14,7 +14,7 @@ from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup import metric_requests
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
@@ -124,7 +124,7 @@ def _choose_metrics(
     specifications: Sequence[str],
     context: JobContext,
     based: metric_requests.SetBaseline | None,
-    models: MetricModels,
+    models: ModelRegistry,
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
     rating = order.settings.rating
@@ -134,7 +134,7 @@ def _choose_metrics(
     def build(text: str) -> Metric:
         resolved = resolve_metric_files([text], context.home, context.serve)
         texts = resolved if preset is None else preset.specifications(resolved)
-        return metric_requests.metrics_of(texts, order.language, by_default, based, source=models.registry)[0]
+        return metric_requests.metrics_of(texts, order.language, by_default, based, source=models)[0]
 
     return choose_metrics(specifications, order.baseline, build)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from refaug.evaluation.metric_setup.model_registry import MetricModels, ModelRegistry
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.operations.scoring_options import ReferenceOptions
 from refaug.service.jobs.kinds.job_context import JobContext
 
 
-def job_models(context: JobContext, order: ReferenceOptions, threads: int) -> MetricModels:
+def job_models(context: JobContext, order: ReferenceOptions, threads: int) -> ModelRegistry:
     """Return the models of the metrics of an order; metrics name no files of the server."""
-    return MetricModels(registry=ModelRegistry(context.home, threads, allows_paths=False), rater=order.rater)
+    return ModelRegistry(context.home, threads, allows_paths=False, default_rater=order.rater)

@@ -19,7 +19,7 @@ from refaug.core.memory.object_sizes import MemoryCounter
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.metric_setup.metric_requests import metrics_of, pinned_metric
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
@@ -142,7 +142,7 @@ class HeldSet:
         self,
         frozen_set: ReferenceSet,
         content: SetContent,
-        models: MetricModels,
+        models: ModelRegistry,
         most_bytes: int,
         note_use: Callable[[HeldSet, str, int], None],
     ) -> None:
@@ -164,7 +164,7 @@ class HeldSet:
     def read(
         cls,
         frozen_set: ReferenceSet,
-        models: MetricModels,
+        models: ModelRegistry,
         most_bytes: int,
         note_use: Callable[[HeldSet, str, int], None],
     ) -> HeldSet:
@@ -214,8 +214,8 @@ class HeldSet:
         key = self._keys.get((text, language)) or ""
         ready = self._ready.get(key)
         if ready is None:
-            pinned = pinned_metric(self._models.registry, text)
-            (metric,) = metrics_of([pinned], language, source=self._models.registry)
+            pinned = pinned_metric(self._models, text)
+            (metric,) = metrics_of([pinned], language, source=self._models)
             key = Signature.of(metric).full
             with self._preparing:
                 ready = self._ready.get(key) or self._prepare(key, metric)

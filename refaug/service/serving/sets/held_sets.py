@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
 from refaug.core.memory.bounded_cache import BoundedCache
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import MIB, ServeSettings
@@ -29,7 +29,7 @@ class HeldSets:
     A set goes with everything that was prepared for it, and single metrics go before their set. All threads may use it.
     """
 
-    def __init__(self, models: MetricModels, serve: ServeSettings) -> None:
+    def __init__(self, models: ModelRegistry, serve: ServeSettings) -> None:
         self._models, self._store = models, ReferenceSets(models.home.reference_sets)
         self._most_bytes = serve.held_sets_mib * MIB
         self._held = BoundedCache[str, HeldSet](serve.held_sets)

@@ -17,7 +17,6 @@ from starlette.responses import Response
 from refaug.core.errors import Usage
 from refaug.core.records import Item
 from refaug.evaluation.metric_setup import metric_requests
-from refaug.evaluation.metric_setup.model_registry import MetricModels
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.augmentation import references_provenance, require_preset_index, without_shards
@@ -253,14 +252,11 @@ class ScoreRequest:
 
     def _scores(self, items: Sequence[Item], provenance: Provenance | None) -> Evaluation:
         options, lease, bases = self.options, self.lease, self.state.bases
-        registry = self.state.models.with_leased(rater=lease.rater, index=lease.index).with_leased(index=lease.sample)
-        self.pinned = [metric_requests.pinned_metric(registry, text) for text in self.specifications]
+        indexes = [index for index in (lease.index, lease.sample) if index is not None]
+        models = self.state.models.with_leased(rater=lease.rater, indexes=indexes)
+        self.pinned = [metric_requests.pinned_metric(models, text) for text in self.specifications]
         steps = ScoringSteps(
-            models=MetricModels(
-                registry=registry,
-                rater=None if lease.rater is None else lease.rater.spec,
-                judge_limits=scoring_limits.judge_limits(self.state.serve),
-            ),
+            models=models,
             specifications=self.specifications,
             settings=options.score_settings(),
             rating=options.settings.rating,

@@ -30,7 +30,7 @@ from refaug.evaluation.home.rubers import open_ruber
 from refaug.evaluation.metric_setup import ruber_ranges
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import Augmented, augment
 from refaug.evaluation.scoring.evaluate import evaluate
@@ -66,8 +66,8 @@ def pooled(home: Settings, more: str = "") -> str:
     return f"ruber:vectors={home.home / 'words.txt'}{more}"
 
 
-def models_of(home: Settings, *, rater: str | None = "some", sample: str | None = "chat") -> MetricModels:
-    return replace(MetricModels.of(home, 1, rater=rater), sample=sample)
+def models_of(home: Settings, *, rater: str | None = "some", sample: str | None = "chat") -> ModelRegistry:
+    return ModelRegistry(home, 1, default_rater=rater, sample=sample)
 
 
 def bound(

@@ -16,7 +16,7 @@ from set_items import MAKING, frozen, item_of, replies_of
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.combine import combine, metric_of, statistics_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.provenance import Provenance
@@ -137,7 +137,7 @@ def test_metrics_may_come_in_another_order_in_another_batch() -> None:
 @pytest.fixture
 def held(tmp_path: Path) -> HeldSet:
     stored = frozen(tmp_path, ITEMS)
-    return HeldSets(MetricModels.of(Settings(home=tmp_path)), ServeSettings()).get(stored.id)
+    return HeldSets(ModelRegistry(Settings(home=tmp_path)), ServeSettings()).get(stored.id)
 
 
 def request_of(rows: Sequence[int], ids: Sequence[str], replies: dict[str, list[str | None]]) -> SetRequest:
@@ -178,7 +178,7 @@ def test_batches_of_a_set_and_others_are_not_combined(held: HeldSet, tmp_path: P
         combine([of_set, stats(ITEMS[:5], ["multi-bleu"])])
     other = frozen(tmp_path, ITEMS[:9], MAKING)
     of_other = statistics_of_set(
-        HeldSets(MetricModels.of(Settings(home=tmp_path)), ServeSettings()).get(other.id), asked, ["multi-bleu"]
+        HeldSets(ModelRegistry(Settings(home=tmp_path)), ServeSettings()).get(other.id), asked, ["multi-bleu"]
     )
     with pytest.raises(BadInput, match=rf"batches\[0\] is of set {held.manifest.id}, batches\[1\] of set {other.id}"):
         combine([of_set, of_other])

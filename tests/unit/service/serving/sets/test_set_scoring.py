@@ -23,7 +23,7 @@ from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Wit
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of
-from refaug.evaluation.metric_setup.model_registry import MetricModels
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.cases import references_for
 from refaug.evaluation.scoring.combine import combine
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -72,7 +72,7 @@ def _small_blocks() -> Iterator[None]:
 
 
 def held_sets(home: Path, **serve: Any) -> HeldSets:
-    return HeldSets(MetricModels.of(Settings(home=home)), ServeSettings(**serve))
+    return HeldSets(ModelRegistry(Settings(home=home)), ServeSettings(**serve))
 
 
 @pytest.fixture
@@ -595,7 +595,7 @@ def test_of_more_sets_than_may_be_kept_the_one_used_longest_ago_goes(tmp_path: P
 def with_room(home: Path, bytes_: int) -> HeldSets:
     serve = ServeSettings()
     object.__setattr__(serve, "held_sets_mib", bytes_ / MIB)  # less than settings allow
-    return HeldSets(MetricModels.of(Settings(home=home)), serve)
+    return HeldSets(ModelRegistry(Settings(home=home)), serve)
 
 
 def ready(held: HeldSet, metric: str) -> bool:
