@@ -87,7 +87,9 @@ class ModelRegistry:
 
     def with_leased(self, *, rater: Rater | None = None, indexes: Iterable[ReferenceIndex] = ()) -> ModelRegistry:
         """Return the registry with a rater, the default, and indexes that are open already."""
-        leased = {(ModelKind.INDEX, index.spec.partition("#")[0]): index for index in indexes}
+        leased: dict[tuple[ModelKind, str], Any] = {
+            (ModelKind.INDEX, index.spec.partition("#")[0]): index for index in indexes
+        }
         if rater is None:
             return replace(self, leased={**self.leased, **leased}) if leased else self
         leased[ModelKind.RATER, rater.spec.partition("#")[0]] = rater

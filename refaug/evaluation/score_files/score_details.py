@@ -52,9 +52,7 @@ def passing_details(evaluation: Evaluation, items: Iterable[Item | BadItem]) -> 
         "sums": [
             {
                 "columns": list(scores.metric.columns),
-                "systems": {
-                    name: PassingList(len(system.replies), system.rows) for name, system in scores.systems.items()
-                },
+                "systems": {name: PassingList(len(system.ids), system.rows) for name, system in scores.systems.items()},
             }
             for scores in evaluation.scores
         ],

@@ -44,7 +44,6 @@ from refaug.evaluation.scoring.scores import (
     BadMetric,
     Evaluation,
     MetricScores,
-    ReplyScores,
     SystemComparison,
     SystemScore,
 )
@@ -311,7 +310,8 @@ class ScoredTable:
 
     def _system_score(self, number: int, settings: ScoreSettings, intervals: tuple[Estimate, Estimate]) -> SystemScore:
         statistics, values = self.statistics[number], self.values[number]
-        replies = self._reply_scores(number, settings)
+        count, first = len(self.ids), number * len(self.ids)
+        problems = {row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count}
         order = self._order(statistics)
         in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
         has_score = ~np.isnan(in_order).any(axis=1)
@@ -321,20 +321,13 @@ class ScoredTable:
             interval=intervals[0],
             mean=float(np.mean(scores[has_score])) if any_score else None,
             mean_interval=intervals[1],
-            unscored=dict(Counter(problem.code for problem in replies.problems.values())),
-            replies=replies,
+            unscored=dict(Counter(problem.code for problem in problems.values())),
             parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
-            statistics=statistics,
-        )
-
-    def _reply_scores(self, number: int, settings: ScoreSettings) -> ReplyScores:
-        statistics, count = self.statistics[number], len(self.ids)
-        first = number * count
-        return ReplyScores(
             ids=self.ids,
-            values=self.values[number],
-            problems={row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count},
-            parts=(lambda row: self.metric.parts(statistics[row], Level.REPLY)) if settings.parts else None,
+            statistics=statistics,
+            values=values,
+            problems=problems,
+            reply_parts=(lambda row: self.metric.parts(statistics[row], Level.REPLY)) if settings.parts else None,
             explanations={row - first: text for row, text in self.explained.items() if 0 <= row - first < count},
         )
 

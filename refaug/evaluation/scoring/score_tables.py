@@ -26,7 +26,7 @@ def score_rows(evaluation: Evaluation, level: str) -> tuple[tuple[str, ...], lis
             )
             for metric_scores in evaluation.scores
             for system, scores in metric_scores.systems.items()
-            for reply in scores.replies
+            for reply in scores.each_reply()
         ]
         return ("metric", "system", "item", "score", "problem", "signature"), rows
     has_comparisons = any(metric_scores.comparisons for metric_scores in evaluation.scores)
@@ -133,7 +133,7 @@ def _reply_cells(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     cells = dict[tuple[str, str], list[str]]()
     for place, metric_scores in enumerate(evaluation.scores):
         for system, scores in metric_scores.systems.items():
-            for reply in scores.replies:
+            for reply in scores.each_reply():
                 row = cells.setdefault((system, reply.id), [_NO_SCORE] * len(evaluation.scores))
                 row[place] = _number(reply.score, metric_scores.scale)
     return ["System", "Item"], [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
@@ -45,70 +45,49 @@ class ReplyScore(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReplyScores(Sequence[ReplyScore]):
-    """The scores of all replies of a system, as columns; a row becomes an object when it is asked for."""
-
-    ids: Sequence[str]
-    values: Floats  # (rows,)
-    problems: Mapping[int, Problem]  # by row, in order
-    parts: Callable[[int], Mapping[str, Any]] | None = None  # of a row with a score
-    explanations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row
-    factor: float | None = None  # 100 for scores in per cent
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, place: int) -> ReplyScore: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[ReplyScore]: ...
-    def __getitem__(self, place: int | slice) -> ReplyScore | list[ReplyScore]:
-        if isinstance(place, slice):
-            return [self._reply(row, self.ids[row]) for row in range(*place.indices(len(self)))]
-        row = place + len(self) if place < 0 else place
-        if not 0 <= row < len(self):
-            raise IndexError(place)
-        return self._reply(row, self.ids[row])
-
-    def __iter__(self) -> Iterator[ReplyScore]:
-        if self.problems or self.parts or self.explanations or self.factor is not None:
-            yield from map(self._reply, range(len(self)), self.ids)
-            return
-        for first in range(0, len(self), _ROWS_AT_ONCE):
-            rows = slice(first, first + _ROWS_AT_ONCE)
-            yield from map(ReplyScore, self.ids[rows], self.values[rows].tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == tuple(other) if isinstance(other, ReplyScores | tuple) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _reply(self, row: int, name: str) -> ReplyScore:
-        problem = self.problems.get(row)
-        if problem is not None:
-            return ReplyScore(id=name, score=None, problem=problem)
-        parts = None if self.parts is None else self.parts(row)
-        reply = ReplyScore(id=name, score=self.values.item(row), parts=parts, explanation=self.explanations.get(row))
-        return reply if self.factor is None else _scale_reply(reply, self.factor)
-
-
-@dataclass(frozen=True, kw_only=True)
 class SystemScore:
-    """The scores of one system under one metric."""
+    """The scores of one system under one metric; those of single replies are columns, and rows on demand."""
 
     corpus: float | None
     interval: Estimate  # of the corpus score
     mean: float | None
     mean_interval: Estimate
     unscored: Mapping[str, int]  # how many replies have no score, by problem
-    replies: ReplyScores
     parts: Mapping[str, Any] | None
-    statistics: Floats = field(repr=False)  # (items, columns); NaN where a reply has no score
+    ids: Sequence[str] = field(repr=False)  # of the item of each row
+    statistics: Floats = field(repr=False)  # (rows, columns); NaN where a reply has no score
+    values: Floats = field(repr=False)  # (rows,)
+    problems: Mapping[int, Problem] = field(repr=False)  # by row, in order
+    reply_parts: Callable[[int], Mapping[str, Any]] | None = None  # of a row with a score
+    explanations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row
+    factor: float | None = None  # 100 for scores of replies in per cent
+
+    @property
+    def replies(self) -> list[ReplyScore]:
+        """The scores of all replies, in order."""
+        return list(self.each_reply())
+
+    def each_reply(self) -> Iterator[ReplyScore]:
+        """Yield the scores of all replies, in order."""
+        if self.problems or self.reply_parts or self.explanations or self.factor is not None:
+            yield from map(self._reply, range(len(self.ids)), self.ids)
+            return
+        for first in range(0, len(self.ids), _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            yield from map(ReplyScore, self.ids[rows], self.values[rows].tolist())
+
+    def _reply(self, row: int, name: str) -> ReplyScore:
+        problem = self.problems.get(row)
+        if problem is not None:
+            return ReplyScore(id=name, score=None, problem=problem)
+        parts = None if self.reply_parts is None else self.reply_parts(row)
+        reply = ReplyScore(id=name, score=self.values.item(row), parts=parts, explanation=self.explanations.get(row))
+        return reply if self.factor is None else _scale_reply(reply, self.factor)
 
     def counts(self) -> tuple[int, int]:
         """Return how many replies have a score, and how many have none."""
         unscored = sum(self.unscored.values())
-        return len(self.replies) - unscored, unscored
+        return len(self.ids) - unscored, unscored
 
     def as_intervals(self) -> tuple[list[float] | None, list[float] | None]:
         """Return the intervals of corpus score and mean."""
@@ -132,28 +111,26 @@ class SystemScore:
 
     def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, object]:
         if form is ReplyForm.REPLIES:
-            replies = PassingList(len(self.replies), lambda: (reply.as_json() for reply in self.replies))
+            replies = PassingList(len(self.ids), lambda: (reply.as_json() for reply in self.each_reply()))
             return {"replies": replies if passing else list(replies)}
-        return {"values": [reply.score for reply in self.replies]} if form is ReplyForm.VALUES else {}
+        return {"values": [reply.score for reply in self.each_reply()]} if form is ReplyForm.VALUES else {}
 
     def rows(self) -> Iterator[list[float] | None]:
         """Yield the sums of every reply, or None for one without a score."""
-        for first in range(0, len(self.replies), _ROWS_AT_ONCE):
+        for first in range(0, len(self.ids), _ROWS_AT_ONCE):
             for place, row in enumerate(self.statistics[first : first + _ROWS_AT_ONCE].tolist(), first):
-                yield None if place in self.replies.problems else row
+                yield None if place in self.problems else row
 
     def as_statistics(self) -> dict[str, object]:
         """Return the sums and the score of every reply for `combine`, or null and a problem."""
-        problems = [
-            {"row": row, "problem": reply.problem.code, "message": reply.problem.message}
-            for row, reply in enumerate(self.replies)
-            if reply.problem is not None
-        ]
         return {
-            "items": [reply.id for reply in self.replies],
+            "items": list(self.ids),
             "rows": list(self.rows()),
-            "scores": [reply.score for reply in self.replies],
-            "problems": problems,
+            "scores": [reply.score for reply in self.each_reply()],
+            "problems": [
+                {"row": row, "problem": problem.code, "message": problem.message}
+                for row, problem in self.problems.items()
+            ],
         }
 
 
@@ -327,7 +304,7 @@ def _scale_system(system: SystemScore, factor: float) -> SystemScore:
         mean=_product(system.mean, factor),
         interval=_scale_estimate(system.interval, factor),
         mean_interval=_scale_estimate(system.mean_interval, factor),
-        replies=replace(system.replies, factor=factor * (system.replies.factor or 1.0)),
+        factor=factor * (system.factor or 1.0),
     )
 
 

@@ -46,7 +46,7 @@ def judge_part(stored: StoredScores, now: MetricScores) -> VerifiedPart:
     """Say whether all answers are stored; `now` are the scores that the stored ones give."""
     name = stored.signature.settings["model"].partition("#")[0]
     lacking = sum(system.unscored.get(_NOT_STORED, 0) for system in now.systems.values())
-    total = sum(len(system.replies) for system in now.systems.values())
+    total = sum(len(system.ids) for system in now.systems.values())
     if lacking:
         message = (
             f"a judge's scores are not reproducible: it may answer otherwise now, and its answers to {lacking:,} of "

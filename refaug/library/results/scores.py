@@ -87,7 +87,7 @@ class SystemScores:
                     message=reply.problem.message if reply.problem is not None else None,
                     **(reply.explanation or {}),
                 )
-                for reply in system.replies
+                for reply in system.each_reply()
             ),
         )
 

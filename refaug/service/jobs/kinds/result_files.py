@@ -32,7 +32,7 @@ def store_scores(
         write_view(document, folder)
         _write(folder / evaluation_store.SCORES_LATEX, latex_table(evaluation, "corpus").encode())
 
-    replies = sum(len(system.replies) for system in evaluation.scores[0].systems.values()) if evaluation.scores else 0
+    replies = sum(len(system.ids) for system in evaluation.scores[0].systems.values()) if evaluation.scores else 0
     counts = {"items": evaluation.items, "replies": replies, "bad": len(evaluation.bad_items)}
     return evaluation_store.EvaluationStore(context.home, context.serve).add(
         context.job, kind="score", name=order.name, owner=order.owner, files=files, counts=counts, write=write

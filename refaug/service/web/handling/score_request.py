@@ -259,7 +259,7 @@ class ScoreRequest:
             models=models,
             specifications=self.specifications,
             settings=options.score_settings(),
-            rating=options.settings.rating,
+            rating=options.settings,
             augmenting=options.settings,
             language=options.language,
             percent=options.percent,
