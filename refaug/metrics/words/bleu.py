@@ -69,7 +69,6 @@ class PreparedBleu(Prepared):
     """References as token numbers; a text that several items share is stored once."""
 
     vocabulary: Vocabulary
-    packed: PackedTexts
     tables: ItemTables
 
 
@@ -137,15 +136,14 @@ class Bleu(Metric):
         golds: NDArray[np.int64],
     ) -> PreparedBleu:
         vocabulary = new_vocabulary()
-        packed = pack(tokens, vocabulary)
+        ids, text_offsets = pack(tokens, vocabulary)
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        tables = ItemTables(offsets, texts, weights, golds)
+        tables = ItemTables(ids, text_offsets, offsets, texts, weights, golds)
         return PreparedBleu(
             items=len(sizes),
-            problems=self._problems(tables, packed.lengths[texts] > 0),
+            problems=self._problems(tables, np.diff(text_offsets)[texts] > 0),
             vocabulary=vocabulary,
-            packed=packed,
             tables=tables,
         )
 
@@ -191,12 +189,10 @@ class Bleu(Metric):
         counted = np.empty((len(reply_places), len(self.columns)))
 
         def count_steps() -> int:
-            tokens = ngrams.count_tokens(packed, prepared.packed, prepared.tables, reply_places, item_places)
-            return self.order * tokens
+            return self.order * ngrams.count_tokens(packed[1], prepared.tables, reply_places, item_places)
 
         quickest(ngrams.credit_rows, count_steps)(
-            packed,
-            prepared.packed,
+            *packed,
             prepared.tables,
             reply_places,
             item_places,

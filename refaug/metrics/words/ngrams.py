@@ -33,16 +33,9 @@ def new_vocabulary() -> Vocabulary:
     return vocabulary
 
 
-class PackedTexts(NamedTuple):
-    """Texts one after the other as token numbers; text i is `ids[offsets[i]:offsets[i + 1]]`."""
-
-    ids: Ids
-    offsets: Offsets
-
-    @property
-    def lengths(self) -> Offsets:
-        """The number of tokens of each text."""
-        return np.diff(self.offsets)
+PackedTexts = tuple[
+    Ids, Offsets
+]  # texts one after the other as token numbers; text i is ids[offsets[i]:offsets[i + 1]]
 
 
 def pack(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> PackedTexts:
@@ -58,7 +51,7 @@ def pack_known(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Packed
 def _pack_numbers(texts: Sequence[Sequence[str]], numbers: Iterable[int]) -> PackedTexts:
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=offsets[1:])
-    return PackedTexts(np.fromiter(numbers, dtype=np.int32, count=int(offsets[-1])), offsets)
+    return np.fromiter(numbers, dtype=np.int32, count=int(offsets[-1])), offsets
 
 
 # How weights act on a match.
@@ -70,6 +63,8 @@ CLOSEST, CLOSEST_POSITIVE, AVERAGE, GOLD, NO_LENGTH = 0, 1, 2, 3, 4
 class ItemTables(NamedTuple):
     """The references of all items, as numbers of packed texts; those of item i are `offsets[i]:offsets[i + 1]`."""
 
+    ids: Ids  # of the packed texts
+    text_offsets: Offsets
     offsets: Offsets
     texts: Offsets
     weights: NDArray[np.float64]
@@ -95,20 +90,18 @@ class Scratch(NamedTuple):
     prefix: Ids  # (longest reply,) the number of the n-gram that begins at each place
 
 
-def count_tokens(
-    replies: PackedTexts, references: PackedTexts, items: ItemTables, rows_reply: Offsets, rows_item: Offsets
-) -> int:
+def count_tokens(reply_offsets: Offsets, items: ItemTables, rows_reply: Offsets, rows_item: Offsets) -> int:
     """Return how many tokens `credit_rows` reads: those of each row's reply and of its references."""
     before = np.zeros(len(items.texts) + 1, dtype=np.int64)
-    np.cumsum(references.lengths[items.texts], out=before[1:])
+    np.cumsum(np.diff(items.text_offsets)[items.texts], out=before[1:])
     of_references = before[items.offsets[rows_item + 1]] - before[items.offsets[rows_item]]
-    return int(replies.lengths[rows_reply].sum() + of_references.sum())
+    return int(np.diff(reply_offsets)[rows_reply].sum() + of_references.sum())
 
 
 @compiled
 def credit_rows(
-    replies: PackedTexts,
-    references: PackedTexts,
+    reply_ids: Ids,
+    reply_offsets: Offsets,
     items: ItemTables,
     rows_reply: Offsets,
     rows_item: Offsets,
@@ -126,11 +119,11 @@ def credit_rows(
     longest = 1
     for row in range(rows_reply.size):
         number = rows_reply[row]
-        longest = max(longest, replies.offsets[number + 1] - replies.offsets[number])
+        longest = max(longest, reply_offsets[number + 1] - reply_offsets[number])
     scratch = _scratch(order, longest, vocabulary_size)
     for row in range(rows_reply.size):
         number, item_place = rows_reply[row], rows_item[row]
-        reply = replies.ids[replies.offsets[number] : replies.offsets[number + 1]]
+        reply = reply_ids[reply_offsets[number] : reply_offsets[number + 1]]
         mask = 3
         while mask + 1 < 2 * reply.size:
             mask = 2 * mask + 1
@@ -138,7 +131,7 @@ def credit_rows(
         highest = -np.inf
         for place in range(items.offsets[item_place], items.offsets[item_place + 1]):
             text, weight = items.texts[place], items.weights[place]
-            reference = references.ids[references.offsets[text] : references.offsets[text + 1]]
+            reference = items.ids[items.text_offsets[text] : items.text_offsets[text + 1]]
             highest = max(highest, weight)
             _count_matches(reference, reply.size, order, row, mask, scratch)
             _keep_best(weight, order, matching, scratch)
@@ -148,7 +141,7 @@ def credit_rows(
             out[row, order + n] = highest * total
             out[row, 2 * order + n] = total
         out[row, 3 * order] = reply.size
-        out[row, 3 * order + 1] = _compared_length(reply.size, references.offsets, items, item_place, penalty)
+        out[row, 3 * order + 1] = _compared_length(reply.size, items, item_place, penalty)
 
 
 @compiled
@@ -289,12 +282,12 @@ def _slot(keys: NDArray[np.int64], stamps: NDArray[np.int64], key: np.int64, row
 
 
 @compiled
-def _compared_length(length: int, offsets: Offsets, items: ItemTables, item_place: int, penalty: int) -> float:
+def _compared_length(length: int, items: ItemTables, item_place: int, penalty: int) -> float:
     """Return the reference length for the penalty; the shorter of two that are equally close.
 
     A reference without tokens has length 0, as in sacrebleu; readers of test files leave empty references out.
     """
-    first, last = items.offsets[item_place], items.offsets[item_place + 1]
+    first, last, offsets = items.offsets[item_place], items.offsets[item_place + 1], items.text_offsets
     if penalty == NO_LENGTH or first == last:
         return 0.0
     if penalty == GOLD:

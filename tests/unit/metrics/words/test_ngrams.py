@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from threading import Thread
 from typing import Any
 
@@ -52,8 +53,8 @@ def rows(
 ) -> NDArray[np.float64]:
     """A row for each reply against one item, whose first reference is the gold."""
     vocabulary = new_vocabulary()
-    packed = pack([one.tokens for one in references], vocabulary)
     tables = ItemTables(
+        *pack([one.tokens for one in references], vocabulary),
         np.array([0, len(references)]),
         np.arange(len(references)),
         np.array([one.weight for one in references], dtype=np.float64),
@@ -61,8 +62,7 @@ def rows(
     )
     out = np.full((len(replies), 3 * order + 2), np.nan)
     credit_rows(
-        pack_known(replies, vocabulary),
-        packed,
+        *pack_known(replies, vocabulary),
         tables,
         np.arange(len(replies)),
         np.zeros(len(replies), dtype=np.int64),
@@ -80,40 +80,39 @@ def rows(
 
 def test_tokens_are_numbered_in_the_order_in_which_they_are_met() -> None:
     vocabulary = new_vocabulary()
-    packed = pack([["b", "a"], [], ["a", "c", "b"]], vocabulary)
+    ids, offsets = pack([["b", "a"], [], ["a", "c", "b"]], vocabulary)
     assert dict(vocabulary) == {"b": 0, "a": 1, "c": 2}
-    assert packed.ids.tolist() == [0, 1, 1, 2, 0]
-    assert packed.offsets.tolist() == [0, 2, 2, 5]
-    assert packed.lengths.tolist() == [2, 0, 3]
-    assert pack([["d", "a"]], vocabulary).ids.tolist() == [3, 1]
+    assert ids.tolist() == [0, 1, 1, 2, 0]
+    assert offsets.tolist() == [0, 2, 2, 5]
+    assert pack([["d", "a"]], vocabulary)[0].tolist() == [3, 1]
 
 
 def test_tokens_of_replies_are_looked_up_and_never_numbered() -> None:
     vocabulary = new_vocabulary()
     pack([["a", "b"]], vocabulary)
-    packed = pack_known([["b", "new"], [], ["newer", "a"]], vocabulary)
-    assert packed.ids.tolist() == [1, UNKNOWN, UNKNOWN, 0]
-    assert packed.lengths.tolist() == [2, 0, 2]
+    ids, offsets = pack_known([["b", "new"], [], ["newer", "a"]], vocabulary)
+    assert ids.tolist() == [1, UNKNOWN, UNKNOWN, 0]
+    assert offsets.tolist() == [0, 2, 2, 4]
     assert dict(vocabulary) == {"a": 0, "b": 1}
 
 
 @pytest.mark.parametrize("texts", [[], [[]], [[], []]])
 def test_texts_without_tokens_are_packed_too(texts: list[list[str]]) -> None:
-    for packed in (pack(texts, new_vocabulary()), pack_known(texts, new_vocabulary())):
-        assert packed.ids.size == 0
-        assert packed.lengths.tolist() == [0] * len(texts)
+    for ids, offsets in (pack(texts, new_vocabulary()), pack_known(texts, new_vocabulary())):
+        assert ids.size == 0
+        assert offsets.tolist() == [0] * (len(texts) + 1)
 
 
 @given(st.lists(st.lists(st.text(max_size=3), max_size=6), max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_numbers_stand_for_the_same_tokens_again(texts: list[list[str]]) -> None:
     vocabulary = new_vocabulary()
-    packed = pack(texts, vocabulary)
+    ids, offsets = pack(texts, vocabulary)
     token_of = {number: token for token, number in vocabulary.items()}
-    spans = zip(packed.offsets[:-1], packed.offsets[1:], strict=True)
-    assert [[token_of[number] for number in packed.ids[a:b].tolist()] for a, b in spans] == texts
+    spans = pairwise(offsets)
+    assert [[token_of[number] for number in ids[a:b].tolist()] for a, b in spans] == texts
     assert sorted(token_of) == list(range(len(token_of)))
-    assert pack_known(texts, vocabulary).ids.tolist() == packed.ids.tolist()
+    assert pack_known(texts, vocabulary)[0].tolist() == ids.tolist()
 
 
 # ── counts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -210,6 +209,8 @@ def test_threads_that_share_references_do_not_disturb_each_other() -> None:
 def test_item_without_references_has_length_zero_and_reads_no_memory(penalty: int) -> None:
     """Run as plain Python, which checks the bounds of arrays; compiled loops read whatever lies beyond."""
     none = np.array([], dtype=np.int64)
-    items = ItemTables(np.array([0, 0]), none, none.astype(np.float64), np.array([-1]))
+    items = ItemTables(
+        none.astype(np.int32), np.array([0]), np.array([0, 0]), none, none.astype(np.float64), np.array([-1])
+    )
     plain: Any = _compared_length
-    assert plain.py_func(3, np.array([0]), items, 0, penalty) == 0
+    assert plain.py_func(3, items, 0, penalty) == 0
