@@ -38,7 +38,7 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.proof_logs import FILES, LogSelection, ProofLogs, ProofSettings
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import item_of
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.ingest.cleaning import CleaningSettings
@@ -202,16 +202,16 @@ def held_out_figures(chain: Chain, artefacts: JapaneseArtefacts, items: Sequence
     settings = AugmentSettings(parrot="rated")  # how it is rated is one of the figures
     began = perf_counter()
     with open_index(chain.home, artefacts.index, threads=chain.settings.threads) as index:
-        augmented = [one for one in augment(items, index, artefacts.rater, settings) if isinstance(one, Augmented)]
+        augmented = [one for one in augment(items, index, artefacts.rater, settings) if isinstance(one, Item)]
     seconds = perf_counter() - began
-    retrieved = [[one for one in each.item.references if one.source is Origin.RETRIEVED] for each in augmented]
+    retrieved = [[one for one in each.references if one.source is Origin.RETRIEVED] for each in augmented]
     ratings = np.array([one.rating for some in retrieved for one in some if one.rating is not None])
-    parrots = [one.rating for each in augmented for one in each.item.references if one.source is Origin.PARROT]
+    parrots = [one.rating for each in augmented for one in each.references if one.source is Origin.PARROT]
     nearest = np.array([some[0].similarity for some in retrieved if some])
-    excluded = sum((Counter(each.excluded) for each in augmented), Counter[str]())
+    excluded = sum((Counter(each.search_notes.get("excluded", {})) for each in augmented), Counter[str]())
     return {
         "pairs": len(items),
-        "k": settings.search.k,
+        "k": settings.k,
         "seconds": round(seconds, 3),
         "references": len(ratings),
         "references_a_pair": round(len(ratings) / len(items), 4),

@@ -39,6 +39,7 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.home.raters import open_rater
@@ -48,7 +49,7 @@ from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import REPORT, read_manifest
 from refaug.rater.nn.model import BiGRURater, RaterConfig
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.training.corpus import code_texts, mine, open_corpus, shared_rows, turns_of
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Quadruples
 
@@ -164,7 +165,7 @@ def bench_rating(folder: Path, tokenizer: Any, config: RaterConfig, pairs: int, 
     texts = [text for row in shared_rows(folder) for text in (row["utterance"], *row["responses"])]
     np.random.default_rng(1).shuffle(texts)
     fresh = iter(texts)
-    candidates = [tuple(Candidate(text=next(fresh)) for _ in range(CANDIDATES)) for _ in range(pairs)]
+    candidates = [tuple(Reference(text=next(fresh)) for _ in range(CANDIDATES)) for _ in range(pairs)]
     first, second = (
         [RatingRequest(utterance=next(fresh), golds=(next(fresh),), candidates=some) for some in candidates]
         for _ in range(2)

@@ -77,7 +77,7 @@ def serve_references(home: str, index: str, rater: str, port: int, *, plain: boo
     @app.post("/scores")
     async def scores(body: dict[str, Any] = Body()) -> dict[str, Any]:  # noqa: B008
         items = [item_of(one, fallback_id=str(place)) for place, one in enumerate(body["items"])]
-        augmented = [one.item for one in augment(items, opened, weigher, settings)]
+        augmented = list(augment(items, opened, weigher, settings))
         facts, details = provenance(opened, weigher, settings), provenance_details(opened, settings)
         return evaluate(
             augmented, [build("upsilon-bleu")], ScoreSettings(draws=0), provenance=facts, details=details

@@ -17,12 +17,13 @@ from pathlib import Path
 
 def with_torch(folder: Path, triplets: list[list[str]], threads: int) -> list[float]:
     """Rate as the service does."""
+    from refaug.core.records import Reference  # noqa: PLC0415
     from refaug.rater.nn.checkpoint import open_rater  # noqa: PLC0415
-    from refaug.rater.rating import Candidate, RatingRequest  # noqa: PLC0415
+    from refaug.rater.rating import RatingRequest  # noqa: PLC0415
 
     rater = open_rater(folder, threads=threads)
     test_pairs = [
-        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Reference(text=text),))
         for utterance, gold, text in triplets
     ]
     return [rating for ratings in rater.rate(test_pairs) for rating in ratings]

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from rater_onnx import JUDGE, READ_AT_ONCE, READER, Sessions, padded, write_graphs
 from torch import Tensor, nn
 
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 CANDIDATES: Final = 17
 SAME: Final = 1e-5  # how far a rating may differ between requests
@@ -89,7 +90,7 @@ def make_test_pairs(texts: Iterator[str], pairs: int) -> list[RatingRequest]:
         RatingRequest(
             utterance=next(texts),
             golds=(next(texts),),
-            candidates=tuple(Candidate(text=next(texts)) for _ in range(CANDIDATES)),
+            candidates=tuple(Reference(text=next(texts)) for _ in range(CANDIDATES)),
         )
         for _ in range(pairs)
     ]

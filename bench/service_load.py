@@ -247,7 +247,7 @@ class Direct:
         """Return the scores of items, encoded as JSON and decoded again."""
         settings = AugmentSettings()
         test_items = [item_of(one, fallback_id="") for one in items]
-        augmented = [one.item for one in augment(test_items, self.index, self.rater, settings)]
+        augmented = list(augment(test_items, self.index, self.rater, settings))
         reference_facts = provenance(self.index, self.rater, settings)
         details = provenance_details(self.index, settings)
         scored = evaluate(

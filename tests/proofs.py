@@ -17,6 +17,7 @@ from raters import tiny_rater
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
+from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge
 from refaug.evaluation.reproduction.material.chain import Chain
@@ -31,7 +32,7 @@ from refaug.metrics.models.ruber import Ranges, Ruber
 from refaug.metrics.parameters import Range
 from refaug.metrics.specification import build
 from refaug.rater.cross.checkpoint import CrossRater
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]
@@ -112,7 +113,7 @@ def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: M
         weight_of = dict.fromkeys(texts, 1.0)
         if weights == "rated":
             for text in texts:
-                request = RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+                request = RatingRequest(utterance=utterance, golds=(gold,), candidates=(Reference(text=text),))
                 weight_of[text] = float(rater.rate([request])[0][0])
         references = References((gold, *texts), (1.0, *(weight_of[text] for text in texts)))
         at = np.zeros(1, np.int64)

@@ -132,7 +132,7 @@ class _Comparison:
         provenance = self._retrieved.provenance if self._retrieved is not None else None
         weighted = ["upsilon-bleu"] if order.index is not None else []
         named = list(order.metrics) or [*weighted, *default_metrics(one for parsed in sets.values() for one in parsed)]
-        rating = order.settings.rating
+        rating = order.settings
         by_default = {"combine": rating.combine, "cal": rating.calibration}
         set_baseline = self._engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import BadInput
 from refaug.core.installation.extras import extras_named
+from refaug.core.records import Reference
 from refaug.library.engine import engine_of
 from refaug.library.inputs import to_list, to_rows
 from refaug.library.results.parts import ArtefactVersions
@@ -16,7 +17,7 @@ from refaug.operations.references.rate_candidates import RateCandidates
 from refaug.rater.rating_settings import Combine, RatingSettings
 
 if TYPE_CHECKING:
-    from refaug.rater.rating import Candidate, RatingRequest
+    from refaug.rater.rating import RatingRequest
 
 
 @extras_named()
@@ -74,13 +75,11 @@ def _list_of(row: Mapping[str, Any], name: str, at: str) -> Sequence[Any]:
     return to_list(row[name], f"{at}.{name}", '["…"]')
 
 
-def _candidate(candidate: Any, at: str) -> Candidate:
-    from refaug.rater.rating import Candidate  # noqa: PLC0415  torch
-
+def _candidate(candidate: Any, at: str) -> Reference:
     if not isinstance(candidate, Mapping):
-        return Candidate(text=_text(candidate, at, can_be_empty=True))
+        return Reference(text=_text(candidate, at, can_be_empty=True))
     utterance = candidate.get("utterance")
-    return Candidate(
+    return Reference(
         text=_text(candidate.get("text"), f"{at}.text", can_be_empty=True),
         utterance=None if utterance is None else _text(utterance, f"{at}.utterance"),
     )

@@ -20,7 +20,6 @@ from refaug.library.retrieval_settings import augment_settings
 from refaug.operations.references.find_references import RetrievalOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.augmentation import Augmented
     from refaug.evaluation.scoring.provenance import Provenance
 
 OnError = Literal["fail", "report"]
@@ -80,22 +79,23 @@ class WarningList:
 class RetrievedReferences:
     """Items with their references, and what these depend on."""
 
-    augmented: Sequence[Augmented]
+    augmented: Sequence[Item]
     provenance: Provenance
     warnings: tuple[str, ...]
 
     def as_items(self, parsed: Sequence[Item | BadItem]) -> list[Item | BadItem]:
         """Return the parsed items with their references, bad ones in their places."""
         augmented = iter(self.augmented)
-        return [next(augmented).item if isinstance(entry, Item) else entry for entry in parsed]
+        return [next(augmented) if isinstance(entry, Item) else entry for entry in parsed]
 
     def as_result(self, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...]) -> ReferencedItems:
         """Return the result of `references`."""
+        from refaug.evaluation.scoring.augmentation import found_json  # noqa: PLC0415  torch
         from refaug.evaluation.scoring.cases import evidence_of  # noqa: PLC0415  numpy
 
         line, provenance = self.provenance.line, self.provenance
         return ReferencedItems(
-            items=tuple(ReferencedItem.of(one.as_json(line), evidence_of(one.item)) for one in self.augmented),
+            items=tuple(ReferencedItem.of(found_json(one, line), evidence_of(one)) for one in self.augmented),
             versions=ArtefactVersions.of(provenance.settings),
             provenance={**provenance.settings, **provenance.details},
             problems=tuple(ItemProblem.of(entry) for entry in parsed if isinstance(entry, BadItem)),
@@ -107,7 +107,7 @@ def retrieve_references(
     engine: Engine, parsed: Sequence[Item | BadItem], index: str, rater: str | None, settings: AugmentSettings
 ) -> RetrievedReferences:
     """Find references of all items, as the command does."""
-    from refaug.evaluation.scoring.augmentation import Augmented, augment, references_provenance  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415  torch
 
     weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
     reference_index = engine.index(index)
@@ -116,7 +116,7 @@ def retrieve_references(
         (entry for entry in parsed if isinstance(entry, Item)), reference_index, weigher, settings, collected
     )
     return RetrievedReferences(
-        augmented=[entry for entry in augmented if isinstance(entry, Augmented)],
+        augmented=[entry for entry in augmented if isinstance(entry, Item)],
         provenance=references_provenance(reference_index, weigher, settings),
         warnings=tuple(collected.warnings),
     )

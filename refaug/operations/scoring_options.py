@@ -93,7 +93,7 @@ class ScoringOptions(MetricOptions, Resampling):
             models=models,
             specifications=self.specifications if specifications is None else specifications,
             settings=self.score_settings(parts=parts),
-            rating=settings.rating,
+            rating=settings,
             augmenting=settings if finds else None,
             preset=find_preset(settings.preset),
             language=self.language,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.rating_settings import Calibration, Combine, RatingSettings
@@ -20,35 +21,20 @@ _HELD_AT_ONCE: Final = 32_768  # triplets whose texts are in memory besides a ra
 # Golds of a request to rate by the utterance alone: a network that needs a gold reads an empty text in its place.
 WITHOUT_GOLD: Final = ("",)
 Probabilities = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A text to be rated, and the utterance that it answered; None if it has no other utterance."""
-
-    text: str
-    utterance: str | None = None
+# An utterance, a response that is known to fit, or None, and the response that is judged.
+Triplet = tuple[str, str | None, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingRequest:
-    """A test pair with its golds, and the candidates to rate against it.
+    """A test pair with its golds, and the candidates to rate against it, each with the utterance that it answered.
 
-    Several turns in `utterance` are joined by the rater's `turn_separator`.
+    A candidate without one answers `utterance`, whose turns are joined by the rater's `turn_separator`.
     """
 
     utterance: str
     golds: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Triplet:
-    """An utterance, a response that is known to fit, or None, and the response that is judged."""
-
-    utterance: str
-    known_response: str | None
-    response: str
+    candidates: tuple[Reference, ...]
 
 
 def combine_probabilities(first: Probabilities, second: Probabilities | None, combine: Combine) -> Probabilities:
@@ -126,10 +112,9 @@ class Rater(ABC):
             for text in request.golds or (None,):
                 gold = None if request.golds == WITHOUT_GOLD and not self.needs_gold else text
                 for candidate in request.candidates:
-                    triplet = Triplet(utterance=request.utterance, known_response=gold, response=candidate.text)
-                    triplets.append(triplet)
+                    triplets.append((request.utterance, gold, candidate.text))
                     if second:
-                        from_candidate.append(_seen_from(candidate, triplet))
+                        from_candidate.append(_seen_from(candidate, triplets[-1]))
         probabilities = self._positive_probabilities([*triplets, *from_candidate], calibration)
         return probabilities[: len(triplets)], probabilities[len(triplets) :] if second else None
 
@@ -153,9 +138,9 @@ class Rater(ABC):
         """Return P(positive) of some triplets; one thread at a time may use the network."""
 
 
-def _seen_from(candidate: Candidate, triplet: Triplet) -> Triplet:
+def _seen_from(candidate: Reference, triplet: Triplet) -> Triplet:
     """Return the triplet from the candidate's side; without a gold there is no other side."""
-    if triplet.known_response is None:
+    utterance, gold, text = triplet
+    if gold is None:
         return triplet
-    own = triplet.utterance if candidate.utterance is None else candidate.utterance
-    return Triplet(utterance=own, known_response=candidate.text, response=triplet.known_response)
+    return (utterance if candidate.utterance is None else candidate.utterance), text, gold

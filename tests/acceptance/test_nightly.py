@@ -28,7 +28,7 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.specification import build
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
@@ -154,7 +154,7 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
             parrot = Reference(text=utterance, source=Origin.PARROT)
             weighed = []
             for one in (parrot, *retrieved):
-                candidate = Candidate(text=one.text, utterance=one.utterance)
+                candidate = Reference(text=one.text, utterance=one.utterance)
                 asked = RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(candidate,))
                 ((weight,),) = rater.rate([asked], RatingSettings())
                 weighed.append(Reference(text=one.text, source=one.source, weight=weight))

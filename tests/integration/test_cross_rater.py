@@ -17,10 +17,11 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.core.records import Reference
 from refaug.evaluation.home.raters import open_rater
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
-from refaug.rater.rating import WITHOUT_GOLD, Candidate, RatingRequest
+from refaug.rater.rating import WITHOUT_GOLD, RatingRequest
 from refaug.rater.stored_raters import network_of
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,7 @@ def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) ->
     home = Settings(home=trained.path)
     rater = open_rater(home, "chat", threads=1)
     replies = ("at the market", "never at the mill")
-    candidates = tuple(Candidate(text=text) for text in replies)
+    candidates = tuple(Reference(text=text) for text in replies)
     joined = rater.rate([RatingRequest(utterance="\n".join(TURNS), golds=("near the mill",), candidates=candidates)])[0]
     alone = rater.rate([RatingRequest(utterance=TURNS[-1], golds=("near the mill",), candidates=candidates)])[0]
     assert joined != pytest.approx(alone, abs=1e-5)
@@ -102,7 +103,7 @@ def _reply_scores(answer: Any) -> list[float]:
 
 def test_a_gold_is_not_needed(trained: Home) -> None:
     rater = open_rater(Settings(home=trained.path), "chat", threads=1)
-    request = RatingRequest(utterance=TURNS[-1], golds=(), candidates=(Candidate(text="at the market"),))
+    request = RatingRequest(utterance=TURNS[-1], golds=(), candidates=(Reference(text="at the market"),))
     ((rating,),) = rater.rate([request])
     assert -1 < rating < 1
     assert rater.rate([replace(request, golds=WITHOUT_GOLD)]) == [[rating]]

@@ -22,14 +22,13 @@ from starlette.testclient import TestClient
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import (
-    Augmented,
     augment,
     provenance,
     provenance_details,
@@ -43,7 +42,7 @@ from refaug.evaluation.scoring.scores import percent
 from refaug.indexer.vectors.training import import_vectors
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
@@ -134,7 +133,7 @@ def test_references_are_those_of_augment_in_the_order_sent(
     assert answer.status_code == 200, answer.text
     found = ReferencesOut.model_validate_json(answer.content).model_dump(exclude_unset=True)
     with tools(home) as (index, rater):
-        expected = [one for one in augment(items_of(ITEMS), index, rater, settings) if isinstance(one, Augmented)]
+        expected = [one for one in augment(items_of(ITEMS), index, rater, settings) if isinstance(one, Item)]
         made_by = {**provenance(index, rater, settings), **provenance_details(index, settings)}
         versions = {"index": index.spec, **({"rater": rater.spec} if settings.needs_rater else {})}
     assert [one["id"] for one in found["items"]] == [one["id"] for one in ITEMS]
@@ -143,10 +142,10 @@ def test_references_are_those_of_augment_in_the_order_sent(
         assert [ref["text"] for ref in one["references"]] == [ref["text"] for ref in shown["references"]]
         for ref, other in zip(one["references"], shown["references"], strict=True):
             assert ref == pytest.approx(other, abs=1e-5)
-        assert one.get("excluded", {}) == wanted.excluded
-        assert one.get("note", "") == wanted.note
-        assert one["evidence"]["weights"] == pytest.approx(evidence_of(wanted.item)["weights"], abs=1e-5)
-        assert one["evidence"]["thin"] == evidence_of(wanted.item)["thin"]
+        assert one.get("excluded", {}) == wanted.search_notes.get("excluded", {})
+        assert one.get("note", "") == wanted.search_notes.get("note", "")
+        assert one["evidence"]["weights"] == pytest.approx(evidence_of(wanted)["weights"], abs=1e-5)
+        assert one["evidence"]["thin"] == evidence_of(wanted)["thin"]
     assert found["provenance"] == made_by
     assert found["versions"] == versions
     assert found["problems"] == []
@@ -252,7 +251,7 @@ def scored_as_the_command_does(home: Settings, specs: list[str], settings: Score
     if not find:
         return evaluate(items_of(ITEMS), metrics_of(specs, None), settings)
     with tools(home) as (index, rater):
-        items = [one.item for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Augmented)]
+        items = [one for one in augment(items_of(ITEMS), index, rater, asked) if isinstance(one, Item)]
         based = baseline_setter(places_of(home).indexes, index.spec, None)  # type: ignore[arg-type]
         metrics = metrics_of(specs, None, None, based)
         return evaluate(items, metrics, settings, provenance=references_provenance(index, rater, asked))
@@ -718,7 +717,7 @@ def test_ratings_are_those_of_the_rater_in_the_order_sent(client: TestClient, ho
         RatingRequest(
             utterance=str(one["utterance"]),
             golds=tuple(one["golds"]),
-            candidates=tuple(Candidate(**candidate) for candidate in one["candidates"]),  # type: ignore[arg-type]
+            candidates=tuple(Reference(**candidate) for candidate in one["candidates"]),  # type: ignore[arg-type]
         )
         for one in pairs
     ]

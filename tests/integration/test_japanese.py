@@ -23,6 +23,7 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.word_vectors import open_word_vectors
 from refaug.evaluation.home.raters import open_rater
@@ -32,7 +33,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplyS
 from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import read_manifest
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
 THINGS = (
@@ -258,7 +259,7 @@ def test_references_are_rated_answers_to_the_equal_utterance(ready: Home, items:
         asked = RatingRequest(
             utterance=line["utterance"],
             golds=tuple(line["references"]),
-            candidates=tuple(Candidate(text=one["text"]) for one in retrieved),
+            candidates=tuple(Reference(text=one["text"]) for one in retrieved),
         )
         expected = rater.rate([asked], RatingSettings())[0]
         assert [one["weight"] for one in retrieved] == pytest.approx(expected, abs=1e-5)
@@ -316,7 +317,7 @@ def test_all_metrics_of_one_command_use_the_tokenizer_and_models_asked_for(ready
             baseline = float(signatures[1].settings["b"])
             assert greedy[at]["score"] == pytest.approx(_upsilon_greedy(ready, row, reply, baseline), abs=1e-5)
             asked_of = RatingRequest(
-                utterance=line["utterance"], golds=tuple(line["references"]), candidates=(Candidate(text=reply),)
+                utterance=line["utterance"], golds=tuple(line["references"]), candidates=(Reference(text=reply),)
             )
             assert rated[at]["score"] == pytest.approx(rater.rate([asked_of], RatingSettings())[0][0], abs=1e-5)
             said = ruber.score([(line["utterance"], reply)])[0]

@@ -155,7 +155,7 @@ def known_answers(home: Settings, groups: Sequence[Sequence[dict[str, Any]]]) ->
             )
             scored = [
                 evaluate(
-                    [it.item for it in augment([item_of(it, fallback_id="") for it in group], index, rater, settings)],
+                    list(augment([item_of(it, fallback_id="") for it in group], index, rater, settings)),
                     [build("upsilon-bleu")],
                     ScoreSettings(draws=0),
                     provenance=of_both,

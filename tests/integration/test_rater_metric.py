@@ -15,12 +15,13 @@ from raters import tiny_model
 from trainings import talk
 
 from refaug.core.home import Settings
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.home.raters import open_rater, rater_places
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import save_rater
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
@@ -87,7 +88,7 @@ def expected(rater: Rater, line: dict[str, Any], text: str, combine: str = "firs
     wanted = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
     golds = [one for one in line["references"] if isinstance(one, str)]
     asked = [
-        RatingRequest(utterance=line["utterance"], golds=(gold,), candidates=(Candidate(text=text),)) for gold in golds
+        RatingRequest(utterance=line["utterance"], golds=(gold,), candidates=(Reference(text=text),)) for gold in golds
     ]
     return sum(one for (one,) in rater.rate(asked, wanted)) / len(golds)
 
@@ -198,7 +199,7 @@ def test_without_golds_a_reply_is_rated_by_the_utterance_alone(ready: Home, tmp_
         *rows, silent = found["systems"][system]["replies"]
         requests = [
             RatingRequest(
-                utterance=line["utterance"], golds=("",), candidates=(Candidate(text=line["replies"][system]),)
+                utterance=line["utterance"], golds=("",), candidates=(Reference(text=line["replies"][system]),)
             )
             for line in bare
         ]

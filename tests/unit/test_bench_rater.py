@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.progress import Silent
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.agreement.meta import agreement
@@ -31,7 +32,7 @@ from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PIECES = 30
@@ -106,7 +107,7 @@ def test_a_rater_without_torch_gives_the_ratings_of_the_one_with_it(
     texts = ["", *(" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(300))]
     triplets = [tuple(rng.choice(texts, 3).tolist()) for _ in range(200)]
     asked = [
-        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+        RatingRequest(utterance=utterance, golds=(gold,), candidates=(Reference(text=text),))
         for utterance, gold, text in triplets
     ]
     expected = [ratings[0] for ratings in NNRater(model, tokenizer).rate(asked)]

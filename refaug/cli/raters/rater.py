@@ -159,8 +159,9 @@ def rate_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Rate texts as responses to an utterance, from −1 to 1."""
+    from refaug.core.records import Reference  # noqa: PLC0415
     from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415
-    from refaug.rater.rating import Candidate, RatingRequest  # noqa: PLC0415  torch
+    from refaug.rater.rating import RatingRequest  # noqa: PLC0415  torch
     from refaug.rater.rating_settings import RatingSettings  # noqa: PLC0415  torch
 
     settings = RatingSettings(combine=combine, calibrated=calibrated)  # type: ignore[arg-type]
@@ -168,7 +169,7 @@ def rate_command(
     request = RatingRequest(
         utterance=utterance,
         golds=(gold,),
-        candidates=tuple(Candidate(text=text, utterance=to) for text in candidates),
+        candidates=tuple(Reference(text=text, utterance=to) for text in candidates),
     )
     ratings = network.rate([request], settings)[0]
     network_commands.warn_about(network.unfamiliar(network.coverage([utterance, gold, *candidates])), context.obj)

@@ -19,6 +19,7 @@ from refaug.operations.references.find_references import FindReferences
 def refs_command(context: typer.Context, *, order: FindReferences, strict: StrictFlag = False) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
     from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.augmentation import found_json  # noqa: PLC0415  torch
 
     assert order.index is not None, "it is checked"
     bad, inputs = list[BadItem](), ItemInputs(items=Path(order.items), table=order)
@@ -33,6 +34,6 @@ def refs_command(context: typer.Context, *, order: FindReferences, strict: Stric
             if isinstance(augmented, BadItem):
                 bad.append(augmented)
                 continue
-            print_json_line(augmented.as_json(provenance))
+            print_json_line(found_json(augmented, provenance))
         report_problems(bad, (), progress, rest="")
     require_all(bad, strict=strict)

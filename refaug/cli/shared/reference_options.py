@@ -67,7 +67,7 @@ def augmented_sets(
                 if isinstance(augmented_item, BadItem):
                     yield augmented_item
                 else:
-                    yield with_provenance(without_origins(augmented_item.item, indexed), line)
+                    yield with_provenance(without_origins(augmented_item, indexed), line)
 
         augmented = {name: ItemCollection.read(with_references(items), settings.cache) for name, items in sets.items()}
         source.release()

@@ -38,7 +38,7 @@ from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.agreement import Comparison, RatedSet, mean_over_sets
 from refaug.metrics.statistics.resampling import Estimate
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, Calibration, RatingSettings
 
 _BATCH_SIZE: Final = 200  # test pairs between two reports of progress
@@ -251,10 +251,8 @@ class _SetReferences:
             different = [reference for reference in rated if normalise(reference.text) not in texts]
             same += len(rated) - len(different)
             if different:
-                candidates = tuple(
-                    Candidate(text=reference.text, utterance=reference.utterance) for reference in different
-                )
-                to_rate.append(RatingRequest(utterance=golds.utterance or "", golds=golds.texts, candidates=candidates))
+                request = RatingRequest(utterance=golds.utterance or "", golds=golds.texts, candidates=tuple(different))
+                to_rate.append(request)
                 weights.append(tuple(reference.weight for reference in different if reference.weight is not None))
                 ids.append(test_item.id)
         return cls(

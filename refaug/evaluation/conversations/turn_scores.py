@@ -80,7 +80,7 @@ def judge_turns(
         models=judges.models,
         specifications=judges.metrics,
         augmenting=judges.references,
-        rating=judges.references.rating,
+        rating=judges.references,
     )
     rows = unrated_rows("turns", references)
     scores = list[TurnScores]()

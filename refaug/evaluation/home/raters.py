@@ -8,11 +8,12 @@ import numpy as np
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import cores
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.stored_raters import open_stored_rater, read_rater_manifest
 from refaug.rater.training.order import TrainingPlaces
@@ -66,7 +67,7 @@ class ReplyJudge:
             self._coverage += self._rater.coverage([utterance, *filter(None, golds), *(reply.reply for reply in new)])
         pairs = [
             RatingRequest(
-                utterance=utterance, golds=golds, candidates=tuple(Candidate(text=reply.reply) for reply in new)
+                utterance=utterance, golds=golds, candidates=tuple(Reference(text=reply.reply) for reply in new)
             )
             for (utterance, golds), new in by_pair.items()
         ]

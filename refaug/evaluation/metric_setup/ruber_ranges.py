@@ -31,7 +31,6 @@ from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.cases import references_of
-from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
@@ -143,7 +142,7 @@ class LogSample:
         """Return the drawn items, each with two replies."""
         if self._drawn is None:
             self._progress.stage("sample of the log")
-            rules = rules_of(self._augmenting.search, [log.name for log in manifest.logs]) if self._filters else None
+            rules = rules_of(self._augmenting, [log.name for log in manifest.logs]) if self._filters else None
             self._drawn = sample_items(live_segments(held, manifest, rules), PAIRS // 2, SEED)
             _require_enough(self._drawn, f"index {held.name}@{held.version}")
         return self._drawn
@@ -151,7 +150,7 @@ class LogSample:
     @cached_property
     def _filters(self) -> dict[str, str]:
         """The times and logs that nothing is drawn from, as no reference is taken from them either."""
-        search = self._augmenting.search
+        search = self._augmenting
         filters = {
             "after": search.after.isoformat() if search.after else "",
             "before": search.before.isoformat() if search.before else "",
@@ -175,8 +174,8 @@ class LogSample:
         """The items with the weighted references that the index has for them."""
         assert self._drawn is not None, "they are drawn first"
         index = self._registry.index(self.index)
-        augmented = list(augment(self._drawn, index, self._weigher, self._augmenting, self._progress))
-        return [test_item.item for test_item in augmented if not isinstance(test_item, BadItem)]
+        augmented = augment(self._drawn, index, self._weigher, self._augmenting, self._progress)
+        return [test_item for test_item in augmented if isinstance(test_item, Item)]
 
     def _warn_of_few(self, drawn: int, where: str) -> None:
         if drawn < PAIRS and not self._has_warned:

@@ -33,7 +33,6 @@ from refaug.metrics.models.model_kinds import ModelKind
 from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.augmentation import Augmented
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
 
@@ -77,7 +76,7 @@ class ReferenceSource(Protocol):
     def provenance(self) -> Provenance:
         """What signatures say of the references."""
 
-    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
+    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Item | BadItem]:
         """Yield every item with further references, in the order given."""
 
     def release(self) -> None:
@@ -100,7 +99,7 @@ class LocalReferences:
 
         return references_provenance(self.index, self.rater, self.settings)
 
-    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Augmented | BadItem]:
+    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Item | BadItem]:
         """Yield every item with further references, in the order given."""
         from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415  torch
 
@@ -199,7 +198,7 @@ def _items_with_references(
         if isinstance(augmented_item, BadItem):
             yield augmented_item
         else:
-            yield augmented_item.item if with_origins else without_origins(augmented_item.item, indexed)
+            yield augmented_item if with_origins else without_origins(augmented_item, indexed)
 
 
 def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:

@@ -19,7 +19,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance
+from refaug.evaluation.scoring.augmentation import augment, provenance
 from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.statistics.correlation import Correlation, pearson, spearman
@@ -187,7 +187,7 @@ def report_on_rater(
             continue
         counted = _without_own_responses(augmented) if of_the_index else augmented
         if tally.add(counted) and len(shown) < examples:
-            shown.append(_example(counted.item))
+            shown.append(_example(counted))
     if not tally.pairs:
         raise BadInput(f"there are no test pairs in {pairs_from}", remedy="one item a line: docs/items.md")
     retrieval = RetrievalReport(
@@ -200,12 +200,11 @@ def report_on_rater(
     return RaterReport(about=about, retrieved=retrieval)
 
 
-def _without_own_responses(augmented: Augmented) -> Augmented:
+def _without_own_responses(test_item: Item) -> Item:
     """Return the item without references that answered the test utterance itself."""
-    test_item = augmented.item
     own = normalise(test_item.utterance or "")
     references = tuple(reference for reference in test_item.references if normalise(reference.utterance or "") != own)
-    return replace(augmented, item=replace(test_item, references=references))
+    return replace(test_item, references=references)
 
 
 def _example(test_item: Item) -> Example:
@@ -226,17 +225,17 @@ class _RetrievedTally:
         self._without = Counter[str]()
         self._ratings, self._similarities, self._spreads = array("d"), array("d"), array("d")
 
-    def add(self, augmented: Augmented) -> bool:
+    def add(self, augmented: Item) -> bool:
         """Count a test pair, and return whether it has rated references."""
         self.pairs += 1
         scores = [
             (reference.rating, reference.similarity)
-            for reference in augmented.item.references
+            for reference in augmented.references
             if reference.source is Origin.RETRIEVED
         ]
         rated = [(rating, similarity) for rating, similarity in scores if rating is not None and similarity is not None]
         if not rated:
-            self._without[augmented.note or _NONE_FOUND] += 1
+            self._without[augmented.search_notes.get("note", _NONE_FOUND)] += 1
             return False
         self._rated_pairs += 1
         ratings = [rating for rating, _ in rated]

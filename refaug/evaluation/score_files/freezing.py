@@ -62,9 +62,9 @@ def freeze_file(
 
         def with_references() -> Iterator[Item | BadItem]:
             for augmented in references.augment(listed, progress):
-                if not isinstance(augmented, BadItem) and augmented.note:
-                    notes[augmented.note] += 1
-                yield augmented if isinstance(augmented, BadItem) else augmented.item
+                if isinstance(augmented, Item) and "note" in augmented.search_notes:
+                    notes[augmented.search_notes["note"]] += 1
+                yield augmented
 
         retrieved = SetDescription(
             purpose=purpose,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from refaug.core.errors import Usage
@@ -83,16 +82,6 @@ class AugmentSettings(SearchSettings, RatingSettings):
     def _require_defaults(self, *names: str, remedy: str) -> None:
         if changed := [name for name in names if getattr(self, name) != getattr(type(self), name)]:
             raise Usage("it has no effect with these settings", remedy=remedy, field=changed[0])
-
-    @cached_property
-    def search(self) -> SearchSettings:
-        """How references are found: requests with the same search share one."""
-        return SearchSettings(**{field.name: getattr(self, field.name) for field in fields(SearchSettings)})
-
-    @cached_property
-    def rating(self) -> RatingSettings:
-        """How they are rated."""
-        return RatingSettings(combine=self.combine, calibrated=self.calibrated)
 
     @property
     def needs_rater(self) -> bool:

@@ -5,10 +5,10 @@ The module does no HTTP and prints nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
@@ -21,7 +21,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import WITHOUT_GOLD, Candidate, Rater, RatingRequest
+from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
 BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
@@ -30,33 +30,28 @@ BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 BLOCK_SIZE: Final = 5 * BATCH_SIZE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Augmented:
-    """A test item with its weighted references, the excluded pairs, and why nothing was found."""
-
-    item: Item
-    excluded: Mapping[str, int]  # numbers by reason
-    note: str = ""
-    excluded_references: tuple[Reference, ...] = ()  # the first of them, where they were asked for
-    missing: tuple[str, ...] = ()  # shards that did not answer, where that was allowed
-
-    def as_json(self, provenance: str) -> dict[str, object]:
-        """Return the item as a line of a test file, with the provenance of its references; golds show their weight."""
-        return {
-            **item_json(with_provenance(_with_gold_weights(self.item), provenance)),
-            **({"excluded": dict(self.excluded)} if self.excluded else {}),
-            **({"note": self.note} if self.note else {}),
-            **(
-                {"excluded_references": [*map(_excluded_json, self.excluded_references)]}
-                if self.excluded_references
-                else {}
-            ),
-            **({"missing_shards": list(self.missing)} if self.missing else {}),
-        }
+def found_json(found: Item, provenance: str) -> dict[str, object]:
+    """Return an item as a line of a test file, with the provenance of its references; golds show their weight."""
+    return {**item_json(with_provenance(_with_gold_weights(found), provenance)), **found.search_notes}
 
 
-def _excluded_json(reference: Reference) -> dict[str, object]:
-    return {"text": reference.text, "similarity": reference.similarity, **reference.origin}
+def missing_shards(items: Iterable[Item]) -> list[str]:
+    """Return the shards that had no part in the references of some item."""
+    return sorted({shard for one in items for shard in one.search_notes.get("missing_shards", ())}, key=int)
+
+
+def _notes_of(found: RetrievalResult, note: str) -> dict[str, object]:
+    """Return what the item of a test file says of a search beside the references."""
+    notes = {
+        "excluded": dict(found.excluded),
+        "note": note,
+        "excluded_references": [
+            {"text": reference.text, "similarity": reference.similarity, **reference.origin}
+            for reference in found.excluded_references
+        ],
+        "missing_shards": list(found.missing),
+    }
+    return {name: content for name, content in notes.items() if content}
 
 
 def _with_gold_weights(test_item: Item) -> Item:
@@ -77,21 +72,22 @@ def augment(
     rater: Rater | None,
     settings: AugmentSettings,
     progress: Progress | None = None,
-) -> Iterator[Augmented | BadItem]:
+) -> Iterator[Item | BadItem]:
     """Yield every item with further references, in the order given; retrieved and parrot references are replaced.
 
-    An item without an utterance, or without a gold where one is needed, keeps the references that it came with. At the
-    end a warning tells of test pairs in a language that the rater does not know.
+    An item without an utterance, or without a gold where one is needed, keeps the references that it came with. Its
+    `search_notes` have the number of excluded pairs by reason, and why nothing was found. At the end a warning tells of
+    test pairs in a language that the rater does not know.
     """
     require_rater(rater, settings)
     require_preset_index(index, settings)
     progress = progress or Silent()
     progress.stage("references", None, "items")
     coverage = Coverage()
-    for batch in augmented_batches(items, index, rater, settings):
-        coverage += batch.coverage
-        yield from batch.items
-        progress.advance(len(batch.items))
+    for batch, of_batch in augmented_batches(items, index, rater, settings):
+        coverage += of_batch
+        yield from batch
+        progress.advance(len(batch))
     if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
         progress.warn(warning)
 
@@ -102,25 +98,21 @@ def require_rater(rater: Rater | None, settings: AugmentSettings) -> None:
         raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
 
 
-class AugmentedBatch(NamedTuple):
-    """Some neighbouring items with their references, and how the rater's tokenizer cuts their own texts."""
-
-    items: list[Augmented | BadItem]
-    coverage: Coverage
-
-
 def augmented_batches(
     items: Iterable[Item | BadItem], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
-) -> Iterator[AugmentedBatch]:
-    """Yield items with further references, batch by batch, in the order given."""
+) -> Iterator[tuple[list[Item | BadItem], Coverage]]:
+    """Yield items with further references, batch by batch, and how the rater's tokenizer cuts their own texts."""
     for number, batch in enumerate(_batches(items)):
         usable, coverage = [item for item in batch if isinstance(item, Item)], Coverage()
         if rater is not None and settings.needs_rater:
             if number % (BLOCK_SIZE // BATCH_SIZE) == 0:
                 rater.forget_texts()
             coverage = rater.coverage([text for item in usable for text in own_texts(item)])
-        augmented = iter(_rate_all(retrieve(usable, index, settings), rater, settings))
-        yield AugmentedBatch([next(augmented) if isinstance(one, Item) else one for one in batch], coverage)
+        found = retrieve(usable, index, settings)
+        to_rate = [request for _, request in found if request is not None]
+        ratings = iter(rater.rate(to_rate, settings) if rater is not None else ())
+        augmented = (one if request is None else with_ratings(one, next(ratings), settings) for one, request in found)
+        yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverage
 
 
 def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:
@@ -146,41 +138,29 @@ def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
         yield batch
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnratedItem:
-    """A test item with its retrieved references, and those of them that are still to be rated."""
-
-    item: Item
-    references: tuple[Reference, ...]  # that it came with, the parrot, and those that were retrieved
-    retrieved: RetrievalResult
-    rated_places: tuple[int, ...] = ()  # of the references to be rated
-    to_rate: RatingRequest | None = None  # None where nothing is to be rated or there is no gold to rate against
-
-    def with_ratings(self, ratings: Sequence[float] = ()) -> Augmented:
-        """Return the item with the ratings of its candidates, given in the order of `to_rate`.
-
-        References that could not be rated are dropped: a reference without a weight would spoil the item.
-        """
-        references = list(self.references)
-        if self.to_rate is not None:
-            for place, rating in zip(self.rated_places, ratings, strict=True):
-                references[place] = _weighted(references[place], rating, rating)
-        usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
-        note = self.retrieved.note or ("no_gold" if len(usable) < len(references) else "")
-        return Augmented(
-            item=replace(self.item, references=usable),
-            excluded=self.retrieved.excluded,
-            note=note,
-            excluded_references=self.retrieved.excluded_references,
-            missing=self.retrieved.missing,
-        )
-
-
-def retrieve(items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings) -> list[UnratedItem]:
-    """Search the index for references of all items at once."""
+def retrieve(
+    items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings
+) -> list[tuple[Item, RatingRequest | None]]:
+    """Return the items with all their references, and what is to be rated of each: these have no weight yet."""
     searched = [_without_golds(item) for item in items] if settings.gold == "none" else items
-    retrieved = index.search(searched, settings.search, excluded=settings.show_excluded)
-    return [_unrated_item(item, references, settings) for item, references in zip(items, retrieved, strict=True)]
+    retrieved = index.search(searched, settings, excluded=settings.show_excluded)
+    return [_with_references(item, found, settings) for item, found in zip(items, retrieved, strict=True)]
+
+
+def _with_references(
+    test_item: Item, found: RetrievalResult, settings: AugmentSettings
+) -> tuple[Item, RatingRequest | None]:
+    """Return the item with all its references, and what is to be rated of them.
+
+    References that cannot be rated are dropped: a reference without a weight would spoil the item.
+    """
+    references, note = _all_references(test_item, found, settings), found.note
+    request = _rating_request(test_item, references, settings)
+    if request is None:
+        usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
+        note = note or ("no_gold" if len(usable) < len(references) else "")
+        references = usable
+    return replace(test_item, references=references, search_notes=_notes_of(found, note)), request
 
 
 def _without_golds(test_item: Item) -> Item:
@@ -189,25 +169,25 @@ def _without_golds(test_item: Item) -> Item:
     return replace(test_item, references=tuple(further))
 
 
-def _unrated_item(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> UnratedItem:
-    references = _all_references(test_item, retrieved, settings)
+def _rating_request(
+    test_item: Item, references: Sequence[Reference], settings: AugmentSettings
+) -> RatingRequest | None:
+    """Return what is to be rated; None where nothing is, or there is no gold to rate against."""
     golds = tuple(gold.text for gold in references if gold.source is Origin.GOLD and gold.text.strip())
     golds = WITHOUT_GOLD if settings.gold == "none" else golds
-    rated_places = tuple(place for place, reference in enumerate(references) if _is_rated(reference, settings))
-    if not rated_places or not golds or not (test_item.utterance or "").strip():
-        return UnratedItem(item=test_item, references=references, retrieved=retrieved)
-    candidates = tuple(_candidate(references[place]) for place in rated_places)
-    to_rate = RatingRequest(utterance=test_item.utterance or "", golds=golds, candidates=candidates)
-    return UnratedItem(
-        item=test_item, references=references, retrieved=retrieved, rated_places=rated_places, to_rate=to_rate
-    )
+    candidates = tuple(_candidate(reference) for reference in references if _is_rated(reference, settings))
+    if not candidates or not golds or not (test_item.utterance or "").strip():
+        return None
+    return RatingRequest(utterance=test_item.utterance or "", golds=golds, candidates=candidates)
 
 
-def _rate_all(unrated: Sequence[UnratedItem], rater: Rater | None, settings: AugmentSettings) -> Iterator[Augmented]:
-    """Rate the candidates of all items in one call."""
-    to_rate = [item.to_rate for item in unrated if item.to_rate is not None]
-    ratings = iter(rater.rate(to_rate, settings.rating) if rater is not None else ())
-    return (item.with_ratings(next(ratings) if item.to_rate is not None else ()) for item in unrated)
+def with_ratings(found: Item, ratings: Sequence[float], settings: AugmentSettings) -> Item:
+    """Return an item that `retrieve` has found references for with the ratings of its candidates, in their order."""
+    references = list(found.references)
+    rated = [place for place, reference in enumerate(references) if _is_rated(reference, settings)]
+    for place, rating in zip(rated, ratings, strict=True):
+        references[place] = _weighted(references[place], rating, rating)
+    return replace(found, references=tuple(references))
 
 
 def _all_references(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> tuple[Reference, ...]:
@@ -255,23 +235,23 @@ def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
     return reference.source is Origin.RETRIEVED and settings.weights == "rated"
 
 
-def _candidate(reference: Reference) -> Candidate:
-    """Return the candidate with the utterance that it answered in the log; a gold answers the test utterance."""
-    utterance = reference.utterance if reference.source is Origin.RETRIEVED else None
-    return Candidate(text=reference.text, utterance=utterance)
+def _candidate(reference: Reference) -> Reference:
+    """Return the reference with the utterance that it answered in the log; a gold answers the test utterance."""
+    is_of_log = reference.source is Origin.RETRIEVED or reference.utterance is None
+    return reference if is_of_log else replace(reference, utterance=None)
 
 
 def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> dict[str, str]:
     """Return what both forms of a signature say of retrieval and rating."""
     fields = {
-        "k": str(settings.search.k),
-        "mode": settings.search.mode,
+        "k": str(settings.k),
+        "mode": settings.mode,
         "gold": settings.gold,
         "parrot": settings.parrot if isinstance(settings.parrot, str) else _shortest_digits(settings.parrot),
         "weights": settings.weights,
     }
     if rater is not None and settings.needs_rater:
-        fields |= {"combine": settings.rating.combine, "cal": settings.rating.calibration}
+        fields |= {"combine": settings.combine, "cal": settings.calibration}
     fields["index"] = index.spec
     if rater is not None and settings.needs_rater:
         fields["rater"] = rater.spec
@@ -298,22 +278,22 @@ def without_shards(provenance: Provenance, index: ReferenceIndex, missing: Colle
 
 def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
     """Return the settings of retrieval that only the full form of a signature has."""
-    manifest, search = index.manifest, settings.search
+    manifest = index.manifest
     fields: dict[str, object] = {
         "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
         "norm-words": "yes" if manifest.sentence.norm_words else "no",
         "oov": manifest.sentence.oov,
         "weighting": manifest.sentence.weighting,
         "index-tok": manifest.tokenizer,
-        "depth": search.depth or "auto",
-        "near": _shortest_digits(search.near),
-        "near-tokens": search.near_tokens,
-        "after": search.after.isoformat() if search.after else "",
-        "before": search.before.isoformat() if search.before else "",
-        "exclude-logs": ",".join(search.exclude_logs),
+        "depth": settings.depth or "auto",
+        "near": _shortest_digits(settings.near),
+        "near-tokens": settings.near_tokens,
+        "after": settings.after.isoformat() if settings.after else "",
+        "before": settings.before.isoformat() if settings.before else "",
+        "exclude-logs": ",".join(settings.exclude_logs),
     }
-    if search.is_dialog:
-        fields |= {"alpha": _shortest_digits(search.alpha), "epsilon": _shortest_digits(search.epsilon)}
+    if settings.is_dialog:
+        fields |= {"alpha": _shortest_digits(settings.alpha), "epsilon": _shortest_digits(settings.epsilon)}
     return {key: str(setting) for key, setting in fields.items() if setting != ""}
 
 

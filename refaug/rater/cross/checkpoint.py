@@ -63,18 +63,18 @@ class CrossRater(Rater):
 
     def _pieces_of(self, triplets: Sequence[Triplet]) -> list[Pieces]:
         """Cut the texts of triplets into pieces, each distinct text once."""
-        split = [triplet.utterance.split(self.turn_separator) for triplet in triplets]
+        split = [(utterance.split(self.turn_separator), known, reply) for utterance, known, reply in triplets]
         texts = dict[str, Sequence[int]]()
-        for triplet, turns in zip(triplets, split, strict=True):
-            texts |= dict.fromkeys((*turns, triplet.known_response or "", triplet.response), ())
+        for turns, known, reply in split:
+            texts |= dict.fromkeys((*turns, known or "", reply), ())
         texts = dict(zip(texts, self.tokenizer.encode_ids_batch(list(texts)), strict=True))
         return [
             Pieces(
                 turns=[texts[turn] for turn in turns],
-                known=None if triplet.known_response is None else texts[triplet.known_response],
-                reply=texts[triplet.response],
+                known=None if known is None else texts[known],
+                reply=texts[reply],
             )
-            for triplet, turns in zip(triplets, split, strict=True)
+            for turns, known, reply in split
         ]
 
 

@@ -58,7 +58,7 @@ class NNRater(Rater):
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
         places = dict[str, int]()
-        rows = np.array([[places.setdefault(text, len(places)) for text in _texts_of(triplet)] for triplet in triplets])
+        rows = np.array([[places.setdefault(text or "", len(places)) for text in triplet] for triplet in triplets])
         with self._lock, torch.inference_mode():
             torch.set_num_threads(self._threads if len(places) >= WORTH_THREADS else 1)
             vectors = self._read.vectors(list(places))
@@ -71,8 +71,3 @@ class NNRater(Rater):
                 for at in range(0, len(rows), _JUDGED_AT_ONCE)
             ]
         return torch.cat(likely)[:, POSITIVE].numpy()
-
-
-def _texts_of(triplet: Triplet) -> tuple[str, str, str]:
-    assert triplet.known_response is not None
-    return triplet.utterance, triplet.known_response, triplet.response

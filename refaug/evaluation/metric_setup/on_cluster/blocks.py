@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ import orjson
 
 from refaug.core.errors import Corrupt
 from refaug.core.files import write_aside
-from refaug.core.records import Item, Reference
-from refaug.evaluation.scoring.augmentation import Augmented
-from refaug.evaluation.scoring.items import BadItem, item_json, item_of, reference_json
+from refaug.core.records import Item
+from refaug.evaluation.scoring.items import BadItem, item_json, item_of
 from refaug.rater.language_coverage import Coverage
 
 
@@ -54,16 +53,16 @@ class BlockFolder:
             return None
         return _facts_of(head, self._file(key))
 
-    def write(self, key: str, augmented: Sequence[Augmented | BadItem], coverage: Coverage) -> BlockFacts:
+    def write(self, key: str, augmented: Sequence[Item | BadItem], coverage: Coverage) -> BlockFacts:
         """Write a finished block, whole or not at all."""
-        content = b"".join(orjson.dumps(_augmented_line(one), option=orjson.OPT_APPEND_NEWLINE) for one in augmented)
+        content = b"".join(orjson.dumps(_line_of(one), option=orjson.OPT_APPEND_NEWLINE) for one in augmented)
         head = {"items": len(augmented), "coverage": coverage.as_json(), "sha256": hashlib.sha256(content).hexdigest()}
         with write_aside(self._file(key)) as file:
             file.write(orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE))
             file.write(content)
         return BlockFacts(items=len(augmented), coverage=coverage)
 
-    def read(self, key: str) -> Iterator[Augmented | BadItem]:
+    def read(self, key: str) -> Iterator[Item | BadItem]:
         """Yield the items of a finished block; Corrupt where its file was altered."""
         path = self._file(key)
         with path.open("rb") as file:
@@ -71,7 +70,7 @@ class BlockFolder:
         if hashlib.sha256(content).hexdigest() != head.get("sha256"):
             raise _damaged(path)
         for line in content.splitlines():
-            yield _augmented_of(orjson.loads(line))
+            yield _item_of(orjson.loads(line))
 
     def _file(self, key: str) -> Path:
         return self.path / f"{key}.jsonl"
@@ -107,30 +106,8 @@ def _line_of(test_item: Item | BadItem) -> dict[str, object]:
     return {"item": item_json(test_item), "scale": test_item.scale, "notes": dict(test_item.search_notes)}
 
 
-def _augmented_line(augmented: Augmented | BadItem) -> dict[str, object]:
-    if isinstance(augmented, BadItem):
-        return _line_of(augmented)
-    return {
-        **_line_of(augmented.item),
-        "excluded": dict(augmented.excluded),
-        "note": augmented.note,
-        "excluded_references": [reference_json(one) for one in augmented.excluded_references],
-        "missing": augmented.missing,
-    }
-
-
-def _augmented_of(line: Mapping[str, Any]) -> Augmented | BadItem:
+def _item_of(line: Mapping[str, Any]) -> Item | BadItem:
     if "bad" in line:
         return BadItem(**line["bad"])
-    values = {**line["item"], **line["notes"], **({} if line["scale"] is None else {"scale": line["scale"]})}
-    return Augmented(
-        item=item_of(values, fallback_id=""),
-        excluded=line["excluded"],
-        note=line["note"],
-        excluded_references=tuple(_references_of(line["excluded_references"])),
-        missing=tuple(line["missing"]),
-    )
-
-
-def _references_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Reference, ...]:
-    return item_of({"references": rows}, fallback_id="excluded").references
+    values = {**line["item"], **({} if line["scale"] is None else {"scale": line["scale"]})}
+    return replace(item_of(values, fallback_id=""), search_notes=line["notes"])

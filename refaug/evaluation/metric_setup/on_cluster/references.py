@@ -156,9 +156,7 @@ class ClusterReferences:
         self.close()
         self._on_cluster.close()
 
-    def augment(
-        self, items: Iterable[Item | BadItem], progress: Progress
-    ) -> Iterator[augmentation.Augmented | BadItem]:
+    def augment(self, items: Iterable[Item | BadItem], progress: Progress) -> Iterator[Item | BadItem]:
         """Yield every item with further references, in the order given; to the last bit those of one process."""
         progress.stage(f"references on {len(self._cluster.nodes())} machines", None, "items")
         blocks, coverage = _Blocks(), Coverage()
@@ -197,7 +195,7 @@ class ClusterReferences:
             blocks.submitted.append(number)
             yield {"work": self._work, "key": key, "items": block}
 
-    def _ready(self, blocks: _Blocks) -> Iterator[augmentation.Augmented | BadItem]:
+    def _ready(self, blocks: _Blocks) -> Iterator[Item | BadItem]:
         """Yield the items of finished blocks, up to the first unfinished block."""
         while blocks.following in blocks.finished:
             yield from self._work.folder.read(blocks.keys[blocks.following])

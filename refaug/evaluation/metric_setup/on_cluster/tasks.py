@@ -17,7 +17,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFacts, BlockFolder
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augmented_batches
+from refaug.evaluation.scoring.augmentation import augmented_batches
 from refaug.evaluation.scoring.items import BadItem
 from refaug.indexer.installed_software import PACKAGES as INDEX_PACKAGES
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
@@ -106,9 +106,9 @@ def augment_block(work: ReferenceWork, key: str, items: Sequence[Item | BadItem]
 
 def _augmented(
     opened: _Opened, work: ReferenceWork, items: Sequence[Item | BadItem]
-) -> tuple[list[Augmented | BadItem], Coverage]:
-    augmented, coverage = list[Augmented | BadItem](), Coverage()
-    for batch in augmented_batches(items, opened.index, opened.rater, work.settings):
-        augmented += batch.items
-        coverage += batch.coverage
+) -> tuple[list[Item | BadItem], Coverage]:
+    augmented, coverage = list[Item | BadItem](), Coverage()
+    for batch, of_batch in augmented_batches(items, opened.index, opened.rater, work.settings):
+        augmented += batch
+        coverage += of_batch
     return augmented, coverage

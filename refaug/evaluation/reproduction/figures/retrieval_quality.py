@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.experiments.conditions import K, item_means, mean_over_items, shares_above_zero
@@ -24,7 +24,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, Poo
 from refaug.evaluation.reproduction.report.report import Section, cell, short, verdict
 from refaug.evaluation.scoring.cases import ENOUGH
 from refaug.indexer.search.search_settings import Mode, SearchSettings
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 _TIMED_SEARCHES: Final = 3  # searches of the same items, after a first one that reads the index from disk
 
@@ -87,7 +87,7 @@ def ratings_of_matched(rated_set: ProofSet, pool: Pool, rater: Rater) -> list[li
     for place, (test_item, references) in enumerate(zip(rated_set.items, drawn, strict=True)):
         gold, utterance = test_item.gold, test_item.utterance
         if references and gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
-            candidates = tuple(Candidate(text=reference.text) for reference in references)
+            candidates = tuple(Reference(text=reference.text) for reference in references)
             requests.append(RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates))
             places.append(place)
     ratings_by_item = [list[float]() for _ in rated_set.items]

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from refaug.core.progress import Silent
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.evaluation.home.indexes import open_index
@@ -29,7 +29,7 @@ from refaug.evaluation.scoring.augmentation import augment
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 CROSS: Final = "cross rater on the reply, three turns"
 CROSS_ALONE: Final = "cross rater on the reply, without the gold"
@@ -146,7 +146,7 @@ def _rated_alone(rater: Rater, rated_set: ProofSet) -> Floats:
         RatingRequest(
             utterance=rater.turn_separator.join(rated_set.items[number].turns[-_TURNS:]),
             golds=(),
-            candidates=(Candidate(text=reply),),
+            candidates=(Reference(text=reply),),
         )
         for number, reply in zip(rated_set.item.tolist(), rated_set.replies, strict=True)
     ]

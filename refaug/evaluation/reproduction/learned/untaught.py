@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from refaug.core.records import Reference
 from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
 from refaug.evaluation.reproduction.experiments.conditions import build_soft_match
 from refaug.evaluation.reproduction.figures.correlations import Line
@@ -19,7 +20,7 @@ from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.models.likelihood import LikelyReplies
 from refaug.metrics.specification import Specification, build
 from refaug.rater.adem.scorer.rated_triples import Form
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 RATER, GREEDY = "rater as it is", "greedy match with the gold"
 RATER_ALONE, UPSILON_ALONE = "rater as it is, without a gold", "υ-greedy, without a gold"
@@ -39,7 +40,7 @@ def rater_line(rater: Rater, sets: Sequence[ProofSet]) -> Line:
 def _ratings(rater: Rater, learned: LearnedSet) -> Floats:
     requests = [
         RatingRequest(
-            utterance=triple.context[-1], golds=(triple.reference,), candidates=(Candidate(text=triple.reply),)
+            utterance=triple.context[-1], golds=(triple.reference,), candidates=(Reference(text=triple.reply),)
         )
         for triple in learned.fair_rows.rated.triples
     ]

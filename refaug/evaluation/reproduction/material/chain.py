@@ -35,7 +35,7 @@ from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, Proof
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.material.step_times import StepTimes
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import item_json, read_items
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
@@ -350,8 +350,7 @@ class Chain:
             if not path.exists():
                 make_folder(path.parent)
                 with self._times.measure(f"references for {rated_set.name}"), write_aside(path) as file:
-                    for augmented in augment(rated_set.items, opened, rater, settings, self.progress):
-                        test_item = augmented.item if isinstance(augmented, Augmented) else augmented
+                    for test_item in augment(rated_set.items, opened, rater, settings, self.progress):
                         if isinstance(test_item, Item):
                             file.write(orjson.dumps(item_json(test_item), option=orjson.OPT_APPEND_NEWLINE))
         augmented_items = [test_item for test_item in read_items(path) if isinstance(test_item, Item)]

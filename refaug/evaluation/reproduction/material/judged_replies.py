@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.cases import references_of, score_replies
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 PEOPLE: Final = "people"
 SHUFFLED_PEOPLE, SHUFFLED_RATED = "people, shuffled", "rated, shuffled"
@@ -120,7 +120,7 @@ def _rate_texts(
         utterance, gold = test_item.utterance, test_item.gold
         if gold is None or not (utterance or "").strip() or not texts[number]:
             continue
-        candidates = tuple(Candidate(text=text) for text in texts[number])
+        candidates = tuple(Reference(text=text) for text in texts[number])
         requests.append(RatingRequest(utterance=str(utterance), golds=(gold.text,), candidates=candidates))
         item_numbers.append(number)
         coverage += rater.coverage([str(utterance), gold.text, *texts[number]])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
@@ -20,7 +20,7 @@ from refaug.evaluation.reproduction.material.reference_kinds import Drop, Extras
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import TSUTA20
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 PUBLISHED_K: Final[int] = TSUTA20.references["k"]
 PUBLISHED_METRIC: Final = TSUTA20.specification("upsilon-bleu")
@@ -73,7 +73,7 @@ def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
         gold, utterance = test_item.gold, test_item.utterance
         if gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
             requests.append(
-                RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Candidate(text=gold.text),))
+                RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Reference(text=gold.text),))
             )
             places.append(place)
     items = list(rated_set.items)

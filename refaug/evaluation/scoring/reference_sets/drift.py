@@ -147,7 +147,7 @@ def _augment_again(
     augmented_items = list[Item]()
     for augmented in augment(items, index, rater, settings, progress):
         assert not isinstance(augmented, BadItem)
-        augmented_items.append(augmented.item)
+        augmented_items.append(augmented)
     return augmented_items
 
 

@@ -8,7 +8,7 @@ probably ask next of its best candidates (`shard_server.Foresight`); where the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from refaug.indexer.search.candidates.pool import AskCall, Asked, likely_part
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.segments import SegmentFacts
 from refaug.indexer.search.similarity import COARSE, Levels, WordVectorLikeness
@@ -86,7 +87,8 @@ class RemoteSegments:
         likeness = terms.likeness
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=shard_server.NO_WEIGHTS)
-        packed: Any = shard_server.MESSAGES.pack(terms._replace(likeness=likeness))
+        settings = SearchSettings(**{one.name: getattr(terms.settings, one.name) for one in fields(SearchSettings)})
+        packed: Any = shard_server.MESSAGES.pack(terms._replace(likeness=likeness, settings=settings))
         if len(likeness.able) >= _SHARED_FROM:
             packed = share(packed)
         return cls(actors, shards, terms, numbers, packed)

@@ -86,7 +86,7 @@ def _with_references(
             name: [
                 augmented_item
                 if isinstance(augmented_item, BadItem)
-                else with_provenance(augmented_item.item, provenance.line)
+                else with_provenance(augmented_item, provenance.line)
                 for augmented_item in references.augment(items, context.progress)
             ]
             for name, items in sets.items()
@@ -127,7 +127,7 @@ def _choose_metrics(
     models: ModelRegistry,
 ) -> tuple[list[ComparedMetric], str]:
     """Return the metrics without duplicates, and the name of the baseline."""
-    rating = order.settings.rating
+    rating = order.settings
     by_default = {"combine": rating.combine, "cal": rating.calibration}
     preset = find_preset(order.settings.preset)
 

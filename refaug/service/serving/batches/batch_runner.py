@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from refaug.core.errors import Unavailable
-from refaug.evaluation.scoring.augmentation import own_texts, retrieve
+from refaug.evaluation.scoring.augmentation import retrieve
 from refaug.service.serving.batches import queued_requests
+from refaug.service.serving.batches.request_queue import Share
 from refaug.service.serving.batches.stage_timings import StageObserver, moving_average, notify
 
 log = logging.getLogger(__name__)
+
+BatchItem = tuple[queued_requests.RatableRequest, int]  # a request, and which of its items
 
 PIECE_S: Final = 0.05  # of rating between two checks whether the client still waits
 _INITIAL_CANDIDATE_S: Final = 0.002  # for rating one candidate; about twice the time of a new text
@@ -26,13 +29,13 @@ class BatchRunner:
         self._observe = observe
         self.candidate_s = _INITIAL_CANDIDATE_S  # moving average; used by the thread of batches only
 
-    def run(self, shares: Sequence[queued_requests.Share]) -> None:
+    def run(self, shares: Sequence[Share]) -> None:
         """Run one batch."""
-        begun, items = time.monotonic(), sum(share.end - share.begin for share in shares)
-        for share in shares:
-            notify(self._observe, "queue", begun - share.entry.entered, share.end - share.begin)
+        begun, items = time.monotonic(), sum(len(places) for _, places in shares)
+        for entry, places in shares:
+            notify(self._observe, "queue", begun - entry.entered, len(places))
         try:
-            first = shares[0].entry  # all of them have the same index and rater
+            first, _ = shares[0]  # all of them have the same index and rater
             first.require_unchanged_files()
             if isinstance(first, queued_requests.QueuedCall):
                 self._run_call(first)
@@ -40,12 +43,12 @@ class BatchRunner:
                 self._rate_items(self._prepare(shares))
         except Unavailable as error:
             log.warning("a batch was refused", extra={"items": items, "why": error.message})
-            for share in shares:
-                share.entry.end(error=error)
+            for entry, _ in shares:
+                entry.end(error=error)
         except BaseException as error:
             log.exception("a batch failed", extra={"items": items})
-            for share in shares:
-                share.entry.end(error=error)
+            for entry, _ in shares:
+                entry.end(error=error)
 
     def _run_call(self, entry: queued_requests.QueuedCall) -> None:
         begun = time.perf_counter()
@@ -57,42 +60,41 @@ class BatchRunner:
             entry.end(answer)
             notify(self._observe, "score", time.perf_counter() - begun, entry.size)
 
-    def _prepare(self, shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
+    def _prepare(self, shares: Sequence[Share]) -> list[BatchItem]:
         """Return the items of a batch, ready to be rated; after a failure each request is tried alone."""
+        parts = [
+            (entry, at)
+            for entry, places in shares
+            if isinstance(entry, queued_requests.RatableRequest)
+            for at in places
+        ]
         try:
-            if isinstance(shares[0].entry, queued_requests.QueuedAugmentation):
-                return self._search(shares)
-            return _items_to_rate(shares)
+            self._search(parts)
         except Exception as error:  # noqa: BLE001  the waiting request raises it
             if len(shares) == 1:
-                shares[0].entry.end(error=error)
+                shares[0][0].end(error=error)
                 return []
             return [part for share in shares for part in self._prepare([share])]
+        return parts
 
-    def _search(self, shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
-        """Search for the items of all requests at once, and skip requests that were dropped in the meantime."""
-        places = [(share.entry, at) for share in shares for at in range(share.begin, share.end)]
-        augment_places = [(entry, at) for entry, at in places if isinstance(entry, queued_requests.QueuedAugmentation)]
-        first = augment_places[0][0]
-        items = [entry.items[at] for entry, at in augment_places]
+    def _search(self, parts: Sequence[BatchItem]) -> None:
+        """Search for the items of all requests at once; those that only rate have none."""
+        augmented = [(entry, at) for entry, at in parts if isinstance(entry, queued_requests.QueuedAugmentation)]
+        if not augmented:
+            return
+        first, items = augmented[0][0], [entry.items[at] for entry, at in augmented]
         begun = time.perf_counter()
-        retrievals = retrieve(items, first.index, first.settings)
+        retrieved = retrieve(items, first.index, first.settings)
         notify(self._observe, "search", time.perf_counter() - begun, len(items))
-        if first.rater is not None:
-            coverages = [first.rater.coverage(own_texts(item)) for item in items]
-            for (entry, at), coverage in zip(augment_places, coverages, strict=True):
-                entry.coverages[at] = coverage
-        return [
-            queued_requests.BatchItem(entry, at, retrieval.to_rate, retrieval.with_ratings)
-            for (entry, at), retrieval in zip(augment_places, retrievals, strict=True)
-        ]
+        for (entry, at), found in zip(augmented, retrieved, strict=True):
+            entry.found(at, *found)
 
-    def _rate_items(self, parts: Sequence[queued_requests.BatchItem]) -> None:
+    def _rate_items(self, parts: Sequence[BatchItem]) -> None:
         """Rate in pieces; each request is answered as soon as its last item is done."""
-        for part in parts:
-            if part.to_rate is None:
-                part.store(())
-        pending = deque(part for part in parts if part.to_rate is not None)
+        for entry, at in parts:
+            if entry.to_rate[at] is None:
+                entry.finish(at, ())
+        pending = deque((entry, at) for entry, at in parts if entry.to_rate[at] is not None)
         begun, items = time.perf_counter(), 0
         while piece := self._next_piece(pending):
             self._rate_piece(piece)
@@ -100,11 +102,11 @@ class BatchRunner:
         if items:
             notify(self._observe, "rate", time.perf_counter() - begun, items)
 
-    def _next_piece(self, pending: deque[queued_requests.BatchItem]) -> list[queued_requests.BatchItem]:
+    def _next_piece(self, pending: deque[BatchItem]) -> list[BatchItem]:
         """Return the items to rate until the next check: at least one, of requests that are still wanted."""
-        piece, expected_s = list[queued_requests.BatchItem](), 0.0
+        piece, expected_s = list[BatchItem](), 0.0
         while pending:
-            if not pending[0].entry.is_wanted():
+            if not pending[0][0].is_wanted():
                 pending.popleft()
                 continue
             expected_s += self.candidate_s * _rating_size(pending[0])
@@ -113,42 +115,35 @@ class BatchRunner:
             piece.append(pending.popleft())
         return piece
 
-    def _rate_piece(self, piece: Sequence[queued_requests.BatchItem]) -> None:
-        rater, settings = piece[0].entry.rater, piece[0].entry.rating
-        assert rater is not None
+    def _rate_piece(self, piece: Sequence[BatchItem]) -> None:
+        first, _ = piece[0]
+        assert first.rater is not None
         begun = time.perf_counter()
         try:
-            ratings = rater.rate([part.to_rate for part in piece if part.to_rate is not None], settings)
+            requests = [request for entry, at in piece if (request := entry.to_rate[at]) is not None]
+            ratings = first.rater.rate(requests, first.settings)
         except Exception as error:  # noqa: BLE001  the waiting request raises it
             self._rate_separately(piece, error)
             return
         took = (time.perf_counter() - begun) / max(1, sum(map(_rating_size, piece)))
         self.candidate_s = moving_average(self.candidate_s, took)
-        for part, own in zip(piece, ratings, strict=True):
-            part.store(own)
+        for (entry, at), own in zip(piece, ratings, strict=True):
+            entry.finish(at, own)
 
-    def _rate_separately(self, piece: Sequence[queued_requests.BatchItem], error: Exception) -> None:
+    def _rate_separately(self, piece: Sequence[BatchItem], error: Exception) -> None:
         """Rate each request alone after a piece has failed, so that one request does not fail another."""
-        by_entry = dict[queued_requests.RatableRequest, list[queued_requests.BatchItem]]()
-        for part in piece:
-            by_entry.setdefault(part.entry, []).append(part)
+        by_entry = dict[queued_requests.RatableRequest, list[BatchItem]]()
+        for entry, at in piece:
+            by_entry.setdefault(entry, []).append((entry, at))
         if len(by_entry) == 1:
-            piece[0].entry.end(error=error)
+            piece[0][0].end(error=error)
             return
         for own in by_entry.values():
             self._rate_piece(own)
 
 
-def _items_to_rate(shares: Sequence[queued_requests.Share]) -> list[queued_requests.BatchItem]:
-    """Return the test pairs of requests that only rate."""
-    return [
-        queued_requests.BatchItem(entry, at, entry.requests[at], list)
-        for entry, begin, end in shares
-        if isinstance(entry, queued_requests.QueuedRating)
-        for at in range(begin, end)
-    ]
-
-
-def _rating_size(part: queued_requests.BatchItem) -> int:
+def _rating_size(part: BatchItem) -> int:
     """Return the number of pairs of a candidate and a gold; the time of rating grows with it."""
-    return 0 if part.to_rate is None else len(part.to_rate.candidates) * len(part.to_rate.golds)
+    entry, at = part
+    request = entry.to_rate[at]
+    return 0 if request is None else len(request.candidates) * len(request.golds)

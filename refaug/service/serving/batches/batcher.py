@@ -25,7 +25,7 @@ from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches import queued_requests
 from refaug.service.serving.batches.batch_runner import BatchRunner
 from refaug.service.serving.batches.reference_cache import ReferenceCache
-from refaug.service.serving.batches.reference_lookup import AugmentedItems, ReferenceLookup
+from refaug.service.serving.batches.reference_lookup import ReferenceLookup
 from refaug.service.serving.batches.request_queue import RequestQueue
 from refaug.service.serving.batches.stage_timings import StageObserver, notify
 from refaug.service.serving.versions.leases import Lease
@@ -71,14 +71,17 @@ class Batcher:
 
     async def augment(
         self, lease: Lease, items: Sequence[Item], settings: AugmentSettings, *, deadline: float
-    ) -> AugmentedItems:
-        """Augment the items as `augmentation.augment` does; `deadline` is on the clock of `time.monotonic`."""
+    ) -> tuple[list[Item], tuple[str, ...]]:
+        """Augment the items as `augmentation.augment` does, and return warnings beside them.
+
+        `deadline` is on the clock of `time.monotonic`.
+        """
         if not items:
-            return AugmentedItems(items=[])
+            return [], ()
         lookup = await self._look_up(lease, items, settings, deadline)
         if not lookup.missing:
-            return lookup.augmented_items()
-        augmented: AugmentedItems = await self._submit(
+            return lookup.augmented()
+        augmented: tuple[list[Item], tuple[str, ...]] = await self._submit(
             queued_requests.QueuedAugmentation(lease, lookup, settings, deadline)
         )
         return augmented
@@ -207,7 +210,7 @@ class Batcher:
         shares = queue.take_batch()
         if not shares:
             return False
-        begun, items = time.monotonic(), sum(share.end - share.begin for share in shares)
+        begun, items = time.monotonic(), sum(len(places) for _, places in shares)
         self._runner.run(shares)
         queue.finish_batch()
         queue.record_time(time.monotonic() - begun, items)
@@ -215,4 +218,4 @@ class Batcher:
 
 
 def _score_cached(lookup: ReferenceLookup, scoring: queued_requests.ItemScoring[T]) -> T:
-    return scoring.score(lookup.augmented_items())
+    return scoring.score(*lookup.augmented())

@@ -6,15 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
+from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import own_texts, with_ratings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.service.serving.batches.reference_lookup import AugmentedItems, ReferenceLookup
+from refaug.service.serving.batches.reference_lookup import ReferenceLookup
 from refaug.service.serving.batches.stage_timings import StageObserver, notify
 from refaug.service.serving.versions.leases import Lease
 
@@ -25,8 +26,8 @@ T_co = TypeVar("T_co", covariant=True)
 class ItemScoring(Protocol[T_co]):
     """How the items of a request are scored once they have their references."""
 
-    def score(self, augmented: AugmentedItems) -> T_co:
-        """Return the scores of the items."""
+    def score(self, augmented: Sequence[Item], warnings: Sequence[str]) -> T_co:
+        """Return the scores of the items, with these warnings."""
 
 
 class QueuedRequest:
@@ -103,7 +104,19 @@ class RatableRequest(QueuedRequest):
     """A request with something to rate, in pieces."""
 
     rater: Rater | None
-    rating: RatingSettings
+    settings: RatingSettings
+    to_rate: list[RatingRequest | None]  # by item: None where there is nothing to rate
+
+    def finish(self, at: int, ratings: Sequence[float]) -> None:
+        """Store the result of an item that was rated or need not be; an error fails only this request."""
+        try:
+            self.put(at, self.result(at, ratings))
+        except Exception as error:  # noqa: BLE001  the waiting request raises it
+            self.end(error=error)
+
+    def result(self, at: int, ratings: Sequence[float]) -> Any:
+        """Return the result of an item by its ratings."""
+        raise NotImplementedError
 
 
 class QueuedRating(RatableRequest):
@@ -113,11 +126,18 @@ class QueuedRating(RatableRequest):
         self, lease: Lease, requests: Sequence[RatingRequest], settings: RatingSettings, deadline: float
     ) -> None:
         super().__init__(lease, len(requests), deadline, (hash(settings), "rate", id(lease.rater), settings))
-        self.requests, self.rating, self.rater = requests, settings, lease.rater
+        self.to_rate, self.settings, self.rater = list(requests), settings, lease.rater
+
+    def result(self, at: int, ratings: Sequence[float]) -> list[float]:
+        """Return the ratings."""
+        del at
+        return list(ratings)
 
 
 class QueuedAugmentation(RatableRequest):
     """Items to find references for, and how they are scored in the same turn, if they are."""
+
+    settings: AugmentSettings
 
     def __init__(
         self,
@@ -131,21 +151,33 @@ class QueuedAugmentation(RatableRequest):
     ) -> None:
         assert lease.index is not None
         self.items, self.settings, self.index = lookup.missing_items(), settings, lease.index
-        self.rating, self.rater = settings.rating, lease.rater if settings.needs_rater else None
+        self.rater = lease.rater if settings.needs_rater else None
         key = (hash(settings), "augment", id(self.index), id(self.rater), settings)
         super().__init__(lease, len(self.items), deadline, key)
         self.coverages = [Coverage()] * len(self.items)  # how the rater's pieces cover each item's texts
+        self.to_rate = [None] * len(self.items)
         self._lookup, self._scoring, self._observe = lookup, scoring, observe
+
+    def found(self, at: int, augmented: Item, to_rate: RatingRequest | None) -> None:
+        """Replace an item by the same with references, some of which may be still to be rated."""
+        self.items[at], self.to_rate[at] = augmented, to_rate
+        if self.rater is not None:
+            self.coverages[at] = self.rater.coverage(own_texts(augmented))
+
+    def result(self, at: int, ratings: Sequence[float]) -> Item:
+        """Return the item with its ratings, where it has some."""
+        augmented = self.items[at]
+        return augmented if self.to_rate[at] is None else with_ratings(augmented, ratings, self.settings)
 
     def answer(self) -> Any:
         """Return the items with their references, or their scores, in the thread that finished the last of them."""
         self._lookup.add(self._results, self.coverages)
-        augmented = self._lookup.augmented_items()
+        augmented, warnings = self._lookup.augmented()
         if self._scoring is None:
-            return augmented
+            return augmented, warnings
         begun = time.perf_counter()
-        scores = self._scoring.score(augmented)
-        notify(self._observe, "score", time.perf_counter() - begun, len(augmented.items))
+        scores = self._scoring.score(augmented, warnings)
+        notify(self._observe, "score", time.perf_counter() - begun, len(augmented))
         return scores
 
 
@@ -157,31 +189,6 @@ class QueuedCall(QueuedRequest):
     ) -> None:
         super().__init__(lease, max(1, items), deadline, None)
         self.work, self.is_long = work, is_long
-
-
-class Share(NamedTuple):
-    """The items of one request that are in a batch."""
-
-    entry: QueuedRequest
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class BatchItem:
-    """One item of a request in a batch, with or without something to rate."""
-
-    entry: RatableRequest
-    at: int  # its position in the request
-    to_rate: RatingRequest | None
-    finish: Callable[[Sequence[float]], Any]  # makes the result of the ratings
-
-    def store(self, ratings: Sequence[float]) -> None:
-        """Store the result; an error fails only this request."""
-        try:
-            self.entry.put(self.at, self.finish(ratings))
-        except Exception as error:  # noqa: BLE001  the waiting request raises it
-            self.entry.end(error=error)
 
 
 def expired_error(retry_after_s: float = 1.0) -> Expired:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.rater.language_coverage import Coverage
 from refaug.service.serving.versions.leases import Lease
 
@@ -23,41 +21,14 @@ _REFERENCE_BYTES: Final = 1_100  # bytes of the objects around a reference's tex
 _ITEM_BYTES: Final = 900
 
 
-@dataclass(frozen=True, kw_only=True)
-class CachedReferences:
-    """The weighted references of one item."""
+def _size_of_item(kept: Item) -> int:
+    """Return the bytes of the references that are kept of an item, approximately."""
+    shown = kept.search_notes.get("excluded_references", ())
+    return _ITEM_BYTES + sum(map(_size_of, kept.references)) + sum(map(_shown_size, shown))
 
-    references: tuple[Reference, ...]
-    excluded: Mapping[str, int]
-    note: str
-    excluded_references: tuple[Reference, ...]
-    coverage: Coverage  # how the rater's pieces cover the item's own texts
-    size: int  # bytes, approximately
-    missing: tuple[str, ...] = ()  # shards without a part in them; such references are not stored
 
-    @classmethod
-    def of(cls, augmented: Augmented, coverage: Coverage) -> CachedReferences:
-        """Take the references and leave the item, since its replies belong to one request."""
-        references = augmented.item.references
-        return cls(
-            references=references,
-            excluded=augmented.excluded,
-            note=augmented.note,
-            excluded_references=augmented.excluded_references,
-            coverage=coverage,
-            missing=augmented.missing,
-            size=_ITEM_BYTES + sum(map(_size_of, (*references, *augmented.excluded_references))),
-        )
-
-    def apply_to(self, scored_item: Item) -> Augmented:
-        """Return an item with these references; its key must be the one they were stored under."""
-        return Augmented(
-            item=replace(scored_item, references=self.references),
-            excluded=self.excluded,
-            note=self.note,
-            excluded_references=self.excluded_references,
-            missing=self.missing,
-        )
+def _shown_size(excluded: Mapping[str, Any]) -> int:
+    return _REFERENCE_BYTES + 2 * sum(len(value) for value in excluded.values() if isinstance(value, str))
 
 
 def _size_of(reference: Reference) -> int:
@@ -77,11 +48,14 @@ def _searched_by(test_item: Item) -> tuple[object, ...]:
     return (*fields, test_item.dialogue, test_item.time, test_item.exclude)
 
 
-class ReferenceCache(BoundedCache[bytes, CachedReferences]):
-    """The most recently used references, up to a number of bytes; thread-safe."""
+class ReferenceCache(BoundedCache[bytes, tuple[Item, Coverage]]):
+    """The most recently used references, up to a number of bytes; thread-safe.
+
+    They are kept as an item with nothing else, and with how the rater's pieces cover the item's own texts.
+    """
 
     def __init__(self, most_bytes: int) -> None:
-        super().__init__(most_bytes, lambda _key, references: references.size)
+        super().__init__(most_bytes, lambda _key, kept: _size_of_item(kept[0]))
 
     @staticmethod
     def keys(lease: Lease, settings: AugmentSettings, items: Sequence[Item]) -> list[bytes]:

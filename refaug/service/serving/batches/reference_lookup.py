@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.rater.language_coverage import Coverage
-from refaug.service.serving.batches.reference_cache import CachedReferences, ReferenceCache
+from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
-
-
-@dataclass(frozen=True, kw_only=True)
-class AugmentedItems:
-    """Items with their references, in the order given, with warnings for the user."""
-
-    items: list[Augmented]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def missing(self) -> list[str]:
-        """The shards that had no part in the references of some item."""
-        return sorted({shard for item in self.items for shard in item.missing}, key=int)
 
 
 class ReferenceLookup:
@@ -33,26 +19,28 @@ class ReferenceLookup:
         self._cache, self._items = cache, items
         self._rater = lease.rater if settings.needs_rater else None
         self._keys = cache.keys(lease, settings, items)
-        self._references = [cache.get(key) for key in self._keys]
-        self.missing = [place for place, references in enumerate(self._references) if references is None]
+        self._known = [cache.get(key) for key in self._keys]
+        self.missing = [place for place, known in enumerate(self._known) if known is None]
 
     def missing_items(self) -> list[Item]:
         """Return the items whose references were not in the cache."""
         return [self._items[place] for place in self.missing]
 
-    def add(self, augmented_items: Sequence[Augmented], coverages: Sequence[Coverage]) -> None:
-        """Add the references of the missing items, and store them in the cache."""
-        for place, augmented, coverage in zip(self.missing, augmented_items, coverages, strict=True):
-            self._references[place] = references = CachedReferences.of(augmented, coverage)
-            if not references.missing:  # the shards may answer the next time
-                self._cache.put(self._keys[place], references)
+    def add(self, augmented: Sequence[Item], coverages: Sequence[Coverage]) -> None:
+        """Add the references of the missing items, and store them in the cache, without the rest of the item."""
+        for place, one, coverage in zip(self.missing, augmented, coverages, strict=True):
+            references = Item(id=one.id, references=one.references, search_notes=one.search_notes)
+            self._known[place] = known = references, coverage
+            if "missing_shards" not in one.search_notes:  # these may answer the next time
+                self._cache.put(self._keys[place], known)
 
-    def augmented_items(self) -> AugmentedItems:
+    def augmented(self) -> tuple[list[Item], tuple[str, ...]]:
         """Return the items with their references, and a warning where the rater does not know their language."""
-        complete = [references for references in self._references if references is not None]
-        coverage = sum((references.coverage for references in complete), Coverage())
+        known = [one for one in self._known if one is not None]
+        coverage = sum((coverage for _, coverage in known), Coverage())
         warning = None if self._rater is None else self._rater.unfamiliar(coverage)
-        return AugmentedItems(
-            items=[references.apply_to(item) for item, references in zip(self._items, complete, strict=True)],
-            warnings=() if warning is None else (warning,),
-        )
+        augmented = [
+            replace(item, references=references.references, search_notes=references.search_notes)
+            for item, (references, _) in zip(self._items, known, strict=True)
+        ]
+        return augmented, () if warning is None else (warning,)

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Final
 
 from refaug.core.errors import Overloaded, TooLarge, Unavailable
-from refaug.service.serving.batches.queued_requests import QueuedRequest, Share, stopping_error
+from refaug.service.serving.batches.queued_requests import QueuedRequest, stopping_error
 from refaug.service.serving.batches.stage_timings import moving_average
+
+Share = tuple[QueuedRequest, range]  # a request, and which of its items are in a batch
 
 _LONGEST_WAIT_S: Final = 600.0  # in Retry-After: the speed of today says little about a more distant time
 
@@ -94,7 +96,7 @@ class RequestQueue:
     def fail_remaining(self) -> None:
         """Fail all waiting and running requests; the current piece of work is finished."""
         with self._guard:
-            unfinished = {*self._queue, *(share.entry for share in self._running)}
+            unfinished = {*self._queue, *(entry for entry, _ in self._running)}
             for entry in self._queue:
                 entry.is_queued = False
             self._queue.clear()
@@ -119,9 +121,9 @@ class RequestQueue:
         """Mark the requests of the batch as not running, and release those that are over."""
         with self._guard:
             shares, self._running = self._running, []
-            for share in shares:
-                share.entry.is_running = False
-            over = [share.entry for share in shares if share.entry.is_over]
+            for entry, _ in shares:
+                entry.is_running = False
+            over = [entry for entry, _ in shares if entry.is_over]
         for entry in over:
             entry.release()
 
@@ -140,10 +142,10 @@ class RequestQueue:
             if entry is head or entry.key == head.key:
                 if entry.is_wanted():
                     shares.append(self._take_share(entry, room))
-                    room -= shares[-1].end - shares[-1].begin
+                    room -= len(shares[-1][1])
                 else:
                     self._unqueue(entry)
-        if shares and shares[0].entry is head and head.waiting:
+        if shares and shares[0][0] is head and head.waiting:
             self._queue.rotate(-1)  # the rest of a large request waits behind the others
         return shares
 
@@ -156,7 +158,7 @@ class RequestQueue:
             entry.is_queued = False
         entry.begun += count
         self._add_waiting(-count)
-        return Share(entry, begin, begin + count)
+        return entry, range(begin, begin + count)
 
     # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

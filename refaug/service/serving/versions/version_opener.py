@@ -15,12 +15,13 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.home import Settings
+from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
 from refaug.evaluation.home.indexes import open_index, places_of
 from refaug.evaluation.home.raters import open_rater
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
 from refaug.service.serving.versions.shard_cluster import ShardCluster
@@ -139,6 +140,6 @@ def _has_vectors(index: ReferenceIndex, settings: SearchSettings) -> bool:
 
 def _warm_rater(rater: Rater) -> None:
     request = RatingRequest(
-        utterance="how are you", golds=("fine",), candidates=(Candidate(text="so so", utterance="well"),)
+        utterance="how are you", golds=("fine",), candidates=(Reference(text="so so", utterance="well"),)
     )
     rater.rate([request], RatingSettings(combine="mean"))

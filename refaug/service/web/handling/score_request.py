@@ -19,7 +19,12 @@ from refaug.core.records import Item
 from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring.augmentation import references_provenance, require_preset_index, without_shards
+from refaug.evaluation.scoring.augmentation import (
+    missing_shards,
+    references_provenance,
+    require_preset_index,
+    without_shards,
+)
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.scores import Evaluation, percent
@@ -27,7 +32,6 @@ from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service import prometheus_figures
-from refaug.service.serving.batches.reference_lookup import AugmentedItems
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web import scoring_limits
 from refaug.service.web.answers import large_json_response
@@ -226,29 +230,28 @@ class ScoreRequest:
                 # 3. and 4. Find references and score, both in one turn of the queue.
                 return await batcher.augment_and_score(self.lease, self.items, settings, self, deadline=deadline)
             # 3. Find references, in batches with other requests.
-            augmented = None
+            augmented: tuple[Sequence[Item], Sequence[str]] = self.items, ()
             if self.finds:
                 augmented = await batcher.augment(self.lease, self.items, settings, deadline=deadline)
             # 4. Score, in another turn of the queue.
             return await batcher.run(
-                partial(self.score, augmented),
+                partial(self.score, *augmented),
                 items=self.cost,
                 deadline=deadline,
                 lease=self.lease,
                 is_long=self.is_uncertain,
             )
 
-    def score(self, augmented: AugmentedItems | None) -> Evaluation:
+    def score(self, items: Sequence[Item], warnings: Sequence[str] = ()) -> Evaluation:
         """Score the items with the references found for them, or with those that they came with, in a thread."""
-        if augmented is None:
-            return self._scores(self.items, None)
-        index = self.lease.require_index()
-        provenance = references_provenance(index, self.lease.rater, self.options.settings)
-        self.missing = augmented.missing
-        evaluation = self._scores(
-            [one.item for one in augmented.items], without_shards(provenance, index, augmented.missing)
-        )
-        return replace(evaluation, warnings=(*augmented.warnings, *evaluation.warnings))
+        provenance = None
+        if self.finds:
+            index = self.lease.require_index()
+            self.missing = missing_shards(items)
+            found = references_provenance(index, self.lease.rater, self.options.settings)
+            provenance = without_shards(found, index, self.missing)
+        evaluation = self._scores(items, provenance)
+        return replace(evaluation, warnings=(*warnings, *evaluation.warnings))
 
     def _scores(self, items: Sequence[Item], provenance: Provenance | None) -> Evaluation:
         options, lease, bases = self.options, self.lease, self.state.bases

@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.scoring.augmentation import Augmented, augment, references_provenance, require_preset_index
+from refaug.evaluation.scoring.augmentation import augment, references_provenance, require_preset_index
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -104,11 +104,11 @@ class SetFreezing:
             how={"freeze": {"references": "found"}},
         )
         augmented = iter(augmented_items)
-        items = [one if isinstance(one, BadItem) else next(augmented).item for one in self.listed]
+        items = [one if isinstance(one, BadItem) else next(augmented) for one in self.listed]
         warnings = [*progress.warnings, *_notes(augmented_items)]
         return await run_in_threadpool(self._freeze, items, making, warnings)
 
-    def _augment(self, lease: Lease, progress: DeadlineProgress) -> list[Augmented]:
+    def _augment(self, lease: Lease, progress: DeadlineProgress) -> list[Item]:
         progress.advance(0)  # it may have waited in line
         rater, settings = None, self.options.settings
         if settings.needs_rater and lease.rater is not None:
@@ -164,7 +164,7 @@ class _DeadlineWithWarnings(DeadlineProgress):
         self.warnings.append(message)
 
 
-async def _run_in_turn(work: Callable[[], list[Augmented]], lease: Lease, deadline: float) -> list[Augmented]:
+async def _run_in_turn(work: Callable[[], list[Item]], lease: Lease, deadline: float) -> list[Item]:
     """Run the work in the single thread for freezing; the lease is held until it ends, even if the client leaves."""
     held = lease.share()
     future = _ONE_AT_A_TIME.submit(work)
@@ -178,9 +178,9 @@ async def _run_in_turn(work: Callable[[], list[Augmented]], lease: Lease, deadli
         ) from None
 
 
-def _notes(augmented_items: Sequence[Augmented]) -> list[str]:
+def _notes(augmented_items: Sequence[Item]) -> list[str]:
     """Return why some items got no references, counted, as the command warns of it."""
-    notes = Counter(one.note for one in augmented_items if one.note)
+    notes = Counter(one.search_notes["note"] for one in augmented_items if "note" in one.search_notes)
     return [f"{count:,} {'item' if count == 1 else 'items'}: {note}" for note, count in notes.most_common()]
 
 

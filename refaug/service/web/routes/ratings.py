@@ -10,8 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import TooLarge
+from refaug.core.records import Reference
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.answers import json_response
@@ -65,7 +66,7 @@ async def _rate(request: Request, body: RatingsIn, deadline: float) -> Response:
         RatingRequest(
             utterance=pair.utterance,
             golds=tuple(pair.golds),
-            candidates=tuple(Candidate(text=one.text, utterance=one.utterance) for one in pair.candidates),
+            candidates=tuple(Reference(text=one.text, utterance=one.utterance) for one in pair.candidates),
         )
         for pair in body.pairs
     ]

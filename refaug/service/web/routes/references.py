@@ -8,7 +8,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from refaug.evaluation.scoring.augmentation import references_provenance, require_preset_index, without_shards
+from refaug.evaluation.scoring.augmentation import (
+    found_json,
+    missing_shards,
+    references_provenance,
+    require_preset_index,
+    without_shards,
+)
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
@@ -71,24 +77,25 @@ async def _find(request: Request, body: ReferencesIn, deadline: float) -> Respon
         ) as lease:
             index = lease.require_index()
             require_preset_index(index, settings)
-            augmented = await state.batcher.augment(lease, good_items(listed), settings, deadline=deadline)
+            augmented, warnings = await state.batcher.augment(lease, good_items(listed), settings, deadline=deadline)
+            missing = missing_shards(augmented)
             provenance = references_provenance(index, lease.rater, settings)
-            of_all = without_shards(provenance, index, augmented.missing)
-            lines = [without_shards(provenance, index, item.missing).line for item in augmented.items]
+            of_all = without_shards(provenance, index, missing)
+            lines = [without_shards(provenance, index, missing_shards([item])).line for item in augmented]
             versions = lease.versions()
 
     def content() -> Mapping[str, Any]:
         items = [
-            {**item.as_json(line), "evidence": evidence_of(item.item)}
-            for item, line in zip(augmented.items, lines, strict=True)
+            {**found_json(item, line), "evidence": evidence_of(item)}
+            for item, line in zip(augmented, lines, strict=True)
         ]
         return {
             "items": items,
             "problems": problems_of(listed),
-            "warnings": [state.without_paths(one) for one in (*unknown_field_warnings(unknown), *augmented.warnings)],
+            "warnings": [state.without_paths(one) for one in (*unknown_field_warnings(unknown), *warnings)],
             "versions": versions,
             "provenance": {**of_all.settings, **of_all.details},
-            **({"missing_shards": augmented.missing} if augmented.missing else {}),
+            **({"missing_shards": missing} if missing else {}),
         }
 
     return await large_json_response(content, items=len(body.items))

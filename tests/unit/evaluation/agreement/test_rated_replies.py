@@ -36,7 +36,7 @@ from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import resample_counts
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
@@ -285,7 +285,7 @@ class Trembling(NNRater):
 def alone(rater: Rater, one: ReplyToRate, combine: str, cal: str) -> float:
     """One question at a time, one gold at a time."""
     wanted = RatingSettings(combine=combine, calibrated=cal == "cal")  # type: ignore[arg-type]
-    candidates = (Candidate(text=one.reply),)
+    candidates = (Reference(text=one.reply),)
     ratings = [
         rater.rate([RatingRequest(utterance=one.utterance, golds=(gold,), candidates=candidates)], wanted)[0][0]
         for gold in one.golds

@@ -16,7 +16,7 @@ from raters import tiny_model
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.core.text.tokenizers import get_tokenizer
@@ -26,7 +26,7 @@ from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import cluster_bootstrap
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
@@ -84,7 +84,7 @@ def rating(rater: Rater, one: Item, text: str, answered: str | None, combine: st
                 RatingRequest(
                     utterance=one.utterance or "",
                     golds=(gold.text,),
-                    candidates=(Candidate(text=text, utterance=answered),),
+                    candidates=(Reference(text=text, utterance=answered),),
                 )
             ],
             wanted,

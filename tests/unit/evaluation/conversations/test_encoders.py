@@ -195,7 +195,7 @@ def test_what_is_said_of_a_file_is_checked_before_it_is_read(more: dict[str, obj
 
 
 def test_references_of_turns_have_no_gold_and_no_preset_that_weighs_one() -> None:
-    assert decode(TurnReferences, {"k": 3}).search.k == 3
+    assert decode(TurnReferences, {"k": 3}).k == 3
     for field, setting in (("gold", "one"), ("preset", "tsuta20"), ("mode", "bm25-dialog")):
         with pytest.raises(Usage):
             decode(TurnReferences, {field: setting})

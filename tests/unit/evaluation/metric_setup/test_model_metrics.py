@@ -32,7 +32,7 @@ from refaug.evaluation.metric_setup.log_sample import live_segments, sample_item
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.score_settings import MetaSettings, ScoreSettings
 from refaug.indexer.manifest import IndexManifest
@@ -43,7 +43,7 @@ from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.ruber.network import Relevance
 
 QUICK = ScoreSettings(draws=0)
@@ -113,7 +113,7 @@ def range_of(metric: Ruber, key: str) -> list[float]:
 
 
 def rated_plainly(rater: Rater, utterance: str, golds: Sequence[str], text: str, own: str | None = None) -> float:
-    candidates = (Candidate(text=text, utterance=own),)
+    candidates = (Reference(text=text, utterance=own),)
     return rater.rate([RatingRequest(utterance=utterance, golds=tuple(golds), candidates=candidates)])[0][0]
 
 
@@ -148,9 +148,7 @@ def test_weighted_part_gets_references_without_the_reply_itself(home: Settings) 
     items = drawn(home)
     with open_index(home, "chat", threads=1) as index:
         found = [
-            one.item
-            for one in augment(items, index, open_rater(home, "some", threads=1), FEW)
-            if isinstance(one, Augmented)
+            one for one in augment(items, index, open_rater(home, "some", threads=1), FEW) if isinstance(one, Item)
         ]
     alone = build("upsilon-rouge-1:keep-gold=yes,b=0.1")
     values, without_replies = list[float](), 0

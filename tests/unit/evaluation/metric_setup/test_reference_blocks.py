@@ -10,7 +10,6 @@ import pytest
 from refaug.core.errors import Corrupt
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder, block_key
-from refaug.evaluation.scoring.augmentation import Augmented
 from refaug.evaluation.scoring.items import BadItem
 from refaug.rater.language_coverage import Coverage
 
@@ -45,9 +44,9 @@ WHOLE = Item(
 BARE = Item(id="i2", scale=(0.0, 1.0))
 BAD = BadItem(file="items.jsonl", line=3, item=None, field="references", message="a list was expected")
 WRITTEN = [
-    Augmented(item=WHOLE, excluded={"gold": 2}, excluded_references=(REFERENCES[-1],), missing=("1",)),
+    replace(WHOLE, search_notes={"excluded": {"gold": 2}, "missing_shards": ["1"]}),
     BAD,
-    Augmented(item=BARE, excluded={}, note="no_utterance"),
+    replace(BARE, search_notes={"note": "no_utterance"}),
 ]
 COVERAGE = Coverage(characters=5, pieces=2, unknown=1)
 

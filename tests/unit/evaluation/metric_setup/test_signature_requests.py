@@ -44,7 +44,8 @@ def test_a_signature_asks_for_the_metric_the_versions_and_all_settings() -> None
 
 def test_a_short_signature_has_the_defaults_for_what_it_does_not_say() -> None:
     request = SignatureRequest.parse(Signature.of(METRIC, {**MADE, "mode": "bm25-utterance"}, DETAILS).short)
-    assert request.augmenting.search == SearchSettings(k=7, mode="bm25-utterance")
+    assert (request.augmenting.k, request.augmenting.mode) == (7, "bm25-utterance")
+    assert (request.augmenting.near, request.augmenting.depth) == (SearchSettings.near, None)
 
 
 def test_a_signature_without_an_index_asks_for_the_metric_alone() -> None:

@@ -34,7 +34,7 @@ from refaug.evaluation.rater_report.report import (
 )
 from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import BadItem
 from refaug.rater.nn.rate import NNRater
 
@@ -132,8 +132,8 @@ def test_figures_are_those_of_the_references_one_by_one(tools: Tools) -> None:
     pairs = items()
     lists = []
     for one in augment(pairs, tools.index, tools.rater, ASKED):
-        assert isinstance(one, Augmented)
-        retrieved = [each for each in one.item.references if each.source is Origin.RETRIEVED]
+        assert isinstance(one, Item)
+        retrieved = [each for each in one.references if each.source is Origin.RETRIEVED]
         lists.append([(each.rating or 0.0, each.similarity or 0.0) for each in retrieved])
     assert all(len(one) == K for one in lists)
     found = figures(tools, list(pairs))
@@ -155,7 +155,7 @@ def test_figures_of_any_ratings_are_those_by_hand(lists: list[list[tuple[float, 
         )
         parrot = Reference(text="u", source=Origin.PARROT, rating=1.0, weight=1.0)
         pair = Item(id="i", turns=("u",), references=(Reference(text="gold"), parrot, *references))
-        assert tally.add(Augmented(item=pair, excluded={}))
+        assert tally.add(pair)
     require_figures(tally.figures(), lists)
 
 

@@ -20,13 +20,13 @@ from refaug.core.errors import Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
 from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item, read_items
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.metric_info import Uses
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 CLOSE = 1e-5
@@ -69,10 +69,10 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
             tools.rater.rate(
                 [
                     RatingRequest(
-                        utterance=utterance, golds=(gold,), candidates=(Candidate(text=text, utterance=answered),)
+                        utterance=utterance, golds=(gold,), candidates=(Reference(text=text, utterance=answered),)
                     )
                 ],
-                wanted.rating,
+                wanted,
             )[0][0]
             for gold in golds
         ]
@@ -89,7 +89,7 @@ def expected(tools: Tools, item: Item, wanted: AugmentSettings) -> list[Row]:
         rows.append((utterance, Origin.PARROT, rated(utterance), rated(utterance), None))
     elif wanted.parrot != "off":
         rows.append((utterance, Origin.PARROT, float(wanted.parrot), None, None))
-    for one in tools.index.search([item], wanted.search)[0].references:
+    for one in tools.index.search([item], wanted)[0].references:
         rating = rated(one.text, one.utterance) if wanted.weights == "rated" else None
         weight = 1.0 if rating is None else rating
         rows.append((one.text, Origin.RETRIEVED, weight, rating, one.similarity))
@@ -108,10 +108,10 @@ def require_equal(found: list[Row], wanted: list[Row]) -> None:
             assert a == (b if b is None else pytest.approx(b, abs=CLOSE))
 
 
-def augmented(tools: Tools, items: list[Item], wanted: AugmentSettings) -> list[Augmented]:
+def augmented(tools: Tools, items: list[Item], wanted: AugmentSettings) -> list[Item]:
     found = list(augment(items, tools.index, tools.rater, wanted))
     assert not any(isinstance(one, BadItem) for one in found)
-    return [one for one in found if isinstance(one, Augmented)]
+    return [one for one in found if isinstance(one, Item)]
 
 
 # Weights
@@ -128,10 +128,10 @@ def test_references_and_weights_are_those_put_together_one_by_one(
     for rating in ways:
         wanted = asked(gold=gold, parrot=parrot, weights=weights, **rating)
         for one, item in zip(augmented(tools, items, wanted), items, strict=True):
-            require_equal(rows_of(one.item), expected(tools, item, wanted))
-            assert sum(row[1] is Origin.RETRIEVED for row in rows_of(one.item)) == K
-            assert one.note == ""
-            assert one.item == replace(item, references=one.item.references)
+            require_equal(rows_of(one), expected(tools, item, wanted))
+            assert sum(row[1] is Origin.RETRIEVED for row in rows_of(one)) == K
+            assert "note" not in one.search_notes
+            assert one == replace(item, references=one.references, search_notes=one.search_notes)
 
 
 def without_golds(item: Item) -> Item:
@@ -145,17 +145,17 @@ def test_without_golds_scores_stand_on_what_items_without_them_have(tools: Tools
     items = [item_of(number, golds=1 + number % 3) for number in range(6)]
     bare = [without_golds(item) for item in items]
     for one, other, item in zip(augmented(tools, items, wanted), augmented(tools, bare, wanted), items, strict=True):
-        golds = [each for each in one.item.references if each.source is Origin.GOLD]
+        golds = [each for each in one.references if each.source is Origin.GOLD]
         assert [each.text for each in golds] == [r.text for r in item.references if r.source is Origin.GOLD]
         assert [(each.is_unused, each.weight, each.rating) for each in golds] == [(True, None, None)] * len(golds)
-        assert references_of(one.item.references, Uses.WEIGHTED) == references_of(other.item.references, Uses.WEIGHTED)
-        assert references_of(one.item.references, Uses.OWN) == references_of(item.references, Uses.OWN)
-        assert (one.note, other.note) == ("", "")
-        [parsed] = [parse_item(item_json(one.item), where="line", line=1, fallback_id="1")]
+        assert references_of(one.references, Uses.WEIGHTED) == references_of(other.references, Uses.WEIGHTED)
+        assert references_of(one.references, Uses.OWN) == references_of(item.references, Uses.OWN)
+        assert "note" not in {*one.search_notes, *other.search_notes}
+        [parsed] = [parse_item(item_json(one), where="line", line=1, fallback_id="1")]
         assert isinstance(parsed, Item)
-        assert parsed.references == one.item.references
-        require_equal(rows_of(without_golds(one.item)), by_the_utterance_alone(tools, other.item, wanted))
-        again = augmented(tools, [one.item], asked())[0].item
+        assert parsed.references == one.references
+        require_equal(rows_of(without_golds(one)), by_the_utterance_alone(tools, other, wanted))
+        again = augmented(tools, [one], asked())[0]
         require_equal(rows_of(again), expected(tools, item, asked()))
         assert not any(each.is_unused for each in again.references)
 
@@ -165,13 +165,13 @@ def by_the_utterance_alone(tools: Tools, item: Item, wanted: AugmentSettings) ->
     utterance, empty = item.utterance or "", ""
 
     def rating(text: str) -> float:
-        request = RatingRequest(utterance=utterance, golds=(empty,), candidates=(Candidate(text=text),))
-        return tools.rater.rate([request], wanted.rating)[0][0]
+        request = RatingRequest(utterance=utterance, golds=(empty,), candidates=(Reference(text=text),))
+        return tools.rater.rate([request], wanted)[0][0]
 
     rows = [(one.text, one.source, one.weight, None, None) for one in item.references if one.is_own]
     if wanted.parrot == "rated":
         rows.append((utterance, Origin.PARROT, rating(utterance), rating(utterance), None))
-    for one in tools.index.search([without_golds(item)], wanted.search)[0].references:
+    for one in tools.index.search([without_golds(item)], wanted)[0].references:
         rated = rating(one.text) if wanted.weights == "rated" else None
         rows.append((one.text, Origin.RETRIEVED, 1.0 if rated is None else rated, rated, one.similarity))
     return rows
@@ -188,7 +188,7 @@ def test_every_way_to_combine_weighs_what_is_found(tools: Tools, combine: Any) -
     wanted = asked(gold="rated", combine=combine)
     items = [item_of(number, golds=2) for number in range(10, 15)]
     for one, item in zip(augmented(tools, items, wanted), items, strict=True):
-        require_equal(rows_of(one.item), expected(tools, item, wanted))
+        require_equal(rows_of(one), expected(tools, item, wanted))
 
 
 def test_second_triplet_of_a_found_reference_starts_with_its_own_utterance(tools: Tools) -> None:
@@ -196,15 +196,15 @@ def test_second_triplet_of_a_found_reference_starts_with_its_own_utterance(tools
     items = [item_of(number) for number in range(5)]
     differences = []
     for one, item in zip(augmented(tools, items, asked(combine="mean")), items, strict=True):
-        found = [each for each in one.item.references if each.source is Origin.RETRIEVED]
+        found = [each for each in one.references if each.source is Origin.RETRIEVED]
         gold, utterance = item.gold, item.utterance
         assert gold is not None
         assert utterance is not None
         own, none = (
             tools.rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)], mean)[0]
             for candidates in (
-                tuple(Candidate(text=each.text, utterance=each.utterance) for each in found),
-                tuple(Candidate(text=each.text) for each in found),
+                tuple(Reference(text=each.text, utterance=each.utterance) for each in found),
+                tuple(Reference(text=each.text) for each in found),
             )
         )
         assert [each.rating for each in found] == pytest.approx(own, abs=CLOSE)
@@ -233,7 +233,7 @@ def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], 
 def test_what_was_excluded_is_told_as_the_search_tells_it(tools: Tools) -> None:
     items = [item_of(number) for number in range(30)]
     told = [one.excluded for one in tools.index.search(items, SearchSettings(k=K))]
-    assert [one.excluded for one in augmented(tools, items, asked())] == told
+    assert [one.search_notes.get("excluded", {}) for one in augmented(tools, items, asked())] == told
     assert any(told)
 
 
@@ -243,19 +243,19 @@ def test_what_was_excluded_is_told_as_the_search_tells_it(tools: Tools) -> None:
 def test_what_was_found_before_is_found_anew_and_not_kept_twice(tools: Tools) -> None:
     items = [item_of(number, golds=2) for number in range(5)]
     for gold in ("one", "rated"):
-        once = [one.item for one in augmented(tools, items, asked(gold=gold))]
-        twice = [one.item for one in augmented(tools, once, asked(gold=gold))]
+        once = augmented(tools, items, asked(gold=gold))
+        twice = augmented(tools, once, asked(gold=gold))
         for one, other in zip(once, twice, strict=True):
             require_equal(rows_of(other), rows_of(one))
-        fewer = [one.item for one in augmented(tools, once, asked(gold=gold, k=2, parrot="off"))]
+        fewer = augmented(tools, once, asked(gold=gold, k=2, parrot="off"))
         for item, other in zip(items, fewer, strict=True):
             wanted = asked(gold=gold, k=2, parrot="off")
             require_equal(rows_of(other), expected(tools, item, wanted))
 
 
 def test_rated_gold_weighs_one_again_if_golds_weigh_one(tools: Tools) -> None:
-    rated = augmented(tools, [item_of(1)], asked(gold="rated"))[0].item
-    again = augmented(tools, [rated], asked(gold="one"))[0].item
+    rated = augmented(tools, [item_of(1)], asked(gold="rated"))[0]
+    again = augmented(tools, [rated], asked(gold="one"))[0]
     gold = again.gold
     assert gold is not None
     assert gold.weight in (None, 1.0)
@@ -272,7 +272,7 @@ def test_a_supplied_weight_is_kept_whatever_is_rated(tools: Tools) -> None:
     item = replace(item_of(1), id="x", turns=("i like trees",), references=(*supplied, Reference(text="yes")))
     for gold, parrot, weights in product(("one", "rated"), ("rated", "off", 0.5), ("one", "rated")):
         found = augmented(tools, [item], asked(gold=gold, parrot=parrot, weights=weights))[0]
-        assert list(found.item.references[:3]) == supplied
+        assert list(found.references[:3]) == supplied
 
 
 @pytest.mark.parametrize("gold", ["one", "rated"])
@@ -283,9 +283,8 @@ def test_item_without_utterance_keeps_its_references_with_a_note(
     own = (Reference(text="yes we do"), Reference(text="no", source=Origin.SUPPLIED, weight=-0.5))
     item = Item(id="x", turns=turns, references=own, replies={"a": "yes"})
     found = augmented(tools, [item_of(1), item, item_of(2)], asked(gold=gold))
-    assert found[1].item == item
-    assert "utterance" in found[1].note
-    assert [one.note for one in (found[0], found[2])] == ["", ""]
+    assert found[1] == replace(item, search_notes={"note": "no_utterance"})
+    assert "note" not in {*found[0].search_notes, *found[2].search_notes}
 
 
 def test_item_without_a_needed_gold_keeps_its_references_with_a_note(tools: Tools) -> None:
@@ -293,8 +292,8 @@ def test_item_without_a_needed_gold_keeps_its_references_with_a_note(tools: Tool
         item = Item(id="x", turns=("do you like apples",), references=own, replies={"a": "yes"})
         for gold in ("one", "rated"):
             found = augmented(tools, [item], asked(gold=gold))[0]
-            assert found.item == item
-            assert "gold" in found.note
+            assert replace(found, search_notes={}) == item
+            assert found.search_notes["note"] == "no_gold"
 
 
 @pytest.mark.parametrize(("parrot", "weights"), list(product(("rated", "off", 0.5), ("rated", "one"))))
@@ -303,7 +302,7 @@ def test_nothing_that_was_found_is_ever_left_without_a_weight(tools: Tools, parr
     supplied = (Reference(text="we do", source=Origin.SUPPLIED, weight=0.5),)
     for turns, own in product(((), ("do you like apples",)), ((), with_gold, supplied)):
         item = Item(id="x", turns=turns, references=own)
-        found = augmented(tools, [item], asked(parrot=parrot, weights=weights))[0].item
+        found = augmented(tools, [item], asked(parrot=parrot, weights=weights))[0]
         bare = [one for one in found.references if not one.is_own and one.weight is None]
         assert bare == []
         assert not own or references_of(found.references, Uses.WEIGHTED).__class__.__name__ == "References"
@@ -317,15 +316,15 @@ def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> No
         odd = replace(gold, utterance=strange)
         told = replace(item, references=tuple(odd if one is gold else one for one in item.references))
         wanted = asked(gold="rated", combine="max")
-        require_equal(rows_of(augmented(tools, [told], wanted)[0].item), expected(tools, item, wanted))
+        require_equal(rows_of(augmented(tools, [told], wanted)[0]), expected(tools, item, wanted))
 
 
 def test_without_a_gold_what_needs_no_rating_is_found_all_the_same(tools: Tools) -> None:
     item = Item(id="x", turns=("do you like apples",))
     wanted = asked(parrot=0.5, weights="one")
     found = augmented(tools, [item], wanted)[0]
-    require_equal(rows_of(found.item), expected(tools, item, wanted))
-    assert (len(found.item.references), found.note) == (1 + K, "")
+    require_equal(rows_of(found), expected(tools, item, wanted))
+    assert (len(found.references), "note" in found.search_notes) == (1 + K, False)
 
 
 # Many items
@@ -358,7 +357,7 @@ def test_test_pairs_in_an_unknown_language_are_warned_of_once(tools: Tools) -> N
 def test_bad_items_stay_in_their_places(tools: Tools) -> None:
     items: list[Item | BadItem] = [BAD, item_of(1), BAD, BAD, item_of(2), BAD]
     found = list(augment(items, tools.index, tools.rater, asked()))
-    assert [one if isinstance(one, BadItem) else one.item.id for one in found] == [
+    assert [one if isinstance(one, BadItem) else one.id for one in found] == [
         BAD, "item-1", BAD, BAD, "item-2", BAD,
     ]  # fmt: skip
     assert list(augment([BAD], tools.index, tools.rater, asked())) == [BAD]
@@ -376,9 +375,9 @@ def test_many_items_at_once_get_what_each_gets_alone_in_the_same_order(tools: To
         if isinstance(one, BadItem) or isinstance(other, BadItem):
             assert one == other == BAD
             continue
-        assert (one.item.id, one.excluded, one.note) == (other.item.id, other.excluded, other.note)
-        assert [each.more for each in one.item.references] == [each.more for each in other.item.references]
-        require_equal(rows_of(one.item), rows_of(other.item))
+        assert (one.id, one.search_notes) == (other.id, other.search_notes)
+        assert [each.more for each in one.references] == [each.more for each in other.references]
+        require_equal(rows_of(one), rows_of(other))
 
 
 def test_the_first_items_are_there_before_the_last_are_read(tools: Tools) -> None:
@@ -391,8 +390,8 @@ def test_the_first_items_are_there_before_the_last_are_read(tools: Tools) -> Non
 
     found = augment(items(), tools.index, tools.rater, asked())
     first = next(found)
-    assert isinstance(first, Augmented)
-    assert first.item.id == "item-0"
+    assert isinstance(first, Item)
+    assert first.id == "item-0"
     assert len(read) < 450
     assert len(list(found)) == 449
 
@@ -543,6 +542,8 @@ def test_any_item_reads_back_from_its_line_as_itself(item: Item) -> None:
 
 
 def test_augmented_items_read_back_from_a_file_as_themselves(tools: Tools, tmp_path: Path) -> None:
-    items = [one.item for one in augmented(tools, [item_of(number, 2) for number in range(20)], asked(gold="rated"))]
-    (tmp_path / "items.jsonl").write_bytes(b"\n".join(orjson.dumps(item_json(item)) for item in items))
+    items = augmented(tools, [item_of(number, 2) for number in range(20)], asked(gold="rated"))
+    (tmp_path / "items.jsonl").write_bytes(
+        b"\n".join(orjson.dumps({**item_json(item), **item.search_notes}) for item in items)
+    )
     assert list(read_items(tmp_path / "items.jsonl")) == items

@@ -49,9 +49,9 @@ PROVENANCE = Provenance(
 
 def test_the_preset_sets_what_the_released_code_sets() -> None:
     settings = AugmentSettings(preset="tsuta20")
-    assert (settings.search.k, settings.search.mode) == (13, "embedding-utterance")
+    assert (settings.k, settings.mode) == (13, "embedding-utterance")
     assert (settings.gold, settings.parrot, settings.weights) == ("rated", "rated", "rated")
-    assert (settings.rating.combine, settings.rating.calibration) == ("first", "raw")
+    assert (settings.combine, settings.calibration) == ("first", "raw")
     metric = build(TSUTA20.specification("upsilon-bleu"))
     chosen = {key: metric.settings[key] for key in ("n", "variant", "smooth", "bp", "eff")}
     assert chosen == {"n": "2", "variant": "tsuta20", "smooth": "none", "bp": "closest", "eff": "no"}
@@ -74,7 +74,7 @@ def test_contradicting_settings_are_refused_by_both_names(name: str, stated: Any
 def test_agreeing_settings_and_those_it_leaves_open_are_fine() -> None:
     by_preset = decode(AugmentSettings, {"preset": "tsuta20"})
     assert by_preset == AugmentSettings(preset="tsuta20")
-    search = decode(AugmentSettings, {"preset": "tsuta20", "k": 13, "near": 0.5, "exclude_logs": ["old"]}).search
+    search = decode(AugmentSettings, {"preset": "tsuta20", "k": 13, "near": 0.5, "exclude_logs": ["old"]})
     assert (search.k, search.near, search.exclude_logs) == (13, 0.5, ("old",))
     stored = as_values(by_preset)
     assert {name: stored[name] for name in OTHERS} == dict(TSUTA20.references)

@@ -17,12 +17,13 @@ from safetensors.torch import save_file
 from refaug.core.artefacts.manifests import MANIFEST, describe_files, verify_files
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json, write_json
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.checkpoint import REPORT, TOKENIZER, WEIGHTS, open_rater, read_manifest, save_rater
 from refaug.rater.nn.model import BiGRURater, Features
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
 WORDS = ["bread", "butter", "cheese", "dinner", "for", "have", "is", "lunch", "nothing", "some", "there", "we", "what"]
@@ -31,7 +32,7 @@ ASKED = [
     RatingRequest(
         utterance=TEXTS[at],
         golds=(TEXTS[at + 1], TEXTS[at + 2]),
-        candidates=(Candidate(text=TEXTS[at + 3]), Candidate(text=TEXTS[at + 4], utterance=TEXTS[at + 5])),
+        candidates=(Reference(text=TEXTS[at + 3]), Reference(text=TEXTS[at + 4], utterance=TEXTS[at + 5])),
     )
     for at in range(0, 60, 6)
 ]

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from raters import tiny_model
 
 from refaug.core.errors import Usage
+from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.model import BiGRURater
 from refaug.rater.nn.rate import NNRater
-from refaug.rater.rating import Candidate, Rater, RatingRequest, combine_probabilities
+from refaug.rater.rating import Rater, RatingRequest, combine_probabilities
 from refaug.rater.rating_settings import COMBINES, Calibration, Combine, RatingSettings
 from refaug.rater.text_encoding import bytes_of
 
@@ -74,7 +75,7 @@ def to_rate(seed: int, candidates: int = 4, golds: int = 1) -> RatingRequest:
         utterance=rng.choice(TEXTS),
         golds=tuple(rng.choices(TEXTS, k=golds)),
         candidates=tuple(
-            Candidate(text=rng.choice(TEXTS), utterance=rng.choice([None, *rng.choices(TEXTS, k=2)]))
+            Reference(text=rng.choice(TEXTS), utterance=rng.choice([None, *rng.choices(TEXTS, k=2)]))
             for _ in range(candidates)
         ),
     )
@@ -121,7 +122,7 @@ def likely_plainly(rater: Rater, triplet: Sequence[str], temperature: float = 1.
 
 
 def both_plainly(
-    rater: Rater, one: RatingRequest, gold: str, candidate: Candidate, temperature: float
+    rater: Rater, one: RatingRequest, gold: str, candidate: Reference, temperature: float
 ) -> tuple[float, float]:
     """P of [U1, R1, R2] and of [U2, R2, R1]; a candidate without an utterance has U2 := U1."""
     own = one.utterance if candidate.utterance is None else candidate.utterance
@@ -222,8 +223,8 @@ def test_calibrated_probability_is_the_softmax_of_logits_over_temperature(rater:
 
 def test_swapping_responses_to_one_utterance_swaps_the_two_probabilities(rater: Rater) -> None:
     triples = [random.Random(seed).choices(TEXTS, k=3) for seed in range(30)]
-    there = [RatingRequest(utterance=u, golds=(r,), candidates=(Candidate(text=s),)) for u, r, s in triples]
-    back = [RatingRequest(utterance=u, golds=(s,), candidates=(Candidate(text=r),)) for u, r, s in triples]
+    there = [RatingRequest(utterance=u, golds=(r,), candidates=(Reference(text=s),)) for u, r, s in triples]
+    back = [RatingRequest(utterance=u, golds=(s,), candidates=(Reference(text=r),)) for u, r, s in triples]
     calibrations: tuple[Calibration, ...] = ("raw", "cal")
     for calibration in calibrations:
         first, second = rater.probabilities(there, calibration=calibration)
@@ -247,11 +248,11 @@ def test_a_candidate_without_an_utterance_has_that_of_the_test_pair(rater: Rater
 
 def test_the_utterance_of_a_candidate_counts_for_the_second_triplet_alone(rater: Rater) -> None:
     one = RatingRequest(
-        utterance=TEXTS[1], golds=(TEXTS[2],), candidates=(Candidate(text=TEXTS[3], utterance=TEXTS[4]),)
+        utterance=TEXTS[1], golds=(TEXTS[2],), candidates=(Reference(text=TEXTS[3], utterance=TEXTS[4]),)
     )
-    other = replace(one, candidates=(Candidate(text=TEXTS[3], utterance=TEXTS[300]),))
-    empty = replace(one, candidates=(Candidate(text=TEXTS[3], utterance=""),))
-    none = replace(one, candidates=(Candidate(text=TEXTS[3]),))
+    other = replace(one, candidates=(Reference(text=TEXTS[3], utterance=TEXTS[300]),))
+    empty = replace(one, candidates=(Reference(text=TEXTS[3], utterance=""),))
+    none = replace(one, candidates=(Reference(text=TEXTS[3]),))
     first, second = rater.probabilities([one, other, empty, none])
     assert second is not None
     assert len({round(float(likely), 6) for likely in first}) == 1
@@ -338,7 +339,7 @@ def test_a_candidate_gets_the_same_rating_beside_any_others(tokenizer: SentenceP
 def test_more_texts_and_triplets_than_one_batch_are_rated_like_few(tokenizer: SentencePieceTokenizer) -> None:
     texts = TEXTS[:330]
     one = RatingRequest(
-        utterance=texts[0], golds=tuple(texts[1:15]), candidates=tuple(Candidate(text=text) for text in texts[15:])
+        utterance=texts[0], golds=tuple(texts[1:15]), candidates=tuple(Reference(text=text) for text in texts[15:])
     )
     found = rater_of(tokenizer).rate([one])[0]
     assert len(found) * len(one.golds) > 4_096
@@ -353,7 +354,7 @@ def test_of_very_many_candidates_the_vectors_are_held_in_parts(tokenizer: Senten
     one = RatingRequest(
         utterance=TEXTS[0],
         golds=tuple(TEXTS[1:121]),
-        candidates=tuple(Candidate(text=text) for text in TEXTS[121:395]),
+        candidates=tuple(Reference(text=text) for text in TEXTS[121:395]),
     )
     assert 32_768 < len(one.golds) * len(one.candidates) <= 2 * 32_768
     rater = rater_of(tokenizer, cache_bytes=1)
@@ -429,7 +430,7 @@ def test_small_cache_holds_the_latest_texts_and_ratings_stay_right(
         assert most - most / max(1, room) <= held <= most
         for one, ratings in zip(asked, expected, strict=True):
             require_close(tight.rate([one]), [ratings])
-    last = RatingRequest(utterance=TEXTS[0], golds=(TEXTS[0],), candidates=(Candidate(text=TEXTS[0]),))
+    last = RatingRequest(utterance=TEXTS[0], golds=(TEXTS[0],), candidates=(Reference(text=TEXTS[0]),))
     with counted_reading(tight) as read:
         tight.rate([last])
         tight.rate([last])
@@ -441,7 +442,7 @@ def test_the_texts_that_were_asked_for_last_are_kept(tokenizer: SentencePieceTok
 
     def ask(*texts: str) -> None:
         rater.rate(
-            [RatingRequest(utterance=texts[0], golds=(texts[0],), candidates=tuple(Candidate(text=t) for t in texts))]
+            [RatingRequest(utterance=texts[0], golds=(texts[0],), candidates=tuple(Reference(text=t) for t in texts))]
         )
 
     with counted_reading(rater) as read:
@@ -496,11 +497,11 @@ STRANGE = [
 @pytest.mark.parametrize("place", ["candidate", "own utterance", "gold", "utterance"])
 def test_any_text_in_any_place_gets_a_rating_of_its_pieces(rater: Rater, text: str, place: str) -> None:
     usual = RatingRequest(
-        utterance=TEXTS[5], golds=(TEXTS[6],), candidates=(Candidate(text=TEXTS[7], utterance=TEXTS[8]),)
+        utterance=TEXTS[5], golds=(TEXTS[6],), candidates=(Reference(text=TEXTS[7], utterance=TEXTS[8]),)
     )
     one = {
-        "candidate": replace(usual, candidates=(Candidate(text=text, utterance=TEXTS[8]),)),
-        "own utterance": replace(usual, candidates=(Candidate(text=TEXTS[7], utterance=text),)),
+        "candidate": replace(usual, candidates=(Reference(text=text, utterance=TEXTS[8]),)),
+        "own utterance": replace(usual, candidates=(Reference(text=TEXTS[7], utterance=text),)),
         "gold": replace(usual, golds=(text,)),
         "utterance": replace(usual, utterance=text),
     }[place]
@@ -512,7 +513,7 @@ def test_any_text_in_any_place_gets_a_rating_of_its_pieces(rater: Rater, text: s
 
 
 def test_empty_response_is_one_unknown_piece_rated_like_white_space(rater: Rater) -> None:
-    one = replace(to_rate(1), candidates=(Candidate(text=""), Candidate(text="  "), Candidate(text="\n\t")))
+    one = replace(to_rate(1), candidates=(Reference(text=""), Reference(text="  "), Reference(text="\n\t")))
     ratings = rater.rate([one])[0]
     assert ratings == pytest.approx([ratings[0]] * 3, abs=CLOSE)
     ids = [rater.tokenizer.unk_id]
@@ -525,7 +526,7 @@ def test_of_a_long_text_only_the_beginning_is_read(rater: Rater, tokenizer: Sent
     ends = list(accumulate(LONG.split(), lambda text, word: f"{text} {word}", initial=""))[1 : MOST + 5]
     counts = [len(tokenizer.encode_ids(text)) for text in ends]
     beyond = next(at for at, count in enumerate(counts) if count >= MOST)
-    one = replace(to_rate(1), candidates=tuple(Candidate(text=text) for text in (*ends, LONG)))
+    one = replace(to_rate(1), candidates=tuple(Reference(text=text) for text in (*ends, LONG)))
     ratings = rater.rate([one])[0]
     assert ratings[beyond:] == pytest.approx([ratings[-1]] * len(ratings[beyond:]), abs=CLOSE)
     assert all(abs(before - after) > 10 * CLOSE for before, after in pairwise(ratings[: beyond + 1]))
@@ -535,7 +536,7 @@ def test_of_a_long_text_only_the_beginning_is_read(rater: Rater, tokenizer: Sent
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_text_gets_a_number_between_minus_one_and_one(rater: Rater, texts: list[str]) -> None:
     one = RatingRequest(
-        utterance=texts[0], golds=(texts[-1],), candidates=tuple(Candidate(text=text) for text in texts)
+        utterance=texts[0], golds=(texts[-1],), candidates=tuple(Reference(text=text) for text in texts)
     )
     for wanted in EVERY_WAY:
         (ratings,) = rater.rate([one], wanted)

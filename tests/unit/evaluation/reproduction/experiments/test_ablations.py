@@ -32,7 +32,7 @@ from refaug.evaluation.scoring.cases import references_of
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 
 
@@ -63,7 +63,7 @@ def found(chain: TinyChain, sets: list[ProofSet], ablations: dict[str, Ablation]
 
 def rating_of(chain: TinyChain, one: ProofSet, item: int, text: str, combine: str = "first", own: str = "") -> float:
     test_item = one.items[item]
-    candidate = Candidate(text=text, utterance=own or None)
+    candidate = Reference(text=text, utterance=own or None)
     asked = RatingRequest(
         utterance=test_item.utterance or "", golds=(test_item.references[0].text,), candidates=(candidate,)
     )

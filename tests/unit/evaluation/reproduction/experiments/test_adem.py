@@ -16,13 +16,14 @@ from scipy import stats
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
+from refaug.core.records import Reference
 from refaug.evaluation.reproduction.experiments.adem import WITHOUT_CONTEXT, WITHOUT_REFERENCES, adem
 from refaug.evaluation.reproduction.learned import lines
 from refaug.evaluation.reproduction.learned.untaught import RATER_ALONE, UPSILON_ALONE
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, write_report
 from refaug.metrics.statistics.correlation import PARTIAL
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +109,7 @@ def test_the_rater_without_a_gold_reads_the_utterance_alone(
 ) -> None:
     [tested], rater = [rated_set for rated_set in sets if rated_set.name == "third"], chain.rater()
     requests = [
-        RatingRequest(utterance=tested.items[number].turns[-1], golds=("",), candidates=(Candidate(text=reply),))
+        RatingRequest(utterance=tested.items[number].turns[-1], golds=("",), candidates=(Reference(text=reply),))
         for number, reply in zip(tested.item.tolist(), tested.replies, strict=True)
     ]
     scores = np.array([ratings[0] for ratings in rater.rate(requests)])

@@ -14,6 +14,7 @@ from proofs import TEXTS, TinyChain, tiny_chain, tiny_set
 from scipy import stats
 
 from refaug.core.errors import BadInput
+from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.experiments.conditions import CLOSEST, GOLD_ALONE, KINDS
 from refaug.evaluation.reproduction.experiments.growth import GrowthPlan, growth
@@ -23,7 +24,7 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def scored_by_hand(
             found = opened.search([item], SearchSettings(k=k, **given))[0].references
             further = [each.text for each in found]  # the utterance is no reference by default
             asked = [
-                RatingRequest(utterance=utterance, golds=(gold,), candidates=(Candidate(text=text),))
+                RatingRequest(utterance=utterance, golds=(gold,), candidates=(Reference(text=text),))
                 for text in further
             ]
             weights = [rater.rate([each])[0][0] if rated else 1.0 for each in asked]

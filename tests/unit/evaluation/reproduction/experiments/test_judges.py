@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from proofs import tiny_chain, tiny_set
 
+from refaug.core.records import Reference
 from refaug.evaluation.fitted_judge.fit import fit_judge
 from refaug.evaluation.reproduction.judge_trials.choice import BY_FOLDS, BY_GROUPS
 from refaug.evaluation.reproduction.judge_trials.features import (
@@ -27,7 +28,7 @@ from refaug.evaluation.reproduction.judge_trials.vhred_features import VHRED_FEA
 from refaug.evaluation.reproduction.material.metric_candidates import GREEDY_BY_WORDS, RECOMMENDED, Trial
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, write_report
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 
 def sets_of() -> list[ProofSet]:
@@ -103,7 +104,7 @@ def assert_features(features: JudgeFeatures, rated_set: ProofSet, rater) -> None
     request = RatingRequest(
         utterance="\n".join(rated_set.items[rated_set.item[0]].turns[-3:]),
         golds=(),
-        candidates=(Candidate(text=rated_set.replies[0]),),
+        candidates=(Reference(text=rated_set.replies[0]),),
     )
     assert features.lines[CROSS_ALONE].scores["first"][0][0] == pytest.approx(rater.rate([request])[0][0], abs=1e-5)
     assert np.isfinite(features.lines[CHRF].scores["first"]).any()

@@ -13,6 +13,7 @@ from proofs import TEXTS, TinyChain, scored_by_hand, tiny_chain, tiny_set
 from scipy import stats
 
 from refaug.core.errors import BadInput
+from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.experiments.conditions import (
@@ -49,7 +50,7 @@ from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED
 from refaug.evaluation.reproduction.report.report import Report
 from refaug.metrics.base import Floats
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -320,7 +321,7 @@ def test_random_replies_are_rated_as_many_and_as_long_as_what_was_found(chain: T
     for item, ratings, some, lengths in zip(one.items, found, drawn, pool.lengths, strict=True):
         assert [len(reference.text.split()) for reference in some] == list(lengths[:K])
         for rating, reference in zip(ratings, some, strict=True):
-            candidate = (Candidate(text=reference.text),)
+            candidate = (Reference(text=reference.text),)
             golds = (item.references[0].text,)
             [[alone]] = rater.rate([RatingRequest(utterance=item.utterance or "", golds=golds, candidates=candidate)])
             assert rating == pytest.approx(alone, abs=1e-5)

@@ -11,6 +11,7 @@ from proofs import TinyChain, scored_by_hand, tiny_chain, tiny_set, write_log
 from scipy import stats
 
 from refaug.core.errors import BadInput
+from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.experiments.stress import CANDIDATES, stress
 from refaug.evaluation.reproduction.figures.correlations import Line
@@ -20,7 +21,7 @@ from refaug.evaluation.reproduction.material.proof_logs import ELSEWHERE
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, ONE
 from refaug.evaluation.reproduction.report.report import Report
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +117,7 @@ def test_replies_are_rated_by_the_rater_of_the_situation(
                 RatingRequest(
                     utterance=rated.items[rated.item[row]].utterance or "",
                     golds=(rated.items[rated.item[row]].references[0].text,),
-                    candidates=(Candidate(text=reply),),
+                    candidates=(Reference(text=reply),),
                 )
                 for row, reply in enumerate(rated.replies)
             ]

@@ -16,6 +16,7 @@ from scipy import stats
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Silent
+from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors
@@ -38,7 +39,7 @@ from refaug.evaluation.reproduction.material.rated_systems import systems_of_the
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you"]
@@ -132,7 +133,7 @@ def test_the_rater_weighs_every_text_against_the_gold(judged: WeightedSet, rater
         asked = RatingRequest(
             utterance=str(item.utterance),
             golds=(item.references[0].text,),
-            candidates=tuple(Candidate(text=text) for text in judged.texts[number]),
+            candidates=tuple(Reference(text=text) for text in judged.texts[number]),
         )
         assert judged.rated[number] == pytest.approx(rater.rate([asked])[0], abs=1e-5)
 

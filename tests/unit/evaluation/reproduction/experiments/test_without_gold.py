@@ -12,7 +12,7 @@ import pytest
 from proofs import TinyChain, tiny_chain, tiny_set
 from scipy import stats
 
-from refaug.core.records import Item
+from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.experiments.without_gold import GOLDLESS, K, without_gold
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
@@ -20,7 +20,7 @@ from refaug.evaluation.reproduction.report.report import Report
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def test_the_rater_reads_nothing_where_the_gold_would_be(
                     RatingRequest(
                         utterance=rated_set.items[number].utterance or "",
                         golds=("",),
-                        candidates=(Candidate(text=reply),),
+                        candidates=(Reference(text=reply),),
                     )
                 ]
             )[0][0]

@@ -10,7 +10,7 @@ import pytest
 from plain_bleu import PlainBleu, PlainReference
 from proofs import TinyChain, tiny_chain, tiny_set
 
-from refaug.core.records import Origin
+from refaug.core.records import Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.reproduction.material.chain import IndexRecipe
@@ -25,7 +25,7 @@ from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_gold_and_utterance_are_rated_beside_thirteen_that_are_retrieved(chain: 
         assert [len(references) for references in by_origin.values()] == [1, 1, 13]
         utterance, [gold] = test_item.utterance, by_origin[Origin.GOLD]
         assert utterance is not None
-        candidates = (Candidate(text=gold.text), Candidate(text=utterance))
+        candidates = (Reference(text=gold.text), Reference(text=utterance))
         [ratings] = rater.rate([RatingRequest(utterance=utterance, golds=(gold.text,), candidates=candidates)])
         assert [gold.weight, by_origin[Origin.PARROT][0].weight] == pytest.approx(list(ratings), abs=1e-6)
 

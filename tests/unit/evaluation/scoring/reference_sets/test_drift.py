@@ -28,7 +28,7 @@ from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.specification import build as metric
-from refaug.rater.rating import Candidate, Rater, RatingRequest
+from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 
 K = 3
@@ -68,7 +68,7 @@ def night(tmp_path_factory: pytest.TempPathFactory):
         ReferenceIndex.open(places, f"chat@{new}") as second,
     ):
         frozen = sets.freeze(
-            (one.item for one in augment(items, first, rater, FOUND)),  # type: ignore[union-attr]
+            augment(items, first, rater, FOUND),
             SetDescription(
                 purpose=Purpose.VALIDATION,
                 provenance=provenance(first, rater, FOUND),
@@ -83,8 +83,8 @@ def found_anew(night: Night, index: ReferenceIndex, pair: Item) -> tuple[list[Pl
     own = replace(pair, references=tuple(one for one in pair.references if one.source is Origin.GOLD))
     gold, utterance = own.references[0].text, own.turns[-1]
     retrieved = index.search([own], SearchSettings(k=K))[0].references
-    asked = [Candidate(text=utterance)]
-    asked += [Candidate(text=one.text, utterance=str(one.utterance)) for one in retrieved]
+    asked = [Reference(text=utterance)]
+    asked += [Reference(text=one.text, utterance=str(one.utterance)) for one in retrieved]
     references = [PlainReference(tokens=gold.lower().split(), is_gold=True)]
     for one in asked:
         rating = night.rater.rate(
@@ -261,7 +261,9 @@ def test_times_and_logs_that_were_left_out_come_back(night):
         exclude_logs=("chat", "forum"),
     )
     manifest = replace(night.stored.manifest, details=provenance_details(night.old, settings))
-    assert settings_of(manifest).search == replace(settings.search, k=K)
+    found = settings_of(manifest)
+    assert (found.after, found.before, found.exclude_logs) == (settings.after, settings.before, settings.exclude_logs)
+    assert found.k == K
 
 
 def test_a_set_that_says_nothing_of_retrieval_cannot_be_compared(night):

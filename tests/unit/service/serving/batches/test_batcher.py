@@ -23,16 +23,15 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import Augmented, augment
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batch_runner
 from refaug.service.serving.batches.batcher import Batcher
-from refaug.service.serving.batches.reference_cache import CachedReferences, ReferenceCache
-from refaug.service.serving.batches.reference_lookup import AugmentedItems
+from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.serving.versions.open_versions import OpenVersions
 
@@ -63,24 +62,31 @@ def items_of(*numbers: int) -> list[Item]:
     return [item_of(number) for number in numbers]
 
 
+def rating_of(settings: AugmentSettings) -> RatingSettings:
+    return RatingSettings(combine=settings.combine, calibrated=settings.calibrated)
+
+
 def asked_of(number: int) -> RatingRequest:
     rng = random.Random(number)
-    candidates = tuple(Candidate(text=rng.choice(TEXTS)) for _ in range(number % 5))
+    candidates = tuple(Reference(text=rng.choice(TEXTS)) for _ in range(number % 5))
     return RatingRequest(
         utterance=rng.choice(TEXTS), golds=(rng.choice(TEXTS), rng.choice(TEXTS)), candidates=candidates
     )
 
 
-def require_equal(found: Sequence[Augmented], wanted: Sequence[Any]) -> None:
+def require_equal(found: Sequence[Item], wanted: Sequence[Any]) -> None:
     """The same items in the same order, the same references, and ratings within what a batch may change."""
-    assert [one.item.id for one in found] == [one.item.id for one in wanted]
+    assert [one.id for one in found] == [one.id for one in wanted]
     for one, other in zip(found, wanted, strict=True):
-        assert (one.excluded, one.note) == (other.excluded, other.note)
-        pairs = list(zip(one.item.references, other.item.references, strict=True))
+        assert one.search_notes == other.search_notes
+        pairs = list(zip(one.references, other.references, strict=True))
         for a, b in pairs:
             assert replace(a, weight=None, rating=None) == replace(b, weight=None, rating=None)
             assert a.rating == (None if b.rating is None else pytest.approx(b.rating, abs=CLOSE))
             assert a.weight == (None if b.weight is None else pytest.approx(b.weight, abs=CLOSE))
+
+
+Found = tuple[list[Item], tuple[str, ...]]  # items with their references, and warnings
 
 
 def alone(tools: Tools, items: Sequence[Item], settings: AugmentSettings = PLAIN) -> list[Any]:
@@ -186,10 +192,12 @@ def test_concurrent_requests_get_the_same_as_each_alone(tools: Tools, seed: int)
         (items_of(*(rng.randrange(400) for _ in range(rng.choice([0, 1, 1, 2, 5, 23])))), rng.choice(WAYS))
         for _ in range(40)
     ]
-    to_rate = [([asked_of(rng.randrange(100)) for _ in range(rng.randrange(9))], one.rating) for _, one in wanted[:12]]
+    to_rate = [
+        ([asked_of(rng.randrange(100)) for _ in range(rng.randrange(9))], rating_of(one)) for _, one in wanted[:12]
+    ]
     lease = Lease(index=tools.index, rater=tools.rater)
 
-    async def all_at_once() -> tuple[list[AugmentedItems], list[list[list[float]]], list[int]]:
+    async def all_at_once() -> tuple[list[Found], list[list[list[float]]], list[int]]:
         async with batching(batch_items=8) as batcher:
             asked = [batcher.augment(lease, items, one, deadline=soon()) for items, one in wanted]
             rated = [batcher.rate(lease, some, one, deadline=soon()) for some, one in to_rate]
@@ -198,8 +206,8 @@ def test_concurrent_requests_get_the_same_as_each_alone(tools: Tools, seed: int)
 
     found, rated, ran = asyncio.run(all_at_once())
     for (items, settings), one in zip(wanted, found, strict=True):
-        require_equal(one.items, alone(tools, items, settings))
-        assert one.warnings == ()
+        require_equal(one[0], alone(tools, items, settings))
+        assert one[1] == ()
     for (some, settings), ratings in zip(to_rate, rated, strict=True):
         for one, own in zip(some, ratings, strict=True):
             assert own == pytest.approx(tools.rater.rate([one], settings)[0], abs=CLOSE)
@@ -234,10 +242,10 @@ def test_equal_requests_are_searched_and_rated_together_in_queue_order(listener:
 def test_a_large_request_goes_in_parts_and_small_ones_get_between(listener: Listener, tools: Tools) -> None:
     large, ended = items_of(*range(100, 121)), list[str]()
 
-    async def asking() -> AugmentedItems:
+    async def asking() -> Found:
         async with batching(batch_items=8) as batcher:
 
-            async def ask(name: str, items: Sequence[Item], settings: AugmentSettings) -> AugmentedItems:
+            async def ask(name: str, items: Sequence[Item], settings: AugmentSettings) -> Found:
                 found = await batcher.augment(listener.lease(), items, settings, deadline=soon())
                 ended.append(name)
                 return found
@@ -255,7 +263,7 @@ def test_a_large_request_goes_in_parts_and_small_ones_get_between(listener: List
     names = [item.id for item in large]
     assert listener.searched == [names[:8], ["item-1"], ["item-2", "item-3", *names[8:14]], names[14:]]
     assert ended == ["small", "alike", "large"]
-    require_equal(found.items, alone(tools, large))
+    require_equal(found[0], alone(tools, large))
 
 
 def test_request_is_answered_with_its_last_item_not_with_its_batch(listener: Listener) -> None:
@@ -273,12 +281,12 @@ def test_request_is_answered_with_its_last_item_not_with_its_batch(listener: Lis
                 first = await begin(batcher, batcher.augment(listener.lease(), items_of(1), PLAIN, deadline=soon()))
                 unrated = await begin(batcher, batcher.augment(listener.lease(), items_of(5), PLAIN, deadline=soon()))
                 second = await begin(batcher, batcher.augment(listener.lease(), items_of(2), PLAIN, deadline=soon()))
-            assert [one.item.id for one in (await first).items] == ["item-1"]
-            assert [one.item.id for one in (await unrated).items] == ["item-5"]
+            assert [one.id for one in (await first)[0]] == ["item-1"]
+            assert [one.id for one in (await unrated)[0]] == ["item-5"]
             assert not second.done()
             assert listener.searched == [["item-1", "item-5", "item-2"]]  # one batch
             may_end.set()
-            assert [one.item.id for one in (await second).items] == ["item-2"]
+            assert [one.id for one in (await second)[0]] == ["item-2"]
 
     asyncio.run(asking())
 
@@ -336,7 +344,7 @@ def test_unknown_language_is_warned_of_as_augment_does(tools: Tools) -> None:
     assert len(told) == 1
     lease = Lease(index=tools.index, rater=tools.rater)
 
-    async def asking() -> list[AugmentedItems]:
+    async def asking() -> list[Found]:
         async with batching(batch_items=7) as batcher, busy(batcher):
             tasks = [
                 await begin(batcher, batcher.augment(lease, items, settings, deadline=soon()))
@@ -344,21 +352,21 @@ def test_unknown_language_is_warned_of_as_augment_does(tools: Tools) -> None:
             ]
         return await asyncio.gather(*tasks)
 
-    assert [one.warnings for one in asyncio.run(asking())] == [(), tuple(told), ()]
+    assert [warnings for _, warnings in asyncio.run(asking())] == [(), tuple(told), ()]
 
 
 def test_nothing_asked_is_nothing_found_and_rating_needs_a_rater(tools: Tools) -> None:
     async def asking() -> None:
         async with batching() as batcher:
             lease, bare = Lease(index=tools.index, rater=tools.rater), Lease(index=tools.index, rater=None)
-            assert await batcher.augment(lease, [], PLAIN, deadline=soon()) == AugmentedItems(items=[])
+            assert await batcher.augment(lease, [], PLAIN, deadline=soon()) == ([], ())
             assert await batcher.rate(lease, [], RatingSettings(), deadline=soon()) == []
             with pytest.raises(Usage, match="there is no rater"):
                 await batcher.augment(bare, items_of(1), PLAIN, deadline=soon())
             with pytest.raises(Usage, match="there is no rater"):
                 await batcher.rate(bare, [asked_of(1)], RatingSettings(), deadline=soon())
             found = await batcher.augment(bare, items_of(1), UNRATED, deadline=soon())
-            require_equal(found.items, alone(tools, items_of(1), UNRATED))
+            require_equal(found[0], alone(tools, items_of(1), UNRATED))
 
     asyncio.run(asking())
 
@@ -372,7 +380,7 @@ def test_the_queue_takes_so_many_items_and_not_one_more(listener: Listener) -> N
     async def asking() -> None:
         async with batching(queue_items=10, batch_items=4, waiting_changed=numbers.append) as batcher:
 
-            def ask(*of: int) -> Coroutine[Any, Any, AugmentedItems]:
+            def ask(*of: int) -> Coroutine[Any, Any, Found]:
                 return batcher.augment(listener.lease(), items_of(*of), PLAIN, deadline=soon())
 
             async with busy(batcher):
@@ -398,7 +406,7 @@ def test_the_queue_takes_so_many_items_and_not_one_more(listener: Listener) -> N
                     await ask(*range(60, 66))
                 assert caught.value.retry_after_s == 1.0
                 more = await begin(batcher, ask(*range(60, 65)))
-            assert [len((await task).items) for task in (four, one, more)] == [4, 1, 5]
+            assert [len((await task)[0]) for task in (four, one, more)] == [4, 1, 5]
             assert batcher.waiting() == 0
 
     asyncio.run(asking())
@@ -431,7 +439,7 @@ def test_long_work_and_what_waits_for_it_hold_up_nobody_else(listener: Listener,
                 waits = await begin(batcher, batcher.run(lambda: "long", items=1_000, deadline=soon()))
                 assert batcher.waiting() == 10
                 found = await batcher.augment(listener.lease(), items_of(*range(10)), PLAIN, deadline=soon())
-                require_equal(found.items, alone(tools, items_of(*range(10))))
+                require_equal(found[0], alone(tools, items_of(*range(10))))
                 assert await batcher.run(lambda: "short", items=4, deadline=soon()) == "short"
                 assert not waits.done()
             assert await waits == "long"
@@ -537,7 +545,7 @@ def test_expired_request_is_dropped_between_pieces_and_others_go_on(listener: Li
     listener.at_rating = at_rating
     four, other = items_of(1, 2, 3, 6), items_of(7)
 
-    async def asking() -> AugmentedItems:
+    async def asking() -> Found:
         async with batching() as batcher:
             batcher._runner.candidate_s = 1.0  # every item is a piece
             async with busy(batcher):
@@ -551,7 +559,7 @@ def test_expired_request_is_dropped_between_pieces_and_others_go_on(listener: Li
             may_end.set()
             return await long
 
-    require_equal(asyncio.run(asking()).items, alone(tools, other))
+    require_equal(asyncio.run(asking())[0], alone(tools, other))
     assert listener.searched == [["item-1", "item-2", "item-3", "item-6", "item-7"]]
     assert listener.rated == [[four[0].utterance], [other[0].utterance]]
 
@@ -565,7 +573,7 @@ def test_what_nobody_waits_for_any_more_is_dropped_before_and_between(listener: 
 
     listener.at_rating = at_rating
 
-    async def asking() -> AugmentedItems:
+    async def asking() -> Found:
         async with batching(batch_items=2) as batcher:
             batcher._runner.candidate_s = 1.0
             async with busy(batcher):
@@ -587,7 +595,7 @@ def test_what_nobody_waits_for_any_more_is_dropped_before_and_between(listener: 
             may_end.set()
             return await stays
 
-    require_equal(asyncio.run(asking()).items, alone(tools, items_of(7)))
+    require_equal(asyncio.run(asking())[0], alone(tools, items_of(7)))
     assert listener.searched == [["item-1", "item-2"], ["item-7"]]
     assert listener.rated == [[item_of(1).utterance], [item_of(7).utterance]]
 
@@ -677,12 +685,12 @@ def test_a_failure_reaches_only_the_request_that_it_is_of(listener: Listener, to
                 ]
             found = await asyncio.gather(*tasks, return_exceptions=True)
             again = await batcher.augment(listener.lease(), items_of(9), PLAIN, deadline=soon())
-            require_equal(again.items, alone(tools, items_of(9)))
+            require_equal(again[0], alone(tools, items_of(9)))
             return found
 
     first, second, third = asyncio.run(asking())
-    require_equal(first.items, alone(tools, items_of(1, 2)))
-    require_equal(third.items, alone(tools, items_of(3)))
+    require_equal(first[0], alone(tools, items_of(1, 2)))
+    require_equal(third[0], alone(tools, items_of(3)))
     assert (type(second), str(second)) == (ValueError, f"poisoned {where}")
 
 
@@ -703,7 +711,7 @@ def test_large_request_that_fails_in_one_part_leaves_the_queue(listener: Listene
 
 def test_ratings_without_a_gold_are_refused_to_the_one_who_asked(tools: Tools) -> None:
     lease = Lease(index=None, rater=tools.rater)
-    bare = RatingRequest(utterance="how", golds=(), candidates=(Candidate(text="so"),))
+    bare = RatingRequest(utterance="how", golds=(), candidates=(Reference(text="so"),))
 
     async def asking() -> list[Any]:
         async with batching() as batcher:
@@ -778,12 +786,10 @@ def test_what_was_found_is_not_looked_for_again_whatever_the_replies_are(listene
         ) as batcher:
             before = await batcher.augment(listener.lease(), first, PLAIN, deadline=soon())
             after = await batcher.augment(listener.lease(), second, PLAIN, deadline=soon())
-            require_equal(before.items, alone(tools, first))
-            require_equal(after.items, alone(tools, second))
-            assert [one.item.replies for one in after.items] == [{"b": "another"}] * 2
-            assert replace(after.items[0].item, replies={}) == replace(
-                before.items[1].item, replies={}
-            )  # to the last bit
+            require_equal(before[0], alone(tools, first))
+            require_equal(after[0], alone(tools, second))
+            assert [one.replies for one in after[0]] == [{"b": "another"}] * 2
+            assert replace(after[0][0], replies={}) == replace(before[0][1], replies={})  # to the last bit
 
     asyncio.run(asking())
     assert looked_up == [(0, 2), (1, 1)]
@@ -810,13 +816,18 @@ def test_other_version_setting_or_gold_is_searched_anew(listener: Listener) -> N
 
 def test_what_is_kept_takes_no_more_memory_than_it_may(tools: Tools) -> None:
     found = alone(tools, items_of(*range(1, 40)))
-    kept = [CachedReferences.of(one, Coverage()) for one in found]
-    store = ReferenceCache(sum(one.size for one in kept[-5:]))
+    kept, sizes = [(one, Coverage()) for one in found], list[int]()
+    for one in kept:
+        alone_there = ReferenceCache(1_000_000)
+        alone_there.put(b"", one)
+        sizes.append(alone_there.size)
+    assert min(sizes) >= 900
+    store = ReferenceCache(sum(sizes[-5:]))
     for number, one in enumerate(kept):
         store.put(bytes([number]), one)
     there = [number for number in range(len(kept)) if store.get(bytes([number])) is not None]
     assert there == list(range(len(kept) - len(there), len(kept)))
-    assert sum(kept[number].size for number in there) <= sum(one.size for one in kept[-5:])
+    assert sum(sizes[number] for number in there) <= sum(sizes[-5:])
     assert len(there) == 5
     ReferenceCache(0).put(b"", kept[0])
     assert ReferenceCache(0).get(b"") is None
@@ -830,9 +841,9 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
     told = list[tuple[str, int]]()
 
     class Scoring:
-        def score(self, augmented: AugmentedItems) -> list[Any]:
+        def score(self, items: Sequence[Item], warnings: Sequence[str]) -> Sequence[Item]:
             threads.append(threading.current_thread().name)
-            return [one.item for one in augmented.items]
+            return items
 
     async def asking() -> None:
         async with batching(
@@ -843,7 +854,7 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
                     listener.lease(), items_of(1, 3), PLAIN, Scoring(), deadline=soon()
                 )
                 assert [one.id for one in items] == ["item-1", "item-3"]
-                wanted = [one.item for one in alone(tools, items_of(1, 3))]
+                wanted = alone(tools, items_of(1, 3))
                 assert [[r.text for r in one.references] for one in items] == [
                     [r.text for r in pair.references] for pair in wanted
                 ]
@@ -858,7 +869,7 @@ def test_callback_on_references_runs_in_the_batch_thread_in_the_same_turn(
 
 def test_what_cannot_be_made_of_the_references_is_the_requests_own_trouble(listener: Listener) -> None:
     class Broken:
-        def score(self, augmented: AugmentedItems) -> None:
+        def score(self, items: Sequence[Item], warnings: Sequence[str]) -> None:
             raise ValueError("cannot be scored")
 
     async def asking() -> list[Any]:
@@ -872,7 +883,7 @@ def test_what_cannot_be_made_of_the_references_is_the_requests_own_trouble(liste
 
     failed, found = asyncio.run(asking())
     assert str(failed) == "cannot be scored"
-    assert [one.item.id for one in found.items] == ["item-2"]
+    assert [one.id for one in found[0]] == ["item-2"]
     assert len(listener.searched) == 1  # both in one batch
 
 
@@ -913,7 +924,7 @@ def test_a_figure_that_cannot_be_counted_costs_nobody_the_answer(listener: Liste
     async def asking() -> None:
         async with batching(observe=broken, waiting_changed=broken) as batcher:
             found = await batcher.augment(listener.lease(), items_of(1, 2), PLAIN, deadline=soon())
-            require_equal(found.items, alone(tools, items_of(1, 2)))
+            require_equal(found[0], alone(tools, items_of(1, 2)))
             assert batcher.waiting() == 0
 
     asyncio.run(asking())
@@ -923,7 +934,7 @@ def test_a_figure_that_cannot_be_counted_costs_nobody_the_answer(listener: Liste
 
 
 def test_at_the_end_what_waits_is_done_and_nothing_new_is_taken(listener: Listener, tools: Tools) -> None:
-    async def asking() -> list[AugmentedItems]:
+    async def asking() -> list[Found]:
         async with batching() as batcher:
             async with busy(batcher):
                 tasks = [
@@ -940,8 +951,8 @@ def test_at_the_end_what_waits_is_done_and_nothing_new_is_taken(listener: Listen
             return await asyncio.gather(*tasks)
 
     first, second = asyncio.run(asking())
-    require_equal(first.items, alone(tools, items_of(1)))
-    require_equal(second.items, alone(tools, items_of(2), UNRATED))
+    require_equal(first[0], alone(tools, items_of(1)))
+    require_equal(second[0], alone(tools, items_of(2), UNRATED))
 
 
 def test_what_is_not_done_in_the_last_moments_is_sent_away(listener: Listener) -> None:
@@ -1000,11 +1011,11 @@ def test_references_of_people_are_kept_in_a_batch(tools: Tools) -> None:
     supplied = Reference(text="we do", source=Origin.SUPPLIED, weight=-0.5)
     item = replace(item_of(1), references=(supplied, Reference(text="yes")))
 
-    async def asking() -> AugmentedItems:
+    async def asking() -> Found:
         async with batching() as batcher:
             lease = Lease(index=tools.index, rater=tools.rater)
             return await batcher.augment(lease, [item, item], PLAIN, deadline=soon())
 
-    found = asyncio.run(asking()).items
-    assert [one.item.references[0] for one in found] == [supplied, supplied]
+    found = asyncio.run(asking())[0]
+    assert [one.references[0] for one in found] == [supplied, supplied]
     require_equal(found, alone(tools, [item, item]))

@@ -26,7 +26,7 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.indexer.manifest import IndexManifest
 from refaug.rater.nn.checkpoint import read_manifest
-from refaug.rater.rating import Candidate, RatingRequest
+from refaug.rater.rating import RatingRequest
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions import version_opener as module
@@ -38,7 +38,7 @@ from refaug.service.serving.versions.version_watcher import VersionWatcher
 
 PAIR = Item(id="x", turns=("how do we fly",), references=(Reference(text="we do"),))
 ASKED = RatingRequest(
-    utterance="how do we fly", golds=("we do",), candidates=(Candidate(text="no"), Candidate(text="i do"))
+    utterance="how do we fly", golds=("we do",), candidates=(Reference(text="no"), Reference(text="i do"))
 )
 
 
