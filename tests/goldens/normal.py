@@ -13,6 +13,7 @@ from typing import Any, Final
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _VERSION: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)(\.\d+)\b")
 _HASH: Final = re.compile(r"(?<![0-9a-zA-Z.])(?=[0-9]*[a-f])[0-9a-f]{12,64}(?![0-9a-zA-Z])")
+_DIGITS: Final = re.compile(r"[0-9]{16}")  # of a hash, one in two thousand times: nothing else tells it from a number
 _ROW_ID: Final = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
 _SETTINGS: Final = ("rate_per_s", "timeout_s", "reservation_minutes")  # in seconds, and no measurement
 _KEY_ID: Final = re.compile(r"[a-z2-7]{12}")
@@ -62,6 +63,8 @@ class Normaliser:
             return "PID"
         if key == "token" and isinstance(answer, str):
             return "TOKEN"
+        if key == "request_id" and isinstance(answer, str) and _DIGITS.fullmatch(answer):
+            return "HASH"
         if key == "actor" and isinstance(answer, str) and answer.startswith("user "):
             return "user USER"
         if key == "id" and isinstance(answer, str) and _KEY_ID.fullmatch(answer) and answer not in self.known:
