@@ -26,9 +26,10 @@ from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 from refaug.rater.rating import Rater, RatingRequest
@@ -78,10 +79,8 @@ def serve_references(home: str, index: str, rater: str, port: int, *, plain: boo
     async def scores(body: dict[str, Any] = Body()) -> dict[str, Any]:  # noqa: B008
         items = [item_of(one, fallback_id=str(place)) for place, one in enumerate(body["items"])]
         augmented = list(augment(items, opened, weigher, settings))
-        facts, details = provenance(opened, weigher, settings), provenance_details(opened, settings)
-        return evaluate(
-            augmented, [build("upsilon-bleu")], ScoreSettings(draws=0), provenance=facts, details=details
-        ).as_json()
+        made_by = references_provenance(opened, weigher, settings)
+        return evaluate(augmented, [build("upsilon-bleu")], ScoreSettings(draws=0), provenance=made_by).as_json()
 
     uvicorn.run(app, port=port, log_level="warning")
 

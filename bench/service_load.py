@@ -33,9 +33,10 @@ from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 
@@ -248,11 +249,8 @@ class Direct:
         settings = AugmentSettings()
         test_items = [item_of(one, fallback_id="") for one in items]
         augmented = list(augment(test_items, self.index, self.rater, settings))
-        reference_facts = provenance(self.index, self.rater, settings)
-        details = provenance_details(self.index, settings)
-        scored = evaluate(
-            augmented, [build("upsilon-bleu")], ScoreSettings(draws=0), provenance=reference_facts, details=details
-        )
+        made_by = references_provenance(self.index, self.rater, settings)
+        scored = evaluate(augmented, [build("upsilon-bleu")], ScoreSettings(draws=0), provenance=made_by)
         return orjson.loads(orjson.dumps(scored.as_json()))
 
     def close(self) -> None:

@@ -107,7 +107,8 @@ def retrieve_references(
     engine: Engine, parsed: Sequence[Item | BadItem], index: str, rater: str | None, settings: AugmentSettings
 ) -> RetrievedReferences:
     """Find references of all items, as the command does."""
-    from refaug.evaluation.scoring.augmentation import augment, references_provenance  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.provenance import references_provenance  # noqa: PLC0415
 
     weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
     reference_index = engine.index(index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
-from refaug.core.options.declaring import Doc
+from refaug.core.options.declaring import Doc, Signed
 from refaug.core.options.decoding import Options
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
@@ -17,8 +17,12 @@ COMBINES: Final[tuple[str, ...]] = get_args(Combine)
 class RatingSettings(Options):
     """How the probabilities of the two triplets become a rating."""
 
-    combine: Annotated[Combine, Doc("How the rater's two answers become a rating: docs/raters.md.")] = "first"
-    calibrated: Annotated[bool, Doc("Rate with the rater's temperature.")] = False
+    combine: Annotated[
+        Combine, Doc("How the rater's two answers become a rating: docs/raters.md."), Signed(is_short=True)
+    ] = "first"
+    calibrated: Annotated[
+        bool, Doc("Rate with the rater's temperature."), Signed(key="cal", is_short=True, flags=("raw", "cal"))
+    ] = False
 
     @property
     def calibration(self) -> Calibration:

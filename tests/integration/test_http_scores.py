@@ -28,15 +28,11 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import (
-    augment,
-    provenance,
-    provenance_details,
-    references_provenance,
-)
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import parse_item
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
 from refaug.indexer.vectors.training import import_vectors
@@ -134,7 +130,8 @@ def test_references_are_those_of_augment_in_the_order_sent(
     found = ReferencesOut.model_validate_json(answer.content).model_dump(exclude_unset=True)
     with tools(home) as (index, rater):
         expected = [one for one in augment(items_of(ITEMS), index, rater, settings) if isinstance(one, Item)]
-        made_by = {**provenance(index, rater, settings), **provenance_details(index, settings)}
+        of_all = references_provenance(index, rater, settings)
+        made_by = {**of_all.settings, **of_all.details}
         versions = {"index": index.spec, **({"rater": rater.spec} if settings.needs_rater else {})}
     assert [one["id"] for one in found["items"]] == [one["id"] for one in ITEMS]
     for one, wanted in zip(found["items"], expected, strict=True):

@@ -34,10 +34,10 @@ from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 from refaug.service.process.live_processes import LiveProcesses
@@ -150,9 +150,7 @@ def known_answers(home: Settings, groups: Sequence[Sequence[dict[str, Any]]]) ->
     for one, other in product(*(artefact_stores(home)[kind].versions(name) for kind, name in NAMES.items())):
         index, rater = open_index(home, f"chat@{one}", threads=1), open_rater(home, f"base@{other}", threads=1)
         with index:
-            of_both = Provenance(
-                settings=provenance(index, rater, settings), details=provenance_details(index, settings)
-            )
+            of_both = references_provenance(index, rater, settings)
             scored = [
                 evaluate(
                     list(augment([item_of(it, fallback_id="") for it in group], index, rater, settings)),

@@ -103,6 +103,16 @@ class NoFlag:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """The option stands in signatures, and is read back from them."""
+
+    key: str = ""  # where it is not the name of the field with dashes
+    is_short: bool = False  # in their short form, too
+    unset: str = ""  # what stands for None; by default nothing stands there
+    flags: tuple[str, str] = ("no", "yes")  # what stands for False and True
+
+
 @dataclass(frozen=True)
 class Metavar:
     """What help shows in place of the text, such as NAME."""

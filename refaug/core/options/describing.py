@@ -60,6 +60,7 @@ class OptionField:
     has_flag: bool = True
     flag: str | None = None  # where it is not the name with dashes
     schema: Mapping[str, Any] | None = None
+    signed: declaring.Signed | None = None
 
     @property
     def group(self) -> type[Any] | None:
@@ -104,6 +105,7 @@ def _option(field: Field[Any], hint: Any) -> OptionField:
         has_flag=_last(declaring.NoFlag, metadata) is None,
         flag=flag.spelling if (flag := _last(declaring.Flag, metadata)) is not None else None,
         schema=schema.schema if schema is not None else None,
+        signed=_last(declaring.Signed, metadata),
     )
 
 

@@ -29,8 +29,9 @@ from refaug.evaluation.metric_setup.log_sample import live_segments, sample_item
 from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.cases import references_of
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
@@ -162,8 +163,8 @@ class LogSample:
     def _provenance(self) -> dict[str, str]:
         """Everything that can change the weighted references of the sample."""
         index = self._registry.index(self.index)
-        fields = provenance(index, self._weigher, self._augmenting)
-        return {**fields, **provenance_details(index, self._augmenting), "index": index.manifest.id[:12]}
+        made_by = references_provenance(index, self._weigher, self._augmenting)
+        return {**made_by.settings, **made_by.details, "index": index.manifest.id[:12]}
 
     @cached_property
     def _weigher(self) -> Rater | None:

@@ -95,7 +95,7 @@ class LocalReferences:
     @property
     def provenance(self) -> Provenance:
         """What signatures say of the references."""
-        from refaug.evaluation.scoring.augmentation import references_provenance  # noqa: PLC0415  torch
+        from refaug.evaluation.scoring.provenance import references_provenance  # noqa: PLC0415
 
         return references_provenance(self.index, self.rater, self.settings)
 

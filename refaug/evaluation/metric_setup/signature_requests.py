@@ -49,7 +49,7 @@ class SignatureRequest:
 
 
 def _augment_settings(settings: dict[str, str], signature: Signature) -> AugmentSettings:
-    from refaug.evaluation.scoring.augmentation import settings_of_provenance  # noqa: PLC0415  torch
+    from refaug.evaluation.scoring.provenance import settings_of_provenance  # noqa: PLC0415
 
     try:
         return settings_of_provenance(Provenance(settings=settings, details=signature.details))

@@ -19,8 +19,9 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.statistics.correlation import Correlation, pearson, spearman
 from refaug.metrics.statistics.resampling import Floats
@@ -191,7 +192,7 @@ def report_on_rater(
     if not tally.pairs:
         raise BadInput(f"there are no test pairs in {pairs_from}", remedy="one item a line: docs/items.md")
     retrieval = RetrievalReport(
-        made_by=provenance(index, rater, settings),
+        made_by=references_provenance(index, rater, settings).settings,
         pairs_from=pairs_from,
         figures=tally.figures(),
         examples=tuple(shown),

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Metavar
+from refaug.core.options.declaring import Doc, Ge, Le, Metavar, Signed
 from refaug.core.options.describing import options_of
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.rating_settings import RatingSettings
 
+_IN_DIALOG_MODES: Final = ("alpha", "epsilon")
+OF_RATINGS: Final = ("combine", "calibrated")
 _UTTERANCE: Final = "utterance"  # what a mode without responses ends in
 
 
@@ -30,13 +32,17 @@ class AugmentSettings(SearchSettings, RatingSettings):
     gold: Annotated[
         Literal["one", "rated", "none"],
         Doc("What a gold weighs: 1, or what the rater says; none: golds play no part."),
+        Signed(is_short=True),
     ] = "one"
     parrot: Annotated[
         Literal["rated", "off"] | Annotated[float, Ge(-1), Le(1)],
         Doc("The utterance itself as a reference: rated, off, or its weight from -1 to 1 (docs/gaming.md)."),
+        Signed(is_short=True),
     ] = "off"
     weights: Annotated[
-        Literal["rated", "one"], Doc("What references that are found weigh; one needs no rater for them.")
+        Literal["rated", "one"],
+        Doc("What references that are found weigh; one needs no rater for them."),
+        Signed(is_short=True),
     ] = "rated"
 
     show_excluded: Annotated[
@@ -65,19 +71,24 @@ class AugmentSettings(SearchSettings, RatingSettings):
         if not shows_references:
             self._require_defaults("show_excluded", remedy="leave it out: it is for references, which are shown")
         if not self.is_dialog:
-            self._require_defaults("alpha", "epsilon", remedy="leave it out, or use a dialog mode")
+            self._require_defaults(*_IN_DIALOG_MODES, remedy="leave it out, or use a dialog mode")
         if not (self.needs_rater or rates):
-            self._require_defaults("combine", "calibrated", remedy="leave it out, or use rated weights")
+            self._require_defaults(*OF_RATINGS, remedy="leave it out, or use rated weights")
 
     def require_no_effect(self, why: str, *, remedy: str, rates: bool = False, scores: bool = False) -> None:
         """Raise Usage for a setting that was stated where no references are found, which is `why`.
 
         With `rates` the rater rates replies in any case, with `scores` a preset is for the metric in any case.
         """
-        allowed = {*(("combine", "calibrated") if rates else ()), *(("preset",) if scores else ())}
+        allowed = {*(OF_RATINGS if rates else ()), *(("preset",) if scores else ())}
         idle = [option.name for option in options_of(type(self)) if option.name in self.stated - allowed]
         if idle:
             raise Usage(f"it has no effect {why}", remedy=remedy, field=idle[0])
+
+    @property
+    def idle(self) -> frozenset[str]:
+        """The settings that change nothing with the others."""
+        return frozenset((() if self.is_dialog else _IN_DIALOG_MODES) + (() if self.needs_rater else OF_RATINGS))
 
     def _require_defaults(self, *names: str, remedy: str) -> None:
         if changed := [name for name in names if getattr(self, name) != getattr(type(self), name)]:

@@ -5,9 +5,8 @@ The module does no HTTP and prints nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
 from refaug.core.errors import Usage
@@ -16,13 +15,11 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.presets import find_preset
-from refaug.evaluation.scoring.provenance import Provenance, with_provenance
+from refaug.evaluation.scoring.provenance import with_provenance
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search import RetrievalResult
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
-from refaug.rater.rating_settings import RatingSettings
 
 BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 # Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and
@@ -239,98 +236,3 @@ def _candidate(reference: Reference) -> Reference:
     """Return the reference with the utterance that it answered in the log; a gold answers the test utterance."""
     is_of_log = reference.source is Origin.RETRIEVED or reference.utterance is None
     return reference if is_of_log else replace(reference, utterance=None)
-
-
-def provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> dict[str, str]:
-    """Return what both forms of a signature say of retrieval and rating."""
-    fields = {
-        "k": str(settings.k),
-        "mode": settings.mode,
-        "gold": settings.gold,
-        "parrot": settings.parrot if isinstance(settings.parrot, str) else _shortest_digits(settings.parrot),
-        "weights": settings.weights,
-    }
-    if rater is not None and settings.needs_rater:
-        fields |= {"combine": settings.combine, "cal": settings.calibration}
-    fields["index"] = index.spec
-    if rater is not None and settings.needs_rater:
-        fields["rater"] = rater.spec
-    return fields
-
-
-def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> Provenance:
-    """Return both, as items carry it."""
-    return Provenance(settings=provenance(index, rater, settings), details=provenance_details(index, settings))
-
-
-def _shortest_digits(number: float) -> str:
-    """Write a number with just enough digits to tell it from every other number."""
-    return repr(float(number)).removesuffix(".0")
-
-
-def without_shards(provenance: Provenance, index: ReferenceIndex, missing: Collection[str]) -> Provenance:
-    """Return the provenance of references that some shards had no part in: it names them, and how many there are."""
-    if not missing:
-        return provenance
-    named = f"{','.join(sorted(missing, key=int))}/{len(index.manifest.main_segments)}"
-    return Provenance(settings={**provenance.settings, "missing": named}, details=provenance.details)
-
-
-def provenance_details(index: ReferenceIndex, settings: AugmentSettings) -> dict[str, str]:
-    """Return the settings of retrieval that only the full form of a signature has."""
-    manifest = index.manifest
-    fields: dict[str, object] = {
-        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
-        "norm-words": "yes" if manifest.sentence.norm_words else "no",
-        "oov": manifest.sentence.oov,
-        "weighting": manifest.sentence.weighting,
-        "index-tok": manifest.tokenizer,
-        "depth": settings.depth or "auto",
-        "near": _shortest_digits(settings.near),
-        "near-tokens": settings.near_tokens,
-        "after": settings.after.isoformat() if settings.after else "",
-        "before": settings.before.isoformat() if settings.before else "",
-        "exclude-logs": ",".join(settings.exclude_logs),
-    }
-    if settings.is_dialog:
-        fields |= {"alpha": _shortest_digits(settings.alpha), "epsilon": _shortest_digits(settings.epsilon)}
-    return {key: str(setting) for key, setting in fields.items() if setting != ""}
-
-
-def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
-    """Return the settings that a provenance has; the inverse of `references_provenance`.
-
-    What some shards lacked cannot be had again, so a provenance that names them is refused. KeyError where one is
-    missing, ValueError or Usage where one has no meaning here. What a short signature lacks is as by default.
-    """
-    fields = {**provenance.details, **provenance.settings}
-    if "missing" in fields:
-        raise Usage(
-            f"the references were found without the shards {fields['missing']}",
-            remedy="find them again, with all shards",
-        )
-    return AugmentSettings(
-        k=int(fields["k"]),
-        mode=fields["mode"],  # type: ignore[arg-type]
-        alpha=float(fields.get("alpha", SearchSettings.alpha)),
-        epsilon=float(fields.get("epsilon", SearchSettings.epsilon)),
-        depth=None if fields.get("depth", "auto") == "auto" else int(fields["depth"]),
-        after=_parse_time(fields.get("after")),
-        before=_parse_time(fields.get("before")),
-        exclude_logs=tuple(filter(None, fields.get("exclude-logs", "").split(","))),
-        near=float(fields.get("near", SearchSettings.near)),
-        near_tokens=int(fields.get("near-tokens", SearchSettings.near_tokens)),
-        combine=fields.get("combine", RatingSettings.combine),  # type: ignore[arg-type]
-        calibrated=fields.get("cal", "raw") == "cal",
-        gold=fields["gold"],  # type: ignore[arg-type]
-        parrot=_parse_parrot(fields["parrot"]),  # type: ignore[arg-type]
-        weights=fields["weights"],  # type: ignore[arg-type]
-    )
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _parse_parrot(text: str) -> str | float:
-    return text if text in ("rated", "off") else float(text)

@@ -150,7 +150,7 @@ def signature_of(metric: Metric, provenance: Provenance | None = None) -> Signat
     """Return the signature of a bound metric, with the provenance if it looks at weighted references."""
     if provenance is None or metric.info.uses is not Uses.WEIGHTED:
         return Signature.of(metric)
-    preset = preset_of(metric.name, metric.settings, provenance)
+    preset = preset_of(metric.name, metric.settings, provenance.said)
     named = {"preset": preset} if preset is not None else {}
     return Signature.of(metric, {**named, **provenance.settings}, provenance.details)
 

@@ -15,7 +15,6 @@ from refaug.core.errors import Usage
 from refaug.core.records import Item
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.provenance import Provenance
     from refaug.indexer.manifest import IndexManifest
 
 PresetName = Literal["tsuta20"]
@@ -70,21 +69,21 @@ class Preset:
 
     def require_items(self, items: Iterable[object]) -> None:
         """Raise Usage where references of items were retrieved or rated in another way; given references are fine."""
-        from refaug.evaluation.scoring.provenance import Provenance  # noqa: PLC0415  numpy
+        from refaug.metrics.signature import read_fields  # noqa: PLC0415  numpy
 
         for line in {item.provenance for item in items if isinstance(item, Item) and item.provenance}:
-            provenance = Provenance.parse(line)
+            short, details = read_fields(line.split("|"), line)
             for name, setting in self._fields.items():
-                if (stated := _field(provenance, name)) != setting:
+                if (stated := short.get(name, details.get(name, ""))) != setting:
                     message = f"the references of the items have {self._contradiction(name, stated, setting)}"
                     raise Usage(message, remedy=f"refaug refs --preset {self.name} writes items with such references")
 
-    def governs(self, metric: str, settings: Mapping[str, str], provenance: Provenance) -> bool:
+    def governs(self, metric: str, settings: Mapping[str, str], provenance: Mapping[str, str]) -> bool:
         """Whether a score is that of the preset, by the settings in its signature, however these were stated."""
         return (
             metric in _WEIGHTED_BLEU
             and all(settings.get(name) == setting for name, setting in self.metric.items())
-            and all(_field(provenance, name) == setting for name, setting in self._fields.items())
+            and all(provenance.get(name, "") == setting for name, setting in self._fields.items())
         )
 
     @cached_property
@@ -101,10 +100,6 @@ class Preset:
 
     def _contradiction(self, name: str, stated: object, own: object) -> str:
         return f"{name}={stated}, which contradicts preset {self.name}: it has {name}={own}"
-
-
-def _field(provenance: Provenance, name: str) -> str:
-    return provenance.settings.get(name, provenance.details.get(name, ""))
 
 
 # `-size 15` of the released code means 15 lines: the parrot, the gold, and 13 retrieved references.
@@ -134,6 +129,6 @@ def find_preset(name: str | None) -> Preset | None:
     return PRESETS[name]
 
 
-def preset_of(metric: str, settings: Mapping[str, str], provenance: Provenance) -> str | None:
+def preset_of(metric: str, settings: Mapping[str, str], provenance: Mapping[str, str]) -> str | None:
     """Return the name of the preset that a score's settings are those of, for its signature."""
     return next((name for name, preset in PRESETS.items() if preset.governs(metric, settings, provenance)), None)

@@ -9,14 +9,25 @@ scores, came from a file that `refaug refs` wrote, or from a frozen set.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Final, TypeVar
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from refaug.core.errors import BadInput
+from refaug.core.errors import BadInput, Usage
+from refaug.core.options.declaring import Signed
+from refaug.core.options.decoding import from_texts
+from refaug.core.options.describing import OptionField, options_of
 from refaug.core.records import Item
+from refaug.evaluation.scoring.augment_settings import OF_RATINGS, AugmentSettings
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import read_fields, write_fields
+from refaug.rater.rating_settings import RatingSettings
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.index import ReferenceIndex
+    from refaug.rater.rating import Rater
 
 _Read = TypeVar("_Read")
 MIXED: Final = "mixed"
@@ -59,6 +70,11 @@ class Provenance:
     def of_items(cls, items: Iterable[Item]) -> Provenance:
         """Return the provenance of the references of items."""
         return cls.of_lines({test_item.provenance for test_item in items})
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What it says, by its keys."""
+        return {**self.details, **self.settings}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -138,3 +154,83 @@ class ProvenanceWatch:
     def provenance(self) -> Provenance:
         """The provenance of all items so far."""
         return Provenance.of_lines(self._lines)
+
+
+# ── of a search ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> Provenance:
+    """Return how references of this index are found with these settings, and rated by this rater."""
+    manifest, rates = index.manifest, rater is not None and settings.needs_rater
+    models = {"index": index.spec, **({"rater": rater.spec} if rater is not None and rates else {})}
+    words = {
+        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+        "norm-words": "yes" if manifest.sentence.norm_words else "no",
+        "oov": manifest.sentence.oov,
+        "weighting": manifest.sentence.weighting,
+        "index-tok": manifest.tokenizer,
+    }
+    return Provenance(
+        settings={**_signed(settings, is_short=True), **models},
+        details={**{key: text for key, text in words.items() if text}, **_signed(settings, is_short=False)},
+    )
+
+
+def without_shards(provenance: Provenance, index: ReferenceIndex, missing: Collection[str]) -> Provenance:
+    """Return the provenance of references that some shards had no part in: it names them, and how many there are."""
+    if not missing:
+        return provenance
+    named = f"{','.join(sorted(missing, key=int))}/{len(index.manifest.main_segments)}"
+    return Provenance(settings={**provenance.settings, "missing": named}, details=provenance.details)
+
+
+def settings_of_provenance(provenance: Provenance) -> AugmentSettings:
+    """Return the settings that a provenance has; the inverse of `references_provenance`.
+
+    What some shards lacked cannot be had again, so a provenance that names them is refused. KeyError where one is
+    missing, Usage where one has no meaning here. What a short signature lacks is as by default.
+    """
+    if "missing" in provenance.settings:
+        raise Usage(
+            f"the references were found without the shards {provenance.settings['missing']}",
+            remedy="find them again, with all shards",
+        )
+    texts, values = provenance.said, dict[str, Any]()
+    for key, option, sign in _signed_options():
+        if key not in texts and sign.is_short and option.name not in OF_RATINGS:
+            raise KeyError(key)
+        if key in texts and texts[key] != sign.unset:
+            is_flag = texts[key] in sign.flags
+            values[option.name] = bool(sign.flags.index(texts[key])) if is_flag else texts[key]
+    return from_texts(AugmentSettings, values)
+
+
+def _signed(settings: AugmentSettings, *, is_short: bool) -> dict[str, str]:
+    """Return what one form of a signature says of the settings that have an effect."""
+    texts = {
+        key: _as_text(getattr(settings, option.name), sign)
+        for key, option, sign in _signed_options()
+        if sign.is_short == is_short and option.name not in settings.idle
+    }
+    return {key: text for key, text in texts.items() if text}
+
+
+@cache
+def _signed_options() -> list[tuple[str, OptionField, Signed]]:
+    """Return the settings that stand in signatures by their keys: of finding references, of weights, of ratings."""
+    found, rated = options_of(SearchSettings), options_of(RatingSettings)
+    weighed = [option for option in options_of(AugmentSettings) if option not in {*found, *rated}]
+    options = [(option, option.signed) for option in (*found, *weighed, *rated)]
+    return [(sign.key or option.name.replace("_", "-"), option, sign) for option, sign in options if sign is not None]
+
+
+def _as_text(setting: Any, sign: Signed) -> str:
+    if setting is None:
+        return sign.unset
+    if isinstance(setting, bool):
+        return sign.flags[setting]
+    if isinstance(setting, float):
+        return repr(setting).removesuffix(".0")  # just enough digits to tell it from every other number
+    if isinstance(setting, datetime):
+        return setting.isoformat()
+    return ",".join(setting) if isinstance(setting, tuple) else str(setting)

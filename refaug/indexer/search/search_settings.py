@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal, get_args
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Signed
 from refaug.core.options.decoding import Options
 
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
@@ -19,26 +19,36 @@ _LogName = Annotated[str, Length(1, 200), Metavar("LOG")]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings(Options):
-    """How references are found; all of these can change them, so all go into signatures.
+    """How references are found. What can change them goes into signatures; of `partial`, the shards that were missing.
 
-    Of `partial`, the shards that were missing go into them. `depth` grows until the k-th reference is certain; in the
+    `depth` grows until the k-th reference is certain; in the
     `dialog` modes it is how many utterances have all their responses compared, and does not grow.
     """
 
-    k: Annotated[int, Ge(1), Le(MAX_REFERENCES), Doc("References to find for each item.")] = 15
-    mode: Annotated[Mode, Doc("What is compared, and by what: docs/indexes.md.")] = "embedding-utterance"
-    exclude_logs: Annotated[tuple[_LogName, ...], Length(most=1_000), Doc("Logs to take nothing from.")] = ()
-    after: Annotated[datetime | None, Doc("Only pairs at or after this time.")] = None
-    before: Annotated[datetime | None, Doc("Only pairs before this time.")] = None
-    near: Annotated[
-        float, Ge(0), Le(1), Doc("Leave out a response as like the gold as this (Jaccard of its words).")
-    ] = 0.9
-    near_tokens: Annotated[int, Ge(0), Le(1_000_000), Doc("For `near`: both have at least so many words.")] = 5
+    k: Annotated[int, Ge(1), Le(MAX_REFERENCES), Doc("References to find for each item."), Signed(is_short=True)] = 15
+    mode: Annotated[Mode, Doc("What is compared, and by what: docs/indexes.md."), Signed(is_short=True)] = (
+        "embedding-utterance"
+    )
     depth: Annotated[
-        int | None, Ge(1), Le(MAX_DEPTH), Doc("Candidates that are ranked again; without it, as many as are needed.")
+        int | None,
+        Ge(1),
+        Le(MAX_DEPTH),
+        Doc("Candidates that are ranked again; without it, as many as are needed."),
+        Signed(unset="auto"),
     ] = None
-    alpha: Annotated[float, Ge(0), Le(1), Doc("The responses' share in the dialog modes.")] = 0.5
-    epsilon: Annotated[float, Ge(0), Le(1), Doc("What stands in for the responses' similarity otherwise.")] = 0.1
+    near: Annotated[
+        float, Ge(0), Le(1), Doc("Leave out a response as like the gold as this (Jaccard of its words)."), Signed()
+    ] = 0.9
+    near_tokens: Annotated[
+        int, Ge(0), Le(1_000_000), Doc("For `near`: both have at least so many words."), Signed()
+    ] = 5
+    after: Annotated[datetime | None, Doc("Only pairs at or after this time."), Signed()] = None
+    before: Annotated[datetime | None, Doc("Only pairs before this time."), Signed()] = None
+    exclude_logs: Annotated[tuple[_LogName, ...], Length(most=1_000), Doc("Logs to take nothing from."), Signed()] = ()
+    alpha: Annotated[float, Ge(0), Le(1), Doc("The responses' share in the dialog modes."), Signed()] = 0.5
+    epsilon: Annotated[
+        float, Ge(0), Le(1), Doc("What stands in for the responses' similarity otherwise."), Signed()
+    ] = 0.1
     partial: Annotated[
         Literal["refuse", "allow"],
         Doc(

@@ -31,7 +31,7 @@ from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES, TIMEOUT_S,
 from refaug.evaluation.scoring import augmentation
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.provenance import Provenance, references_provenance
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
@@ -77,7 +77,7 @@ def cluster_references(
         )
         opened = on_cluster.enter_context(ReferenceIndex.open_on(places, f"{name}@{version}", hosts))
         augmentation.require_preset_index(opened, settings)
-        provenance = augmentation.references_provenance(opened, weigher, settings)
+        provenance = references_provenance(opened, weigher, settings)
         folder = finished_references(places.cache, name, _inputs_hash(opened, weigher, settings))
         with exclusive(folder, f"references from {index}"):
             remove_asides(folder)

@@ -16,9 +16,10 @@ from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, settings_of_provenance
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.provenance import settings_of_provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.score_settings import ScoreSettings

@@ -19,14 +19,9 @@ from refaug.core.records import Item
 from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring.augmentation import (
-    missing_shards,
-    references_provenance,
-    require_preset_index,
-    without_shards,
-)
+from refaug.evaluation.scoring.augmentation import missing_shards, require_preset_index
 from refaug.evaluation.scoring.presets import find_preset
-from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.provenance import Provenance, references_provenance, without_shards
 from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import Uses

@@ -22,8 +22,9 @@ from starlette.concurrency import run_in_threadpool
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
 from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.scoring.augmentation import augment, references_provenance, require_preset_index
+from refaug.evaluation.scoring.augmentation import augment, require_preset_index
 from refaug.evaluation.scoring.items import BadItem, item_json
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets

@@ -8,14 +8,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from refaug.evaluation.scoring.augmentation import (
-    found_json,
-    missing_shards,
-    references_provenance,
-    require_preset_index,
-    without_shards,
-)
+from refaug.evaluation.scoring.augmentation import found_json, missing_shards, require_preset_index
 from refaug.evaluation.scoring.cases import evidence_of
+from refaug.evaluation.scoring.provenance import references_provenance, without_shards
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
+from unittest.mock import MagicMock
 
 import pytest
 from goldens import record
 
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest, signature_differences
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import provenance
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
@@ -87,10 +88,10 @@ def test_what_was_recorded_asks_for_the_references_that_it_was_written_for() -> 
         own = own_settings(signature).keys() | _SILENT
         stated = {key: text for key, text in signature.settings.items() if key not in own}
         index, rater = (
-            SimpleNamespace(spec=stated[kind]) if kind in stated else None  # only the name is asked for
+            SimpleNamespace(spec=stated[kind], manifest=MagicMock()) if kind in stated else None
             for kind in ("index", "rater")
         )
-        assert provenance(index, rater, request.augmenting) == stated, line  # type: ignore[arg-type]
+        assert references_provenance(index, rater, request.augmenting).settings == stated, line  # type: ignore[arg-type]
         assert (request.index, request.rater) == (
             stated["index"].partition("#")[0],
             stated["rater"].partition("#")[0] if "rater" in stated else None,

@@ -20,9 +20,10 @@ from refaug.core.errors import Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item, read_items
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.metric_info import Uses
 from refaug.rater.nn.rate import NNRater
@@ -459,7 +460,10 @@ def test_every_setting_is_in_what_signatures_say(tools: Tools) -> None:
         one.name for one in fields(AugmentSettings)
     } - silent
     every = [BASE, *other_settings()]
-    said = [{**provenance(tools.index, tools.rater, one), **provenance_details(tools.index, one)} for one in every]
+    said = [
+        {**made_by.settings, **made_by.details}
+        for made_by in (references_provenance(tools.index, tools.rater, one) for one in every)
+    ]
     equal = [(every[a], every[b]) for a in range(len(said)) for b in range(a) if said[a] == said[b]]
     assert equal == []
     for one in said:
@@ -468,14 +472,17 @@ def test_every_setting_is_in_what_signatures_say(tools: Tools) -> None:
 
 def test_numbers_that_differ_by_little_are_told_apart(tools: Tools) -> None:
     others = [replace(BASE, alpha=0.5000001), replace(BASE, near=0.9000001)]
-    said = [provenance_details(tools.index, one) for one in (BASE, *others)]
-    said += [provenance(tools.index, tools.rater, replace(BASE, parrot=number)) for number in (0.5, 0.5000001)]
+    said = [references_provenance(tools.index, None, one).details for one in (BASE, *others)]
+    said += [
+        references_provenance(tools.index, tools.rater, replace(BASE, parrot=number)).settings
+        for number in (0.5, 0.5000001)
+    ]
     assert [said.index(one) for one in said] == list(range(len(said)))
 
 
 def test_provenance_names_index_and_rater_and_what_weighs(tools: Tools) -> None:
     wanted = asked(gold="rated", combine="max", calibrated=True)
-    assert list(provenance(tools.index, tools.rater, wanted).items()) == [
+    assert list(references_provenance(tools.index, tools.rater, wanted).settings.items()) == [
         ("k", str(K)),
         ("mode", "embedding-utterance"),
         ("gold", "rated"),
@@ -486,18 +493,18 @@ def test_provenance_names_index_and_rater_and_what_weighs(tools: Tools) -> None:
         ("index", f"chat@{tools.index.version}#{tools.index.manifest.id[:12]}"),
         ("rater", "tiny@1#0123456789ab"),
     ]
-    unrated = provenance(tools.index, tools.rater, asked(parrot=0.5, weights="one"))
-    assert unrated == provenance(tools.index, None, asked(parrot=0.5, weights="one"))
+    unrated = references_provenance(tools.index, tools.rater, asked(parrot=0.5, weights="one")).settings
+    assert unrated == references_provenance(tools.index, None, asked(parrot=0.5, weights="one")).settings
     assert unrated["parrot"] == "0.5"
     assert {"combine", "cal", "rater"}.isdisjoint(unrated)
 
 
 def test_another_rater_or_another_index_is_another_provenance(tools: Tools) -> None:
     other_rater = NNRater(tools.rater.model, tools.rater.tokenizer, spec="tiny@2#ba9876543210")
-    said = [provenance(tools.index, rater, asked()) for rater in (tools.rater, other_rater)]
+    said = [references_provenance(tools.index, rater, asked()).settings for rater in (tools.rater, other_rater)]
     assert said[0] != said[1]
     other_index = replace(tools.index, version="2020-01-01.9")
-    assert provenance(other_index, tools.rater, asked()) != said[0]
+    assert references_provenance(other_index, tools.rater, asked()).settings != said[0]
 
 
 # As a line of a test file

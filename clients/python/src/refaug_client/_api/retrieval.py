@@ -24,18 +24,18 @@ class Retrieval(TypedDict, total=False):
     k: int
     # What is compared, and by what: docs/indexes.md.
     mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
-    # Logs to take nothing from.
-    exclude_logs: Sequence[str]
-    # Only pairs at or after this time.
-    after: Union[str, datetime]
-    # Only pairs before this time.
-    before: Union[str, datetime]
+    # Candidates that are ranked again; without it, as many as are needed.
+    depth: int
     # Leave out a response as like the gold as this (Jaccard of its words).
     near: float
     # For `near`: both have at least so many words.
     near_tokens: int
-    # Candidates that are ranked again; without it, as many as are needed.
-    depth: int
+    # Only pairs at or after this time.
+    after: Union[str, datetime]
+    # Only pairs before this time.
+    before: Union[str, datetime]
+    # Logs to take nothing from.
+    exclude_logs: Sequence[str]
     # The responses' share in the dialog modes.
     alpha: float
     # What stands in for the responses' similarity otherwise.

@@ -20,7 +20,8 @@ from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, provenance, provenance_details
+from refaug.evaluation.scoring.augmentation import augment
+from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.evaluation.scoring.reference_sets.drift import Drift, MetricDrift, rater_of, settings_of, shadow_score
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -71,8 +72,8 @@ def night(tmp_path_factory: pytest.TempPathFactory):
             augment(items, first, rater, FOUND),
             SetDescription(
                 purpose=Purpose.VALIDATION,
-                provenance=provenance(first, rater, FOUND),
-                details=provenance_details(first, FOUND),
+                provenance=references_provenance(first, rater, FOUND).settings,
+                details=references_provenance(first, None, FOUND).details,
             ),
         )
         yield Night(old=first, new=second, rater=rater, stored=frozen.set)
@@ -247,8 +248,8 @@ SETTINGS = [
 def test_the_manifest_gives_back_the_settings_that_made_it(night, settings):
     manifest = replace(
         night.stored.manifest,
-        provenance=provenance(night.old, night.rater, settings),
-        details=provenance_details(night.old, settings),
+        provenance=references_provenance(night.old, night.rater, settings).settings,
+        details=references_provenance(night.old, None, settings).details,
     )
     assert settings_of(manifest) == settings
     assert rater_of(manifest) == ("tiny@1" if settings.needs_rater else None)
@@ -260,7 +261,7 @@ def test_times_and_logs_that_were_left_out_come_back(night):
         before=datetime(2026, 3, 4, 5, tzinfo=UTC),
         exclude_logs=("chat", "forum"),
     )
-    manifest = replace(night.stored.manifest, details=provenance_details(night.old, settings))
+    manifest = replace(night.stored.manifest, details=references_provenance(night.old, None, settings).details)
     found = settings_of(manifest)
     assert (found.after, found.before, found.exclude_logs) == (settings.after, settings.before, settings.exclude_logs)
     assert found.k == K
