@@ -28,7 +28,7 @@ from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
+from refaug.evaluation.scoring.augmentation import augment, found_json
 from refaug.evaluation.scoring.cases import evidence_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import parse_item
@@ -135,7 +135,7 @@ def test_references_are_those_of_augment_in_the_order_sent(
         versions = {"index": index.spec, **({"rater": rater.spec} if settings.needs_rater else {})}
     assert [one["id"] for one in found["items"]] == [one["id"] for one in ITEMS]
     for one, wanted in zip(found["items"], expected, strict=True):
-        shown = wanted.as_json("")
+        shown = found_json(wanted, "")
         assert [ref["text"] for ref in one["references"]] == [ref["text"] for ref in shown["references"]]
         for ref, other in zip(one["references"], shown["references"], strict=True):
             assert ref == pytest.approx(other, abs=1e-5)
