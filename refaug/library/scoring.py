@@ -128,7 +128,7 @@ def score_items(
         retrieved = retrieve_references(engine, parsed, options.index, options.rater, options.settings)
         scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
     finds = retrieved is not None or any(request.rates_by_default for request in requests)
-    steps = options.steps(replace(engine, default_rater=options.rater), options.settings, finds=finds, parts=False)
+    steps = options.steps(replace(engine, default_rater=options.rater), options.settings, finds=finds)
     set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
     chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
     advice = baseline_advice(chosen, scored_items)

@@ -64,13 +64,8 @@ class MetricOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoringOptions(MetricOptions, Resampling):
+class ScoringOptions(ScoreSettings, MetricOptions, Resampling):
     """What replies are scored by."""
-
-    explain: Annotated[
-        bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
-    ] = False
-    percent: Annotated[bool, Doc("Scores in [0, 1] times 100.")] = False
 
     def steps(
         self,
@@ -79,7 +74,6 @@ class ScoringOptions(MetricOptions, Resampling):
         *,
         finds: bool = False,
         specifications: Sequence[str] | None = None,
-        parts: bool = True,
     ) -> ScoringSteps:
         """Return the steps from items to scores by the metrics that are named, or the default for the items.
 
@@ -92,23 +86,11 @@ class ScoringOptions(MetricOptions, Resampling):
         return ScoringSteps(
             models=models,
             specifications=self.specifications if specifications is None else specifications,
-            settings=self.score_settings(parts=parts),
+            settings=self,
             rating=settings,
             augmenting=settings if finds else None,
             preset=find_preset(settings.preset),
             language=self.language,
-            percent=self.percent,
-        )
-
-    def score_settings(self, *, parts: bool = True) -> ScoreSettings:
-        """Return how scores are computed."""
-        return ScoreSettings(
-            draws=self.draws,
-            confidence=self.confidence,
-            seed=self.seed,
-            baseline=self.baseline,
-            explain=self.explain,
-            parts=parts,
         )
 
 

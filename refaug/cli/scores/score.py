@@ -77,7 +77,7 @@ def score_command(
         else:
             test_items = ItemCollection.read(inputs.read(progress), context.obj.cache)
         models = ModelRegistry(context.obj, scoring.threads, default_rater=scoring.rater)
-        steps = scoring.steps(models, scoring.settings, finds=finds, parts=output.has_parts)
+        steps = scoring.steps(models, scoring.settings, finds=finds)
         chosen = steps.chosen(test_items, provenance, progress=progress)
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)

@@ -177,7 +177,6 @@ def score_command(
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
     output.require_shown(scoring)
-    settings = scoring.score_settings(parts=output.has_parts)
     require_models(context.obj, scoring.specifications, rater=None)
     if record is not None:
         require_run_name(record)
@@ -192,7 +191,7 @@ def score_command(
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
         steps = scoring.steps(ModelRegistry(context.obj))
         evaluation = score(
-            reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), settings, progress
+            reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), scoring, progress
         )
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
     require_all(evaluation.bad_items, strict=output.strict and record is not None)

@@ -100,11 +100,6 @@ class ScoreOutput:
         """Whether the items are shown with their references."""
         return self.details or self.report is not None
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether the parts of every reply's score are shown."""
-        return self.as_json or self.report is not None
-
     def show(
         self,
         scoring: ScoringOptions,

@@ -229,7 +229,6 @@ class ScoringSteps:
     augmenting: AugmentSettings | None = None  # how references are made, those of a sample of the log too
     preset: Preset | None = None
     language: str | None = None
-    percent: bool = False
     is_part: bool = False  # of a test file: it is no error if no reply has a score
     reports_metrics: bool = False  # a metric that does not suit the items is reported, and the others are used
 
@@ -256,7 +255,7 @@ class ScoringSteps:
             texts = self.preset.specifications(texts)
         by_default = {"combine": self.rating.combine, "cal": self.rating.calibration}
         metrics = metrics_of(texts, self.language, by_default, set_baseline, source=self.models)
-        for metric in metrics if self.percent else ():
+        for metric in metrics if self.settings.percent else ():
             require_share(metric)
         return metrics
 

@@ -32,7 +32,7 @@ from refaug.evaluation.scoring.cases import NO_REPLY, unsuitable_error
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json, copy_warning
 from refaug.evaluation.scoring.evaluate import ScoredTable, require_baseline
 from refaug.evaluation.scoring.provenance import join_reply_provenance, reply_provenance_json
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.score_settings import Resampling
 from refaug.evaluation.scoring.scores import Evaluation, ReplyForm
 from refaug.evaluation.scoring.sums.batch import FROM_STATS, SumsOfBatch, SumsOfMetric, shorten
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Metric, Prepared, Problem, References
@@ -54,7 +54,7 @@ def statistics_of(evaluation: Evaluation) -> dict[str, object]:
 
 def combine(
     batches: Sequence[Mapping[str, Any]],
-    settings: ScoreSettings | None = None,
+    settings: Resampling | None = None,
     on_error: Literal["fail", "report"] = "fail",
 ) -> dict[str, object]:
     """Compute corpus scores, means, intervals and comparisons over all batches, in the shape of an evaluation.
@@ -63,9 +63,7 @@ def combine(
     references may differ, and are listed batch by batch. A metric that the references of no batch suit is an error;
     with `on_error="report"` it is left out and reported, unless there is no other.
     """
-    settings = settings or ScoreSettings()
-    if settings.explain:
-        raise Usage("sums do not say what made them", remedy="leave explain out")
+    settings = settings or Resampling()
     if not batches:
         raise BadInput("there are no batches to combine", remedy=FROM_STATS)
     checked = [SumsOfBatch.read(batch, f"batches[{number}]") for number, batch in enumerate(batches)]
@@ -157,7 +155,7 @@ class _CombinedMetric:
             "code": self.error.code,
         }
 
-    def as_json(self, settings: ScoreSettings) -> dict[str, object]:
+    def as_json(self, settings: Resampling) -> dict[str, object]:
         """Return the scores in the shape of an evaluation's, without single replies."""
         scores = self.table.scores(settings, self.signature, "")
         return {**scores.as_json(ReplyForm.NONE), "references": list(self.references)}

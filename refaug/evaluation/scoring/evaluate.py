@@ -39,7 +39,7 @@ from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.score_settings import Resampling, ScoreSettings
 from refaug.evaluation.scoring.scores import (
     BadMetric,
     Evaluation,
@@ -292,12 +292,12 @@ class ScoredTable:
         listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
         return BadInput(f"no reply has a score by {self.metric.name}: {listed}")
 
-    def scores(self, settings: ScoreSettings, signature: Signature, references: str) -> MetricScores:
+    def scores(self, settings: Resampling, signature: Signature, references: str) -> MetricScores:
         """Return systems with their replies, intervals and comparisons."""
         resampling = self._resampling_rows() if settings.draws else None
         intervals = self._intervals(resampling, settings) if resampling is not None else {}
         systems = {
-            name: self._system_score(number, settings, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)))
+            name: self._system_score(number, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)))
             for number, name in enumerate(self.systems)
         }
         return MetricScores(
@@ -308,7 +308,7 @@ class ScoredTable:
             comparisons=self._comparisons(resampling, settings) if resampling is not None else {},
         )
 
-    def _system_score(self, number: int, settings: ScoreSettings, intervals: tuple[Estimate, Estimate]) -> SystemScore:
+    def _system_score(self, number: int, intervals: tuple[Estimate, Estimate]) -> SystemScore:
         statistics, values = self.statistics[number], self.values[number]
         count, first = len(self.ids), number * len(self.ids)
         problems = {row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count}
@@ -327,7 +327,7 @@ class ScoredTable:
             statistics=statistics,
             values=values,
             problems=problems,
-            reply_parts=(lambda row: self.metric.parts(statistics[row], Level.REPLY)) if settings.parts else None,
+            metric=self.metric,
             explanations={row - first: text for row, text in self.explained.items() if 0 <= row - first < count},
         )
 
@@ -350,7 +350,7 @@ class ScoredTable:
             clusters=clusters,
         )
 
-    def _intervals(self, resampling: _ResamplingRows, settings: ScoreSettings) -> dict[str, tuple[Estimate, Estimate]]:
+    def _intervals(self, resampling: _ResamplingRows, settings: Resampling) -> dict[str, tuple[Estimate, Estimate]]:
         """Return the intervals of corpus score and mean for each system."""
         if not self.ids or (resampling.clusters is not None and not len(resampling.clusters)):
             return {}
@@ -361,7 +361,7 @@ class ScoredTable:
         of_mean = bootstrap(resampling.means, _mean_of_sums, draws=draws, seed=seed, level=level, clusters=clusters)
         return {name: (of_corpus[name].score, of_mean[name].score) for name in self.systems}
 
-    def _comparisons(self, resampling: _ResamplingRows, settings: ScoreSettings) -> dict[str, SystemComparison]:
+    def _comparisons(self, resampling: _ResamplingRows, settings: Resampling) -> dict[str, SystemComparison]:
         if settings.baseline is None:
             return {}
         rows, value_of, draws, seed = resampling.statistics, self.metric.value_of_sums, settings.draws, settings.seed

@@ -38,14 +38,6 @@ class Resampling(Options):
         if changed and not self.draws:
             raise Usage("it has no effect without draws", remedy="1000 draws, or leave it out", field=changed[0])
 
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreSettings(Resampling):
-    """The settings of an evaluation beside the metrics."""
-
-    explain: bool = False  # add credited n-grams, and the worth of each reference to each reply
-    parts: bool = True  # add the parts of every reply's score
-
     def resampling(self) -> dict[str, object]:
         """Return how intervals are computed, as JSON."""
         return {
@@ -55,6 +47,16 @@ class ScoreSettings(Resampling):
             "seed": self.seed,
             **({"baseline": self.baseline} if self.baseline is not None else {}),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSettings(Resampling):
+    """The settings of an evaluation beside the metrics."""
+
+    explain: Annotated[
+        bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
+    ] = False
+    percent: Annotated[bool, Doc("Scores in [0, 1] times 100.")] = False
 
 
 class RowsChoice(StrEnum):

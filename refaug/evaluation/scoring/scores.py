@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from refaug.core.errors import Usage
@@ -13,7 +14,7 @@ from refaug.evaluation.scoring.held.passing_list import PassingList
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.metrics.base import Floats, Metric, Problem
+from refaug.metrics.base import Floats, Level, Metric, Problem
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, Paired
 
@@ -24,6 +25,7 @@ class ReplyForm(StrEnum):
     """The form in which the scores of single replies are returned."""
 
     REPLIES = "replies"  # an object each: id, score, parts and explanation
+    PLAIN = "plain"  # the same without parts
     VALUES = "values"  # a number or null each, in order: what a training loop needs
     NONE = "none"  # not at all, where they do not exist
 
@@ -34,13 +36,11 @@ class ReplyScore(NamedTuple):
     id: str
     score: float | None
     problem: Problem | None = None
-    parts: Mapping[str, Any] | None = None
     explanation: Mapping[str, Any] | None = None
 
-    def as_json(self) -> dict[str, object]:
-        """Return the fields that are set."""
+    def as_json(self, **parts: Mapping[str, Any]) -> dict[str, object]:
+        """Return the fields that are set, with the parts of the score."""
         problem = self.problem and {"problem": self.problem.code, "message": self.problem.message}
-        parts = {"parts": self.parts} if self.parts is not None else {}
         return {"id": self.id, "score": self.score, **parts, **(self.explanation or {}), **(problem or {})}
 
 
@@ -58,7 +58,7 @@ class SystemScore:
     statistics: Floats = field(repr=False)  # (rows, columns); NaN where a reply has no score
     values: Floats = field(repr=False)  # (rows,)
     problems: Mapping[int, Problem] = field(repr=False)  # by row, in order
-    reply_parts: Callable[[int], Mapping[str, Any]] | None = None  # of a row with a score
+    metric: Metric = field(repr=False)
     explanations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row
     factor: float | None = None  # 100 for scores of replies in per cent
 
@@ -69,7 +69,7 @@ class SystemScore:
 
     def each_reply(self) -> Iterator[ReplyScore]:
         """Yield the scores of all replies, in order."""
-        if self.problems or self.reply_parts or self.explanations or self.factor is not None:
+        if self.problems or self.explanations or self.factor is not None:
             yield from map(self._reply, range(len(self.ids)), self.ids)
             return
         for first in range(0, len(self.ids), _ROWS_AT_ONCE):
@@ -80,8 +80,7 @@ class SystemScore:
         problem = self.problems.get(row)
         if problem is not None:
             return ReplyScore(id=name, score=None, problem=problem)
-        parts = None if self.reply_parts is None else self.reply_parts(row)
-        reply = ReplyScore(id=name, score=self.values.item(row), parts=parts, explanation=self.explanations.get(row))
+        reply = ReplyScore(id=name, score=self.values.item(row), explanation=self.explanations.get(row))
         return reply if self.factor is None else _scale_reply(reply, self.factor)
 
     def counts(self) -> tuple[int, int]:
@@ -110,10 +109,16 @@ class SystemScore:
         }
 
     def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, object]:
-        if form is ReplyForm.REPLIES:
-            replies = PassingList(len(self.ids), lambda: (reply.as_json() for reply in self.each_reply()))
+        if form in (ReplyForm.REPLIES, ReplyForm.PLAIN):
+            replies = PassingList(len(self.ids), partial(self._json_rows, with_parts=form is ReplyForm.REPLIES))
             return {"replies": replies if passing else list(replies)}
         return {"values": [reply.score for reply in self.each_reply()]} if form is ReplyForm.VALUES else {}
+
+    def _json_rows(self, *, with_parts: bool) -> Iterator[dict[str, object]]:
+        for row, reply in enumerate(self.each_reply()):
+            has_parts = with_parts and row not in self.problems
+            parts = {"parts": self.metric.parts(self.statistics[row], Level.REPLY)} if has_parts else {}
+            yield reply.as_json(**parts)
 
     def rows(self) -> Iterator[list[float] | None]:
         """Yield the sums of every reply, or None for one without a score."""

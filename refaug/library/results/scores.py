@@ -340,6 +340,8 @@ class Scores:
         warnings: tuple[str, ...],
     ) -> Self:
         """Read the scores that the evaluation computed; `warnings` come before its own."""
+        from refaug.evaluation.scoring.scores import ReplyForm  # noqa: PLC0415  numpy
+
         listed = tuple(dict.fromkeys((*warnings, *evaluation.warnings)))
         return cls(
             scores=tuple(map(ScoredMetric.of, evaluation.scores)),
@@ -353,7 +355,7 @@ class Scores:
             problems=tuple(map(ItemProblem.of, evaluation.bad_items)),
             warnings=listed,
             specifications=specifications,
-            document={**evaluation.as_json(), "versions": dict(versions), "warnings": list(listed)},
+            document={**evaluation.as_json(ReplyForm.PLAIN), "versions": dict(versions), "warnings": list(listed)},
         )
 
 

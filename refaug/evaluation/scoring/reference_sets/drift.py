@@ -138,7 +138,7 @@ def shadow_score(
     )
 
 
-_WITHOUT_INTERVALS: Final = ScoreSettings(draws=0, parts=False)
+_WITHOUT_INTERVALS: Final = ScoreSettings(draws=0)
 
 
 def _augment_again(

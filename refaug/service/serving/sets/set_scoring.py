@@ -112,7 +112,7 @@ def statistics_of(
     `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several
     batches can be taken in its order.
     """
-    settings = ScoreSettings(draws=0, parts=False)
+    settings = ScoreSettings(draws=0)
     evaluation = evaluate_set(
         held, request, metrics, settings, language=language, on_error=on_error, is_part=True, progress=progress
     )

@@ -256,11 +256,10 @@ class ScoreRequest:
         steps = ScoringSteps(
             models=models,
             specifications=self.specifications,
-            settings=options.score_settings(),
+            settings=options,
             rating=options.settings,
             augmenting=options.settings,
             language=options.language,
-            percent=options.percent,
             is_part=self.body.return_ == "stats",
             reports_metrics=self.body.on_error == "report",
         )

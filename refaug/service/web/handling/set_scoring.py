@@ -111,16 +111,18 @@ class SetScoring:
                     held, request, self.metrics, language=options.language, on_error=body.on_error, progress=progress
                 )
             else:
+                plain = ReplyForm.REPLIES if options.explain else ReplyForm.PLAIN
+                form = ReplyForm.VALUES if body.return_ == "values" else plain
                 answer = score_set(
                     held,
                     request,
                     self.metrics,
-                    options.score_settings(parts=options.explain),
+                    options,
                     language=options.language,
                     percent=options.percent,
                     on_error=body.on_error,
                     progress=progress,
-                    form=ReplyForm.VALUES if body.return_ == "values" else ReplyForm.REPLIES,
+                    form=form,
                 )
         except UnknownItems as error:
             places = [_problem({"id": one.item, "field": one.field, "message": one.message}) for one in error.bad]

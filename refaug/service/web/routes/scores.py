@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.scoring.combine import combine
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -94,15 +93,12 @@ async def combine_scores(
     state = state_of(request)
     options = body.options
     require_few_draws(options, state.serve)
-    settings = ScoreSettings(
-        draws=options.draws, confidence=options.confidence, seed=options.seed, baseline=options.baseline
-    )
     count_items(request, len(body.batches))
-    cost = combining_cost(body.batches, settings, state.serve)
+    cost = combining_cost(body.batches, options, state.serve)
 
     async def combine_in_queue() -> Response:
         combined = await state.batcher.run(
-            lambda: combine(body.batches, settings, body.on_error), items=cost, deadline=deadline
+            lambda: combine(body.batches, options, body.on_error), items=cost, deadline=deadline
         )
         return json_response(combined)
 

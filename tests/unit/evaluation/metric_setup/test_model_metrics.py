@@ -422,7 +422,7 @@ def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -
     metric = bound(home, ROUGE)
     empty = replace(ITEMS[0], id="e", replies={"a": "", "b": " "})
     silent = replace(ITEMS[1], id="s", turns=())
-    found = evaluate([*ITEMS, empty, silent], [metric], replace(QUICK, parts=True))
+    found = evaluate([*ITEMS, empty, silent], [metric], QUICK)
     (scores,) = found.scores
     for name in ("a", "b"):
         replies = scores.systems[name].replies
@@ -431,8 +431,7 @@ def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -
         assert replies[-2].score == 0.0
         assert replies[-1].problem is not None
         assert replies[-1].problem.code == "no_utterance"
-        parts = replies[0].parts
-        assert parts is not None
+        parts = scores.systems[name].as_json()["replies"][0]["parts"]
         assert parts["referenced_mapped"] / 2 + parts["unreferenced_mapped"] / 2 == pytest.approx(replies[0].score)
         assert scores.systems[name].corpus == pytest.approx(np.mean([*wanted, 0.0]), abs=1e-4)
     assert "empty replies, which score 0 or nothing at all: a (1), b (1)" in found.warnings

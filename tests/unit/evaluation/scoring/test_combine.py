@@ -44,7 +44,7 @@ METRICS = [
     "upsilon-rouge-1:agg=mean-best-3,b=0.05",
 ]
 DRAWN = ScoreSettings(draws=50, baseline="b", seed=4)
-PLAIN = ScoreSettings(draws=0, parts=False)
+PLAIN = ScoreSettings(draws=0)
 ORIGIN = Provenance(settings={"index": "chat@1#9f2c", "rater": "base@3#41d0"}, details={"oov": "skip"})
 
 
@@ -376,8 +376,6 @@ def test_a_batch_is_an_object(batch: Any) -> None:
 def test_settings_that_mean_nothing_here_are_refused() -> None:
     with pytest.raises(BadInput, match="there are no batches to combine"):
         combine([])
-    with pytest.raises(Usage, match="sums do not say what made them"):
-        combine([stats(ITEMS[:5], ["bleu"])], replace(PLAIN, explain=True))
     with pytest.raises(Usage, match="no system is called 'z'"):
         combine([stats(ITEMS[:5], ["bleu"])], ScoreSettings(draws=10, baseline="z"))
 

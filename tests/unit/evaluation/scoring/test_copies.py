@@ -20,7 +20,7 @@ from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
 
 UTTERANCE = "Could you tell me where the old station is, please?"  # ten words
-PLAIN = ScoreSettings(draws=0, parts=False)
+PLAIN = ScoreSettings(draws=0)
 
 
 def item(utterance: str | None, *golds: str, name: str = "one", **replies: str) -> Item:

@@ -118,7 +118,7 @@ def test_without_usable_items_the_first_bad_one_is_the_reason(tmp_path: Path) ->
 def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
     read: list[Item | BadItem], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    settings = ScoreSettings(draws=20, baseline="echo", parts=True)
+    settings = ScoreSettings(draws=20, baseline="echo")
     metrics = [build(name) for name in METRICS]
     expected = orjson.dumps(evaluate(read, metrics, settings).as_json())
     monkeypatch.setattr(blocks, "BLOCK", block)
@@ -131,7 +131,7 @@ def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
 def test_a_sealed_document_of_items_in_a_file_is_written_in_pieces_with_the_same_bytes(
     read: list[Item | BadItem], tmp_path: Path
 ) -> None:
-    settings = ScoreSettings(draws=20, parts=True)
+    settings = ScoreSettings(draws=20)
     metrics = [build("upsilon-bleu"), build("rouge-l")]
     collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
     of_file, in_memory = evaluate(collection, metrics, settings), evaluate(read, metrics, settings)

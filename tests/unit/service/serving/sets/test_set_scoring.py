@@ -43,7 +43,7 @@ from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, sc
 COUNT = 30
 ITEMS = [item_of(number) for number in range(COUNT)]
 IDS = [item.id for item in ITEMS]
-PLAIN = ScoreSettings(draws=0, parts=False)
+PLAIN = ScoreSettings(draws=0)
 DRAWN = ScoreSettings(draws=40, baseline="b")
 METRICS = [
     "upsilon-bleu",
