@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 FIRST, BETWEEN, LAST = 2, 4, 14  # kills of each command: each is a test, so that its limit of time is one kill's
 MOMENTS = FIRST + BETWEEN + LAST
-USUAL = (0, 3, 6, 10, 13, 16, 19)  # the rest with make faults
+USUAL = (0, 6, 13, 19)  # the rest with make faults
 PLACES = [place if place in USUAL else pytest.param(place, marks=pytest.mark.faults) for place in range(MOMENTS)]
 
 _KILLED = """

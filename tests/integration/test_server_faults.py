@@ -24,7 +24,7 @@ from refaug.logs.store import StoredLog
 
 pytestmark = pytest.mark.slow
 
-FEW, MANY = 8, 200
+FEW, MANY = 4, 200
 SCENES = ("ingest", "build", "publish", "freeze")
 TARGETS = (("web",), ("jobs",), ("web", "jobs"))
 MOST_DELAY_S = {"ingest": 1.2, "build": 1.5, "publish": 0.25, "freeze": 0.8}
