@@ -9,9 +9,9 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.training import VectorsOrder
 from refaug.logs.ingest.cleaning import FILTERS, MARKUPS, REPAIRS
 from refaug.logs.ingest.order import IngestOrder
@@ -24,7 +24,6 @@ from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
 from refaug.operations.operation import Operation
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import TrainRater
-from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.training.loop import TrainConfig
 from refaug.service.jobs import kinds
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
@@ -256,9 +255,10 @@ def test_settings_of_references_arrive_as_they_were_asked_for():
     order = parse_order(
         {"kind": "freeze", "items": "a", "purpose": "test", "index": "chat", "rater": "base", "settings": settings}
     )
-    made = order.settings
-    assert made.search == SearchSettings(k=3, mode="bm25-dialog", alpha=0.25, after=datetime(2026, 11, 20, tzinfo=UTC))
-    assert (made.parrot, made.rating) == (-0.5, RatingSettings(calibrated=True))
+    after = datetime(2026, 11, 20, tzinfo=UTC)
+    assert order.settings == AugmentSettings(
+        k=3, mode="bm25-dialog", alpha=0.25, after=after, parrot=-0.5, calibrated=True
+    )
     assert parse_order(order.as_order()) == order
 
 
