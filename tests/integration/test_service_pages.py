@@ -113,6 +113,7 @@ def test_a_job_is_opened_read_and_closed_by_keyboard_alone(browsed: Browsed, pag
         "!document.querySelector('#job-box').hidden && document.querySelector('#job').innerText.includes('done')"
     )
     page.until("document.activeElement.closest('#job-box')")
+    page.until("document.querySelector('#job .log li')")
     reached = list[str]()
     for _ in range(12):
         page.press("Tab", 9)
