@@ -33,14 +33,14 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 
-pytestmark = [pytest.mark.machine, pytest.mark.slow]
+pytestmark = [pytest.mark.machine, pytest.mark.slow, pytest.mark.faults]
 
 KILLS = 5  # of a scene
 SHARDS, MACHINES = 3, 2
 VICTIMS = ("task", "task", "command", "shard", "shard", "web", "machine", "head")
 TASKS = ("write_table", "code_shard", "add_shard", "train_index", "number_words", "check_recall")
 FIGURES = os.environ.get("CLUSTER_KILLS_TO", "")
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.faults) for seed in range(1, 10))]
+SEEDS = range(10)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def kept_machines(token, node_cache, tmp_path_factory):
             machines.shutdown()
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(1, marks=pytest.mark.faults)], ids=["replicas", "alone"])
+@pytest.fixture(scope="module", params=[2, 1], ids=["replicas", "alone"])
 def service(request, kept_machines, served_places):
     """A server with so many web processes and replicas of each shard."""
     options = ("--no-job-worker", "--shards", kept_machines.address, "--shard-timeout-s", "5", "--replicas")

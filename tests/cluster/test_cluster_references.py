@@ -153,7 +153,7 @@ class InterruptedWhileScoring(Silent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["score", "meta"])
+@pytest.mark.parametrize("name", ["score", pytest.param("meta", marks=pytest.mark.faults)])
 def test_a_command_stopped_while_it_scores_goes_on_without_a_task(machines, home, items, capsys, monkeypatch, name):
     command = ["--home", str(home.home), "--quiet", name, str(items), "-m", "upsilon-bleu", *QUICK, *NAMES]
     assert main(command) == 0
