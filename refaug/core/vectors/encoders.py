@@ -75,7 +75,7 @@ class Encoder(Protocol):
         ...
 
     def sentence_vectors(self, texts: Sequence[str]) -> Floats:
-        """Return a unit vector for each text, (texts, dimensions).
+        """Return a vector of unit length for each text, (texts, dimensions), rounded to half precision.
 
         NaN for a text without tokens except special ones.
         """
@@ -132,10 +132,17 @@ class _SentenceVector:
         return self.vector.nbytes
 
 
-def _unit(vector: NDArray[np.floating[Any]]) -> Floats:
+def _rounded_unit(vector: NDArray[np.floating[Any]]) -> Floats:
+    """Scale a vector to unit length and round it to half precision: what is kept of a text, and so all that is used."""
     exact = vector.astype(np.float64)
     length = np.sqrt(exact @ exact)
-    return (exact / length if length > 0 else np.full_like(exact, np.nan)).astype(np.float32)
+    return (exact / length if length > 0 else np.full_like(exact, np.nan)).astype(np.float16).astype(np.float32)
+
+
+def of_unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Scale rows to unit length again, which rounding has changed a little; NaN where a row is."""
+    exact = vectors.astype(np.float64)
+    return np.asarray(exact / np.sqrt((exact * exact).sum(axis=1, keepdims=True)))
 
 
 # The cache
@@ -235,7 +242,7 @@ class OnnxEncoder:
         return self._encode(texts, TokenVectors, output, _token_vectors)
 
     def sentence_vectors(self, texts: Sequence[str]) -> Floats:
-        """Return a unit vector for each text, (texts, dimensions).
+        """Return a vector of unit length for each text, (texts, dimensions), rounded to half precision.
 
         NaN for a text without tokens except special ones.
         """
@@ -346,7 +353,7 @@ def _token_vectors(text: EncodedText, row: Floats) -> TokenVectors:
 
 def _sentence_vector(text: EncodedText, vector: NDArray[np.floating[Any]]) -> _SentenceVector:
     """Return a sentence's vector; NaN for special tokens alone, whose vector would say nothing about the text."""
-    return _SentenceVector(_unit(vector if text.has_content else np.zeros_like(vector)), text.truncated)
+    return _SentenceVector(_rounded_unit(vector if text.has_content else np.zeros_like(vector)), text.truncated)
 
 
 def _from_output(text: EncodedText, row: Floats) -> _SentenceVector:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.core.kernels import compiled, compiled_with
 from refaug.core.kernels.compiler import fetch_ahead
-from refaug.core.vectors.encoders import Encoder
+from refaug.core.vectors.encoders import Encoder, of_unit_length
 from refaug.indexer.search.candidates.choice import Similarities
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
@@ -136,7 +136,7 @@ class EncoderLikeness:
     @classmethod
     def of(cls, encoder: Encoder, texts: Sequence[str], threads: int) -> EncoderLikeness:
         """Compute the vectors of the test utterances."""
-        vectors = encoder.sentence_vectors(texts).astype(np.float64)
+        vectors = of_unit_length(encoder.sentence_vectors(texts))
         able = np.asarray(np.isfinite(vectors).all(axis=1))
         return cls(vectors=np.where(able[:, None], vectors, 0.0), able=able, threads=threads)
 

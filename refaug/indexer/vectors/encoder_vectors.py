@@ -21,7 +21,7 @@ from refaug.core.files import read_json, sync_folder, write_json
 from refaug.core.full_disk import storage_errors
 from refaug.core.kernels import compiled
 from refaug.core.progress import Progress
-from refaug.core.vectors.encoders import Encoder
+from refaug.core.vectors.encoders import Encoder, of_unit_length
 from refaug.indexer.columns import map_array
 from refaug.indexer.vectors.sentence_vectors import dot
 
@@ -93,7 +93,7 @@ def _encode_pieces(
         new = piece[max(0, finished.rows - seen) :]
         seen += len(piece)
         if len(new):
-            vectors = encoder.sentence_vectors(new.to_pylist())
+            vectors = of_unit_length(encoder.sentence_vectors(new.to_pylist()))
             vectors[~np.isfinite(vectors).all(axis=1)] = 0.0  # texts without tokens
             file.write(np.ascontiguousarray(vectors, "<f4").data)
             _sync(file)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import Conflict
 from refaug.core.progress import Silent
-from refaug.core.vectors.encoders import EncoderConfig, OnnxEncoder, open_encoder
+from refaug.core.vectors.encoders import EncoderConfig, OnnxEncoder, of_unit_length, open_encoder
 from refaug.indexer.vectors.encoder_vectors import encode_utterances, stored_similarity
 
 TINY = TinyEncoder.seeded()
@@ -65,7 +65,8 @@ def test_the_matrix_holds_the_vectors_of_the_model(encoder: OnnxEncoder, tmp_pat
     known = encode_utterances(encoder, batches(texts, 20), tmp_path / "vectors.npy", progress)
     matrix = np.load(tmp_path / "vectors.npy", mmap_mode="r")
     assert (matrix.dtype, matrix.shape) == (np.float32, (50, 12))
-    np.testing.assert_allclose(matrix, expected_vectors(texts), atol=1e-6)
+    assert matrix.tobytes() == of_unit_length(encoder.sentence_vectors(texts)).astype(np.float32).tobytes()
+    np.testing.assert_allclose(matrix, expected_vectors(texts), atol=3e-4)
     assert known.tolist() == [True] * 50
     assert progress.total == 50
     assert [path.name for path in tmp_path.iterdir()] == ["vectors.npy"]
@@ -76,7 +77,7 @@ def test_texts_without_tokens_have_no_vector(encoder: OnnxEncoder, tmp_path: Pat
     matrix = np.load(tmp_path / "vectors.npy")
     assert known.tolist() == [False, True, False, True]
     assert not matrix[[0, 2]].any()
-    np.testing.assert_allclose(matrix[[1, 3]], expected_vectors(["the cat", "tea"]), atol=1e-6)
+    np.testing.assert_allclose(matrix[[1, 3]], expected_vectors(["the cat", "tea"]), atol=3e-4)
 
 
 @pytest.mark.parametrize("texts", [[], [""]], ids=["no text", "an empty one"])
@@ -119,7 +120,7 @@ def test_what_was_half_written_is_written_again(encoder: OnnxEncoder, tmp_path: 
     with (tmp_path / "vectors.npy.part").open("ab") as file:
         file.write(b"\xff" * 1_001)
     encode_utterances(encoder, batches(texts), path, Silent())
-    np.testing.assert_allclose(np.load(path), expected_vectors(texts), atol=1e-6)
+    np.testing.assert_allclose(np.load(path), expected_vectors(texts), atol=3e-4)
 
 
 @pytest.mark.parametrize("damage", ["another encoder", "a short file", "no file", "no mark", "half a mark"])
@@ -141,7 +142,7 @@ def test_what_cannot_be_gone_on_with_is_begun_anew(
         case "half a mark":
             mark.write_text('{"encoder": ')
     encode_utterances(encoder, batches(texts), path, Silent())
-    np.testing.assert_allclose(np.load(path), expected_vectors(texts), atol=1e-6)
+    np.testing.assert_allclose(np.load(path), expected_vectors(texts), atol=3e-4)
 
 
 def test_fewer_texts_than_a_stopped_run_had_are_refused(encoder: OnnxEncoder, tmp_path: Path) -> None:
@@ -179,4 +180,4 @@ def test_a_stored_vector_is_exactly_like_itself(encoder: OnnxEncoder, tmp_path: 
     query = matrix[7].astype(np.float64)
     found = [stored_similarity(matrix, row, query) for row in range(30)]
     assert found[7] == 1.0
-    np.testing.assert_allclose(found, expected_vectors(texts) @ expected_vectors(texts)[7], atol=2e-6)
+    np.testing.assert_allclose(found, expected_vectors(texts) @ expected_vectors(texts)[7], atol=5e-4)

@@ -85,7 +85,7 @@ def test_sentence_cosine_is_the_cosine_of_mean_vectors(folder: Path) -> None:
         return np.asarray(mean / np.linalg.norm(mean))
 
     expected = np.array([[max(unit(reply) @ unit(one) for one in item if one) for item in ITEMS] for reply in REPLIES])
-    np.testing.assert_allclose(all_scores(f"sentence-cosine:vectors={folder}"), expected, atol=1e-5)
+    np.testing.assert_allclose(all_scores(f"sentence-cosine:vectors={folder}"), expected, atol=5e-4)
 
 
 def test_the_text_itself_has_1(folder: Path) -> None:
