@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.text.tokenizer_base import Tokenizer
-from refaug.metrics.costs import Lengths
+from refaug.metrics.costs import lengths_of
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind
 
@@ -120,15 +120,15 @@ class Metric(ABC):
         """Whether the last bits of a row depend on the rows beside it, as where a model reads many texts at once."""
         return self.info.asks_model or self.info.asks(ModelKind.ENCODER)
 
-    def lengths(self, rows: Sequence[Sequence[str]]) -> Lengths:
-        """Measure texts for `cost`, an entry for the texts of each row."""
-        return Lengths.of(rows, counts_words=self.info.cost.counts_shifts)
+    def lengths(self, rows: Sequence[Sequence[str]]) -> Floats:
+        """Measure texts for `cost` (3, rows): `costs.lengths_of` the texts of each row."""
+        return lengths_of(rows, counts_words=self.info.cost.counts_shifts)
 
-    def reading_cost(self, references: Lengths) -> Floats:
+    def reading_cost(self, references: Floats) -> Floats:
         """Return an upper bound of the units of work of preparing each item's references (refaug.metrics.costs)."""
         return self.info.cost.reading(references)
 
-    def cost(self, replies: Lengths, references: Lengths) -> Floats:
+    def cost(self, replies: Floats, references: Floats) -> Floats:
         """Return an upper bound of the units of work of each reply beside prepared references, from lengths alone."""
         return self.info.cost.units(replies, references)
 

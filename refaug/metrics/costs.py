@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # the catalogue has costs, and loads at once
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    # (3, rows), a row for one reply, or for all references that it is compared with: how many texts, the characters of
+    # all of them together, and the words of the longest, at most.
+    Lengths = Floats
 
 # With the costs of the catalogue, texts of 64 KiB (one word repeated, one long word, punctuation, digits …) took 0.9
 # million units or more a second of processor time on a machine of two cores; chrF of ten orders took the fewest.
@@ -33,46 +36,23 @@ _BEAM: Final = 51
 LARGEST_TER_TABLE: Final = 250_000  # words times words: 500 with 500 take ten to twenty seconds; longer has no score
 
 
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """The lengths of texts, an entry a row: of one reply, or of all references that it is compared with."""
+def lengths_of(rows: Sequence[Sequence[str]], *, counts_words: bool) -> Lengths:
+    """Measure the texts of each row; where words are not counted, every character may be one."""
+    import numpy as np  # noqa: PLC0415
 
-    texts: Floats  # how many
-    characters: Floats  # of all of them together
-    words: Floats  # of the longest, at most
+    measure = _word_count if counts_words else len
+    texts = [len(of_row) for of_row in rows]
+    characters = [sum(map(len, of_row)) for of_row in rows]
+    words = [max(map(measure, of_row), default=0) for of_row in rows]
+    return np.array([texts, characters, words], np.float64)
 
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[str]], *, counts_words: bool) -> Self:
-        """Measure the texts of each row; where words are not counted, every character may be one."""
-        import numpy as np  # noqa: PLC0415
 
-        measure = _word_count if counts_words else len
-        return cls(
-            texts=np.array([len(texts) for texts in rows], np.float64),
-            characters=np.array([sum(map(len, texts)) for texts in rows], np.float64),
-            words=np.array([max(map(measure, texts), default=0) for texts in rows], np.float64),
-        )
+def with_further(lengths: Lengths, count: int, *, characters: int) -> Lengths:
+    """Return the lengths with so many further texts of so many characters in each row."""
+    import numpy as np  # noqa: PLC0415
 
-    @classmethod
-    def joined(cls, parts: Sequence[Lengths]) -> Lengths:
-        """Join the rows of several lengths, in order."""
-        import numpy as np  # noqa: PLC0415
-
-        columns = zip(*((part.texts, part.characters, part.words) for part in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
-
-    def with_further(self, texts: int, *, characters: int) -> Lengths:
-        """Return the lengths with so many further texts of so many characters in each row."""
-        import numpy as np  # noqa: PLC0415
-
-        further = float(texts * characters)
-        return Lengths(self.texts + texts, self.characters + further, np.maximum(self.words, characters / 2))
-
-    def at(self, rows: NDArray[np.int64]) -> Lengths:
-        """Return the lengths of these rows; a row of −1 has no texts."""
-        import numpy as np  # noqa: PLC0415
-
-        return Lengths(*(np.append(column, 0.0)[rows] for column in (self.texts, self.characters, self.words)))
+    texts, of_all, words = lengths
+    return np.stack([texts + count, of_all + float(count * characters), np.maximum(words, characters / 2)])
 
 
 def _word_count(text: str) -> int:
@@ -97,15 +77,17 @@ class Cost:
 
     def reading(self, references: Lengths) -> Floats:
         """Return the units of preparing the references of each row."""
-        return self.character * references.characters
+        units: Floats = self.character * references[1]
+        return units
 
     def units(self, replies: Lengths, references: Lengths) -> Floats:
         """Return the units of each reply beside prepared references."""
-        units = self.row + self.pair * references.texts + self.character * replies.characters
-        units += self.again * (replies.characters * references.texts + references.characters)
-        units += self.product * replies.characters * references.characters
+        (_, reply_characters, reply_words), (texts, characters, words) = replies, references
+        units: Floats = self.row + self.pair * texts + self.character * reply_characters
+        units += self.again * (reply_characters * texts + characters)
+        units += self.product * reply_characters * characters
         if self.counts_shifts:
-            units += references.texts * _shift_units(replies.words, references.words)
+            units += texts * _shift_units(reply_words, words)
         return units
 
 

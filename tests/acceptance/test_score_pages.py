@@ -242,7 +242,7 @@ class AsSacrebleu:
             for n, (reference, reply) in enumerate(zip(self.references, self.replies, strict=True))
         ]
         found = evaluate(items, [build(specification)], ScoreSettings(draws=0)).scores[0].systems["new"]
-        values = [one.score for one in found.replies if one.score is not None]
+        values = [score for score in found.each_score() if score is not None]
         assert found.corpus is not None
         return found.corpus, values
 
@@ -355,7 +355,8 @@ def test_a_variant_worked_out_by_hand_is_what_is_computed(variant: str) -> None:
     by_hand = {row[0]: row[1 + VARIANTS.index(variant)] for row in tables("bleu", "Which variant")[1]}
     item = parse_item(json.loads(file_of("bleu", "variants.jsonl")), where="page", line=1, fallback_id="1")
     found = evaluate([item], [build(_with_add_k(variant))], ScoreSettings(draws=0)).scores[0].systems["new"]
-    parts, score = found.as_json()["replies"][0]["parts"], found.replies[0].score
+    (reply,) = found.each_reply(with_parts=True)
+    parts, score = reply["parts"], reply["score"]
     assert parts["credit"] == pytest.approx([float(by_hand["credit of words"]), 1.3])
     assert parts["precisions"] == pytest.approx([last_number(by_hand[f"p_{n}"]) for n in (1, 2)], abs=5.1e-5)
     assert score == pytest.approx(float(by_hand["score, the root of their product"]), abs=5e-5)

@@ -792,7 +792,7 @@ def test_many_items_come_back_in_their_order(client: TestClient) -> None:
     scored = client.post("/v1/scores", json={"items": items, "metrics": ["bleu"]}).json()
     replies = scored["scores"][0]["systems"]["a"]["replies"]
     wanted = evaluate(items_of(items), metrics_of(["bleu"], None), ScoreSettings(draws=0))
-    assert [one["score"] for one in replies] == [one.score for one in wanted.scores[0].systems["a"].replies]
+    assert [one["score"] for one in replies] == list(wanted.scores[0].systems["a"].each_score())
 
 
 # ── time, and who waits ───────────────────────────────────────────────────────────────────────────────────────────

@@ -177,14 +177,9 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") 
     for metric_scores in evaluation.scores:
         if level is LevelChoice.REPLY:
             rows = [
-                (
-                    system,
-                    reply.id,
-                    number(reply.score, metric_scores.scale),
-                    reply.problem.code if reply.problem else "",
-                )
+                (system, reply["id"], number(reply["score"], metric_scores.scale), reply.get("problem", ""))
                 for system, scores in metric_scores.systems.items()
-                for reply in scores.replies
+                for reply in scores.each_reply()
             ]
             print_table(metric_scores.signature.short, ("system", "item", "score", "problem"), rows)
         else:

@@ -14,7 +14,7 @@ from refaug.core.progress import Progress, Watched
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
-from refaug.metrics.costs import Lengths, piece_numbers
+from refaug.metrics.costs import piece_numbers
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON
 
@@ -307,7 +307,7 @@ def score_replies(
     row_of, statistics = np.array(rows, dtype=np.int64), np.full((len(replies), len(metric.columns)), np.nan)
     for places, part in _pieces(metric, lengths, texts, items):
         prepared, piece = metric.prepare(distinct[part]), [texts[place] for place in places.tolist()]
-        lengths_of_piece = lengths.at(np.arange(part.start, part.stop))
+        lengths_of_piece = lengths[:, part]
         scored, unscored = score_prepared(
             metric, prepared, lengths_of_piece, piece, items[places] - part.start, progress
         )
@@ -340,16 +340,14 @@ def _distinct(references: Sequence[References | Problem]) -> tuple[list[Referenc
     return list(by_id.values()), np.array([place_of[id(of_reply)] for of_reply in references], dtype=np.int64)
 
 
-def _pieces(
-    metric: Metric, lengths: Lengths, replies: Sequence[str], items: Indexes
-) -> Iterator[tuple[Indexes, slice]]:
+def _pieces(metric: Metric, lengths: Floats, replies: Sequence[str], items: Indexes) -> Iterator[tuple[Indexes, slice]]:
     """Yield pieces of limited cost for the metric: the places of replies, and the references that they are scored by.
 
     Replies to the same references stay together. A metric that looks at all of them gets one piece.
     """
-    count = len(lengths.texts)
+    count = lengths.shape[1]
     if not metric.looks_at_set:
-        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths.at(items))
+        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths[:, items])
         piece_of = piece_numbers(metric.reading_cost(lengths) + np.bincount(items, units, minlength=count))
     if metric.looks_at_set or not count or piece_of[0] == piece_of[-1]:
         yield np.arange(len(replies)), slice(0, count)
@@ -365,7 +363,7 @@ def _pieces(
 def score_prepared(
     metric: Metric,
     prepared: Prepared,
-    lengths: Lengths,
+    lengths: Floats,
     replies: Sequence[str],
     items: Indexes,
     progress: Progress | None = None,
@@ -382,7 +380,7 @@ def score_prepared(
     return statistics, {place: metric.problem_of(replies[place], prepared, int(items[place])) for place in without}
 
 
-def _batches(metric: Metric, lengths: Lengths, replies: Sequence[str], items: Indexes) -> Iterator[tuple[int, int]]:
+def _batches(metric: Metric, lengths: Floats, replies: Sequence[str], items: Indexes) -> Iterator[tuple[int, int]]:
     """Yield the first row and the end of each batch, of limited number and cost.
 
     Where a model reads many texts at once, the number alone decides: with others beside it a row has other last bits.
@@ -391,7 +389,7 @@ def _batches(metric: Metric, lengths: Lengths, replies: Sequence[str], items: In
         return
     batch_of = np.arange(len(replies)) // _BATCH
     if not metric.computes_in_batches:
-        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths.at(items))
+        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths[:, items])
         batch_of = np.cumsum(np.diff(batch_of, prepend=0) | (np.diff(piece_numbers(units), prepend=0) > 0))
     ends = np.flatnonzero(np.diff(batch_of, append=-1)) + 1
     yield from zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)

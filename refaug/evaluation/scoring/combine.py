@@ -30,10 +30,10 @@ from refaug.core.errors import BadInput, NotFound, Usage
 from refaug.core.version import VERSION
 from refaug.evaluation.scoring.cases import NO_REPLY, unsuitable_error
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json, copy_warning
-from refaug.evaluation.scoring.evaluate import ScoredTable, require_baseline
+from refaug.evaluation.scoring.evaluate import metric_scores, require_baseline, unscored_error
 from refaug.evaluation.scoring.provenance import join_reply_provenance, reply_provenance_json
 from refaug.evaluation.scoring.score_settings import Resampling
-from refaug.evaluation.scoring.scores import Evaluation, ReplyForm
+from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm
 from refaug.evaluation.scoring.sums.batch import FROM_STATS, SumsOfBatch, SumsOfMetric, shorten
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Metric, Prepared, Problem, References
 from refaug.metrics.catalogue import METRICS
@@ -70,17 +70,17 @@ def combine(
     _require_same_metrics(checked)
     rows = _Rows.of(checked)
     require_baseline(settings.baseline, rows.systems)
-    combined_metrics = [_CombinedMetric.of(checked, rows, signature) for signature in checked[0].metrics]
-    tables = [combined for combined in combined_metrics if combined.error is None]
+    combined_metrics = [_CombinedMetric.of(checked, rows, signature, settings) for signature in checked[0].metrics]
+    scored = [combined for combined in combined_metrics if combined.error is None]
     errors = [combined.error for combined in combined_metrics if combined.error is not None]
-    if errors and (on_error == "fail" or not tables):
+    if errors and (on_error == "fail" or not scored):
         raise errors[0]
-    unscored = [error for combined in tables if (error := combined.table.unscored_error())]
-    if len(unscored) == len(tables) and (on_error == "fail" or rows.set is None):
+    unscored = [error for combined in scored if (error := unscored_error(combined.scores))]
+    if len(unscored) == len(scored) and (on_error == "fail" or rows.set is None):
         raise unscored[0]
     copies = _join_copies(checked)
     return {
-        "scores": [combined.as_json(settings) for combined in tables],
+        "scores": [combined.as_json() for combined in scored],
         "data": [batch.data for batch in checked],
         **({"set": {"id": rows.set}} if rows.set is not None else {}),
         "items": rows.items,
@@ -111,12 +111,11 @@ class _CombinedMetric:
     """The scores of one metric over all batches; an error where the references of none of them suit it."""
 
     error: BadInput | None
-    signature: Signature
     references: Sequence[str]
-    table: ScoredTable
+    scores: MetricScores
 
     @classmethod
-    def of(cls, batches: Sequence[SumsOfBatch], rows: _Rows, signature: str) -> _CombinedMetric:
+    def of(cls, batches: Sequence[SumsOfBatch], rows: _Rows, signature: str, settings: Resampling) -> _CombinedMetric:
         """Concatenate the rows of all batches; a system that is missing in a batch has no replies there."""
         metric, parsed = metric_of(signature)
         sheets = [batch.metrics[signature] for batch in batches]
@@ -133,19 +132,19 @@ class _CombinedMetric:
                     statistics[number, first : first + len(batch.ids)] = sums.rows
                     problems |= {at + row: problem for row, problem in sums.problems.items()}
             first += len(batch.ids)
-        table = ScoredTable.of(metric, rows.systems, rows.ids, statistics, dict(sorted(problems.items())), rows.places)
         return cls(
             error=_unsuitable_error(metric, sheets, rows.ids),
-            signature=parsed,
             references=[sheet.references for sheet in sheets],
-            table=table,
+            scores=metric_scores(
+                metric, parsed, rows.systems, rows.ids, statistics, problems, settings, places=rows.places
+            ),
         )
 
     def problem(self, place: int) -> dict[str, object]:
         """Return the metric that no references suit as answers list it; `place` is that among the metrics."""
         assert self.error is not None, "asked only of such a metric"
         field, message = f"metrics[{place}]", self.error.message
-        metric = self.table.metric.name
+        metric = self.scores.metric.name
         return {
             "item": None,
             "place": None,
@@ -155,10 +154,9 @@ class _CombinedMetric:
             "code": self.error.code,
         }
 
-    def as_json(self, settings: Resampling) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """Return the scores in the shape of an evaluation's, without single replies."""
-        scores = self.table.scores(settings, self.signature, "")
-        return {**scores.as_json(ReplyForm.NONE), "references": list(self.references)}
+        return {**self.scores.as_json(ReplyForm.NONE), "references": list(self.references)}
 
 
 def _unsuitable_error(metric: Metric, sheets: Sequence[SumsOfMetric], ids: Sequence[str]) -> BadInput | None:

@@ -5,11 +5,11 @@ Every reply is scored once; systems, levels, intervals and comparisons are all c
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, approximate_randomisation, bootstrap, paired_bootstrap
 
+_Noted = TypeVar("_Noted")
 _LISTED: Final = 4  # systems that a warning names
 
 
@@ -85,12 +86,11 @@ def evaluate(
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
         progress.stage(f"score {metric.name}", facts.replies.total(), "replies")
-        table, references = _score_systems(metric, collection, systems, progress, explains=settings.explain)
-        if (error := table.unscored_error()) is not None:
+        scores.append(_scores_by(metric, collection, systems, settings, provenance, progress))
+        if (error := unscored_error(scores[-1])) is not None:
             if isinstance(error, TrainedOn) and not is_part:
                 raise error
             unscored.append(error)
-        scores.append(table.scores(settings, signature_of(table.metric, provenance), references))
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
@@ -111,7 +111,7 @@ def evaluate(
             *(provenance.warnings if weighted else ()),
             *ignored_warning(facts.other_golds, metrics),
             *(thin_warning(facts.thin, len(usable)) if weighted else ()),
-            *dict.fromkeys(remark for metric_scores in scores for remark in metric_scores.metric.remarks()),
+            *dict.fromkeys(remark for scored in scores for remark in scored.metric.remarks()),
         ),
         settings=settings,
         copies=copies,
@@ -201,16 +201,21 @@ def _list_systems(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + rest
 
 
-def _score_systems(
-    metric: Metric, collection: ItemCollection, systems: Sequence[str], progress: Progress, *, explains: bool
-) -> tuple[ScoredTable, str]:
-    """Score all replies of all systems by a metric; return them with a hash of the references that it looked at.
+def _scores_by(
+    metric: Metric,
+    collection: ItemCollection,
+    systems: Sequence[str],
+    settings: ScoreSettings,
+    provenance: Provenance,
+    progress: Progress,
+) -> MetricScores:
+    """Score all replies of all systems by a metric.
 
     A missing reply is a row without a score. The texts of all items are in memory only where the metric looks at the
     set, or scores are to be explained.
     """
     ids, digest = collection.facts.ids, ReferencesDigest()
-    is_whole = explains or metric.looks_at_set
+    is_whole = settings.explain or metric.looks_at_set
     statistics, problems = np.empty((len(systems), len(ids), len(metric.columns))), dict[int, Problem]()
     for first, block in [(0, collection.items)] if is_whole else blocks_of(collection.items):
         chosen, by_system = list[References | Problem](), {system: list[Reply]() for system in systems}
@@ -228,160 +233,169 @@ def _score_systems(
         for row, problem in unscored.items():
             system_number, place = divmod(row, len(chosen))
             problems[system_number * len(ids) + first + place] = problem
-    table = ScoredTable.of(metric, systems, ids, statistics, dict(sorted(problems.items())))
-    if explains:
-        table = replace(table, explained=explanations(table, replies, references, progress))
-    return table, digest.name
+    return metric_scores(
+        metric,
+        signature_of(metric, provenance),
+        systems,
+        ids,
+        statistics,
+        problems,
+        settings,
+        references=digest.name,
+        explained=explanations(metric, statistics, replies, references, progress) if settings.explain else None,
+    )
+
+
+def unscored_error(scores: MetricScores) -> BadInput | None:
+    """Return an error with the reasons where no reply of any system has a score, else None."""
+    systems, metric = scores.systems.values(), scores.metric.name
+    if not all(np.isnan(system.values).all() for system in systems):
+        return None
+    problems = [problem for system in systems for problem in system.problems.values()]
+    codes = Counter(problem.code for problem in problems)
+    if set(codes) - {NO_REPLY.code} == {NO_GOLD.code}:
+        names = (
+            system.ids[row]
+            for system in systems
+            for row, problem in system.problems.items()
+            if problem.code == NO_GOLD.code
+        )
+        return no_gold_error(list(dict.fromkeys(names)), metric)
+    if (error := trained_on_error(metric, codes, codes[TRAINED_ON.code])) is not None:
+        return error
+    reasons = Counter(problem.message for problem in problems)
+    listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
+    return BadInput(f"no reply has a score by {metric}: {listed}")
 
 
 # ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ScoredTable:
-    """The scored replies of all systems under one metric, system by system, each with the same rows.
+def metric_scores(
+    metric: Metric,
+    signature: Signature,
+    systems: Sequence[str],
+    ids: Sequence[str],
+    statistics: Floats,
+    problems: Mapping[int, Problem],
+    settings: Resampling,
+    *,
+    references: str = "",
+    places: Indexes | None = None,
+    explained: Mapping[int, Mapping[str, Any]] | None = None,
+) -> MetricScores:
+    """Return systems with their replies, intervals and comparisons, of replies that were scored system by system.
 
-    Row i of every system is a reply to the item `ids[i]`. An item may have several rows: then `places` says where it
-    stands among all items. Sums are taken in that order, whatever the order of the rows. Resampling draws items, not
-    rows, since replies to one item are not independent.
+    Every system has the same rows, in which NaN is no score: row i is a reply to the item `ids[i]`. An item may have
+    several rows: then `places` says where it stands among all items (−1: of no item). Sums are taken in that order,
+    whatever the order of the rows. Resampling draws items, not rows, since replies to one item are not independent.
+    Problems and explanations are by system · rows + row.
     """
-
-    metric: Metric
-    systems: Sequence[str]
-    ids: Sequence[str]
-    statistics: Floats  # (systems, rows, columns); NaN where there is no score
-    values: Floats  # (systems, rows)
-    problems: Mapping[int, Problem]  # by system · rows + row
-    places: Indexes | None = None  # (rows,); −1: of no item. None: every row is another item, in order
-    explained: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row, as problems are
-
-    @classmethod
-    def of(
-        cls,
-        metric: Metric,
-        systems: Sequence[str],
-        ids: Sequence[str],
-        statistics: Floats,
-        problems: Mapping[int, Problem],
-        places: Indexes | None = None,
-    ) -> ScoredTable:
-        """Build the table from replies that were scored system by system."""
-        statistics = statistics.reshape(len(systems), len(ids), len(metric.columns))
-        in_order = places is None or bool(np.all(places[:1] >= 0) and np.all(np.diff(places) > 0))
-        return cls(
-            metric=metric,
-            systems=systems,
-            ids=ids,
-            statistics=statistics,
-            values=metric.values(statistics, Level.REPLY),
-            problems=problems,
-            places=None if in_order else places,
+    statistics = statistics.reshape(len(systems), len(ids), len(metric.columns))
+    values = metric.values(statistics, Level.REPLY)
+    if places is not None and np.all(places[:1] >= 0) and np.all(np.diff(places) > 0):
+        places = None
+    intervals, comparisons = dict[str, tuple[Estimate, Estimate]](), dict[str, SystemComparison]()
+    if settings.draws:
+        intervals, comparisons = _resampled(metric, systems, statistics, values, places, settings)
+    problems_of, explained_of = _by_system(problems, len(ids)), _by_system(explained or {}, len(ids))
+    of_systems = {
+        name: _system_score(
+            metric,
+            ids,
+            statistics[number],
+            values[number],
+            places,
+            problems_of[number],
+            explained_of[number],
+            intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)),
         )
-
-    def unscored_error(self) -> BadInput | None:
-        """Return an error with the reasons where no reply at all has a score, else None."""
-        if not np.isnan(self.values).all():
-            return None
-        if {problem.code for problem in self.problems.values()} - {NO_REPLY.code} == {NO_GOLD.code}:
-            rows = (row % len(self.ids) for row, problem in self.problems.items() if problem.code == NO_GOLD.code)
-            return no_gold_error(list(dict.fromkeys(self.ids[row] for row in rows)), self.metric.name)
-        codes = Counter(problem.code for problem in self.problems.values())
-        if (error := trained_on_error(self.metric.name, codes, codes[TRAINED_ON.code])) is not None:
-            return error
-        reasons = Counter(problem.message for problem in self.problems.values())
-        listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
-        return BadInput(f"no reply has a score by {self.metric.name}: {listed}")
-
-    def scores(self, settings: Resampling, signature: Signature, references: str) -> MetricScores:
-        """Return systems with their replies, intervals and comparisons."""
-        resampling = self._resampling_rows() if settings.draws else None
-        intervals = self._intervals(resampling, settings) if resampling is not None else {}
-        systems = {
-            name: self._system_score(number, intervals.get(name, (_NO_INTERVAL, _NO_INTERVAL)))
-            for number, name in enumerate(self.systems)
-        }
-        return MetricScores(
-            metric=self.metric,
-            signature=signature,
-            references=references,
-            systems=systems,
-            comparisons=self._comparisons(resampling, settings) if resampling is not None else {},
-        )
-
-    def _system_score(self, number: int, intervals: tuple[Estimate, Estimate]) -> SystemScore:
-        statistics, values = self.statistics[number], self.values[number]
-        count, first = len(self.ids), number * len(self.ids)
-        problems = {row - first: self.problems[row] for row in sorted(self.problems) if 0 <= row - first < count}
-        order = self._order(statistics)
-        in_order, scores = (statistics, values) if order is None else (statistics[order], values[order])
-        has_score = ~np.isnan(in_order).any(axis=1)
-        sums, any_score = in_order[has_score].sum(axis=0), bool(has_score.any())
-        return SystemScore(
-            corpus=float(self.metric.values(sums, Level.CORPUS)) if any_score else None,
-            interval=intervals[0],
-            mean=float(np.mean(scores[has_score])) if any_score else None,
-            mean_interval=intervals[1],
-            unscored=dict(Counter(problem.code for problem in problems.values())),
-            parts=self.metric.parts(sums, Level.CORPUS) if any_score else None,
-            ids=self.ids,
-            statistics=statistics,
-            values=values,
-            problems=problems,
-            metric=self.metric,
-            explanations={row - first: text for row, text in self.explained.items() if 0 <= row - first < count},
-        )
-
-    def _order(self, statistics: Floats) -> Indexes | None:
-        """Return the rows by item, and within an item by content: the last bit of a sum depends on its order."""
-        if self.places is None:
-            return None
-        return np.lexsort((*statistics.T[::-1], self.places))
-
-    def _resampling_rows(self) -> _ResamplingRows:
-        """Return the rows that resampling draws from: those of items, system beside system."""
-        statistics, values, clusters = self.statistics, self.values, None
-        if (order := self._order(np.hstack(list(statistics)))) is not None and self.places is not None:
-            order = order[self.places[order] >= 0]
-            statistics, values, clusters = statistics[:, order], values[:, order], self.places[order]
-        counted = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)
-        return _ResamplingRows(
-            statistics=dict(zip(self.systems, statistics, strict=True)),
-            means=dict(zip(self.systems, counted, strict=True)),
-            clusters=clusters,
-        )
-
-    def _intervals(self, resampling: _ResamplingRows, settings: Resampling) -> dict[str, tuple[Estimate, Estimate]]:
-        """Return the intervals of corpus score and mean for each system."""
-        if not self.ids or (resampling.clusters is not None and not len(resampling.clusters)):
-            return {}
-        draws, seed, level, clusters = settings.draws, settings.seed, settings.confidence, resampling.clusters
-        of_corpus = bootstrap(
-            resampling.statistics, self.metric.value_of_sums, draws=draws, seed=seed, level=level, clusters=clusters
-        )
-        of_mean = bootstrap(resampling.means, _mean_of_sums, draws=draws, seed=seed, level=level, clusters=clusters)
-        return {name: (of_corpus[name].score, of_mean[name].score) for name in self.systems}
-
-    def _comparisons(self, resampling: _ResamplingRows, settings: Resampling) -> dict[str, SystemComparison]:
-        if settings.baseline is None:
-            return {}
-        rows, value_of, draws, seed = resampling.statistics, self.metric.value_of_sums, settings.draws, settings.seed
-        baseline, level, clusters = settings.baseline, settings.confidence, resampling.clusters
-        differences = paired_bootstrap(rows, value_of, baseline, draws=draws, seed=seed, level=level, clusters=clusters)
-        permuted = approximate_randomisation(rows, value_of, baseline, trials=draws, seed=seed, clusters=clusters)
-        return {
-            name: SystemComparison(bootstrap=differences[name], randomisation=permuted[name]) for name in differences
-        }
+        for number, name in enumerate(systems)
+    }
+    return MetricScores(
+        metric=metric, signature=signature, references=references, systems=of_systems, comparisons=comparisons
+    )
 
 
 _NO_INTERVAL: Final = Estimate(why="no interval was asked for")
 
 
-class _ResamplingRows(NamedTuple):
-    """The rows that resampling draws from, by system; with clusters, the item of each row."""
+def _by_system(by_row: Mapping[int, _Noted], count: int) -> defaultdict[int, dict[int, _Noted]]:
+    """Return what was noted of rows by the number of the system, and its row, in order."""
+    by_system = defaultdict[int, dict[int, _Noted]](dict)
+    for row, noted in sorted(by_row.items(), key=itemgetter(0)):
+        by_system[row // count][row % count] = noted
+    return by_system
 
-    statistics: Mapping[str, Floats]
-    means: Mapping[str, Floats]  # the score of a row and 1, so that sums give the mean
-    clusters: Indexes | None
+
+def _system_score(
+    metric: Metric,
+    ids: Sequence[str],
+    statistics: Floats,
+    values: Floats,
+    places: Indexes | None,
+    problems: Mapping[int, Problem],
+    explained: Mapping[int, Mapping[str, Any]],
+    intervals: tuple[Estimate, Estimate],
+) -> SystemScore:
+    order = slice(None) if places is None else _order(statistics, places)
+    in_order, scores = statistics[order], values[order]
+    has_score = ~np.isnan(in_order).any(axis=1)
+    sums, any_score = in_order[has_score].sum(axis=0), bool(has_score.any())
+    return SystemScore(
+        corpus=float(metric.values(sums, Level.CORPUS)) if any_score else None,
+        interval=intervals[0],
+        mean=float(np.mean(scores[has_score])) if any_score else None,
+        mean_interval=intervals[1],
+        unscored=dict(Counter(problem.code for problem in problems.values())),
+        parts=metric.parts(sums, Level.CORPUS) if any_score else None,
+        ids=ids,
+        statistics=statistics,
+        values=values,
+        problems=problems,
+        metric=metric,
+        explanations=explained,
+    )
+
+
+def _order(statistics: Floats, places: Indexes) -> Indexes:
+    """Return the rows by item, and within an item by content: the last bit of a sum depends on its order."""
+    return np.lexsort((*statistics.T[::-1], places))
+
+
+def _resampled(
+    metric: Metric,
+    systems: Sequence[str],
+    statistics: Floats,
+    values: Floats,
+    places: Indexes | None,
+    settings: Resampling,
+) -> tuple[dict[str, tuple[Estimate, Estimate]], dict[str, SystemComparison]]:
+    """Return the intervals of corpus score and mean for each system, and its comparison with the baseline, if any.
+
+    Rows of no item are not drawn; those of an item are drawn together.
+    """
+    clusters = None
+    if places is not None:
+        order = _order(np.hstack(list(statistics)), places)
+        order = order[places[order] >= 0]
+        statistics, values, clusters = statistics[:, order], values[:, order], places[order]
+    rows, draws, seed = dict(zip(systems, statistics, strict=True)), settings.draws, settings.seed
+    level, value_of = settings.confidence, metric.value_of_sums
+    intervals, comparisons = dict[str, tuple[Estimate, Estimate]](), dict[str, SystemComparison]()
+    if statistics.shape[1]:
+        counted = np.stack([values, np.where(np.isnan(values), np.nan, 1.0)], axis=-1)  # so that sums give the mean
+        means = dict(zip(systems, counted, strict=True))
+        of_corpus = bootstrap(rows, value_of, draws=draws, seed=seed, level=level, clusters=clusters)
+        of_mean = bootstrap(means, _mean_of_sums, draws=draws, seed=seed, level=level, clusters=clusters)
+        intervals = {name: (of_corpus[name].score, of_mean[name].score) for name in systems}
+    if (baseline := settings.baseline) is not None:
+        differences = paired_bootstrap(rows, value_of, baseline, draws=draws, seed=seed, level=level, clusters=clusters)
+        permuted = approximate_randomisation(rows, value_of, baseline, trials=draws, seed=seed, clusters=clusters)
+        comparisons = {
+            name: SystemComparison(bootstrap=differences[name], randomisation=permuted[name]) for name in differences
+        }
+    return intervals, comparisons
 
 
 def _mean_of_sums(sums: Floats) -> Floats:
@@ -393,14 +407,15 @@ def _mean_of_sums(sums: Floats) -> Floats:
 
 
 def explanations(
-    table: ScoredTable,
+    metric: Metric,
+    statistics: Floats,
     replies: Sequence[Reply],
     references: Sequence[References | Problem],
     progress: Progress | None = None,
-) -> dict[int, dict[str, Any]]:
+) -> dict[int, Mapping[str, Any]]:
     """Explain each row: the worth of each reference to the reply, and the n-grams or words that match in it."""
-    metric, values = table.metric, table.values.reshape(-1).tolist()
-    explained = {}
+    values = metric.values(statistics, Level.REPLY).reshape(-1).tolist()
+    explained = dict[int, Mapping[str, Any]]()
     for row, fewer in leave_one_out(metric, replies, references, progress).items():
         reply, of_reply = replies[row], references[row]
         assert isinstance(reply, str), "the others cannot be scored"

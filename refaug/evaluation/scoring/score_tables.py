@@ -19,9 +19,9 @@ def score_rows(evaluation: Evaluation, level: str) -> tuple[tuple[str, ...], lis
             (
                 metric_scores.metric.name,
                 system,
-                reply.id,
-                reply.score,
-                reply.problem.code if reply.problem else "",
+                reply["id"],
+                reply["score"],
+                reply.get("problem", ""),
                 metric_scores.signature.short,
             )
             for metric_scores in evaluation.scores
@@ -134,8 +134,8 @@ def _reply_cells(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     for place, metric_scores in enumerate(evaluation.scores):
         for system, scores in metric_scores.systems.items():
             for reply in scores.each_reply():
-                row = cells.setdefault((system, reply.id), [_NO_SCORE] * len(evaluation.scores))
-                row[place] = _number(reply.score, metric_scores.scale)
+                row = cells.setdefault((system, reply["id"]), [_NO_SCORE] * len(evaluation.scores))
+                row[place] = _number(reply["score"], metric_scores.scale)
     return ["System", "Item"], [
         [escape_latex(system), escape_latex(name), *row] for (system, name), row in cells.items()
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
@@ -30,20 +30,6 @@ class ReplyForm(StrEnum):
     NONE = "none"  # not at all, where they do not exist
 
 
-class ReplyScore(NamedTuple):
-    """The score of one reply to one item; where there is none, the problem says why."""
-
-    id: str
-    score: float | None
-    problem: Problem | None = None
-    explanation: Mapping[str, Any] | None = None
-
-    def as_json(self, **parts: Mapping[str, Any]) -> dict[str, object]:
-        """Return the fields that are set, with the parts of the score."""
-        problem = self.problem and {"problem": self.problem.code, "message": self.problem.message}
-        return {"id": self.id, "score": self.score, **parts, **(self.explanation or {}), **(problem or {})}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SystemScore:
     """The scores of one system under one metric; those of single replies are columns, and rows on demand."""
@@ -60,28 +46,30 @@ class SystemScore:
     problems: Mapping[int, Problem] = field(repr=False)  # by row, in order
     metric: Metric = field(repr=False)
     explanations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # by row
-    factor: float | None = None  # 100 for scores of replies in per cent
+    scale: float = 1.0  # 100 for scores of replies in per cent
 
-    @property
-    def replies(self) -> list[ReplyScore]:
-        """The scores of all replies, in order."""
-        return list(self.each_reply())
-
-    def each_reply(self) -> Iterator[ReplyScore]:
-        """Yield the scores of all replies, in order."""
-        if self.problems or self.explanations or self.factor is not None:
-            yield from map(self._reply, range(len(self.ids)), self.ids)
-            return
+    def each_score(self) -> Iterator[float | None]:
+        """Yield the score of every reply, or None for one without a score."""
         for first in range(0, len(self.ids), _ROWS_AT_ONCE):
-            rows = slice(first, first + _ROWS_AT_ONCE)
-            yield from map(ReplyScore, self.ids[rows], self.values[rows].tolist())
+            values = self.values[first : first + _ROWS_AT_ONCE] * self.scale
+            if not self.problems:
+                yield from values.tolist()
+                continue
+            for row, score in enumerate(values.tolist(), first):
+                yield None if row in self.problems else score
 
-    def _reply(self, row: int, name: str) -> ReplyScore:
-        problem = self.problems.get(row)
-        if problem is not None:
-            return ReplyScore(id=name, score=None, problem=problem)
-        reply = ReplyScore(id=name, score=self.values.item(row), explanation=self.explanations.get(row))
-        return reply if self.factor is None else _scale_reply(reply, self.factor)
+    def each_reply(self, *, with_parts: bool = False) -> Iterator[Mapping[str, Any]]:
+        """Yield the score of every reply as JSON: with its explanation and, if asked, its parts, or with a problem."""
+        for row, (name, score) in enumerate(zip(self.ids, self.each_score(), strict=True)):
+            if (problem := self.problems.get(row)) is not None:
+                yield {"id": name, "score": None, "problem": problem.code, "message": problem.message}
+                continue
+            reply: dict[str, object] = {"id": name, "score": score}
+            if with_parts:
+                reply["parts"] = self.metric.parts(self.statistics[row], Level.REPLY)
+            if row in self.explanations:
+                reply |= _scale_explanation(self.explanations[row], self.scale)
+            yield reply
 
     def counts(self) -> tuple[int, int]:
         """Return how many replies have a score, and how many have none."""
@@ -110,15 +98,9 @@ class SystemScore:
 
     def _replies(self, form: ReplyForm, *, passing: bool) -> dict[str, object]:
         if form in (ReplyForm.REPLIES, ReplyForm.PLAIN):
-            replies = PassingList(len(self.ids), partial(self._json_rows, with_parts=form is ReplyForm.REPLIES))
-            return {"replies": replies if passing else list(replies)}
-        return {"values": [reply.score for reply in self.each_reply()]} if form is ReplyForm.VALUES else {}
-
-    def _json_rows(self, *, with_parts: bool) -> Iterator[dict[str, object]]:
-        for row, reply in enumerate(self.each_reply()):
-            has_parts = with_parts and row not in self.problems
-            parts = {"parts": self.metric.parts(self.statistics[row], Level.REPLY)} if has_parts else {}
-            yield reply.as_json(**parts)
+            rows = partial(self.each_reply, with_parts=form is ReplyForm.REPLIES)
+            return {"replies": PassingList(len(self.ids), rows) if passing else list(rows())}
+        return {"values": list(self.each_score())} if form is ReplyForm.VALUES else {}
 
     def rows(self) -> Iterator[list[float] | None]:
         """Yield the sums of every reply, or None for one without a score."""
@@ -131,7 +113,7 @@ class SystemScore:
         return {
             "items": list(self.ids),
             "rows": list(self.rows()),
-            "scores": [reply.score for reply in self.each_reply()],
+            "scores": list(self.each_score()),
             "problems": [
                 {"row": row, "problem": problem.code, "message": problem.message}
                 for row, problem in self.problems.items()
@@ -309,18 +291,16 @@ def _scale_system(system: SystemScore, factor: float) -> SystemScore:
         mean=_product(system.mean, factor),
         interval=_scale_estimate(system.interval, factor),
         mean_interval=_scale_estimate(system.mean_interval, factor),
-        factor=factor * (system.factor or 1.0),
+        scale=system.scale * factor,
     )
 
 
-def _scale_reply(reply: ReplyScore, factor: float) -> ReplyScore:
-    explanation = dict(reply.explanation) if reply.explanation is not None else None
-    if explanation is not None:
-        explanation["without_reference"] = [
-            {**without, "score": _product(without["score"], factor), "change": _product(without["change"], factor)}
-            for without in explanation["without_reference"]
-        ]
-    return reply._replace(score=_product(reply.score, factor), explanation=explanation)
+def _scale_explanation(explanation: Mapping[str, Any], factor: float) -> Mapping[str, Any]:
+    without_reference = [
+        {**without, "score": _product(without["score"], factor), "change": _product(without["change"], factor)}
+        for without in explanation["without_reference"]
+    ]
+    return {**explanation, "without_reference": without_reference}
 
 
 def _scale_pair(paired: Paired, factor: float) -> Paired:

@@ -79,16 +79,7 @@ class SystemScores:
             unscored=unscored,
             unscored_by_reason=dict(system.unscored),
             interval_note=system.interval.why or None,
-            details=tuple(
-                ScoredReply(
-                    id=reply.id,
-                    score=reply.score,
-                    problem=reply.problem.code if reply.problem is not None else None,
-                    message=reply.problem.message if reply.problem is not None else None,
-                    **(reply.explanation or {}),
-                )
-                for reply in system.each_reply()
-            ),
+            details=tuple(ScoredReply(**reply) for reply in system.each_reply()),
         )
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from refaug.core.errors import Usage
 from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
-from refaug.metrics.costs import Lengths
 from refaug.metrics.metric_info import MetricInfo, Uses
 
 FITTED_TO: Final = Problem("trained_on", "the judge was fitted to its context, or to this reply in it")
@@ -125,7 +124,7 @@ class CombinedReplies(MeanMetric):
             bound.append(component.for_replies(of_rows, [own for _, own in chosen], places[rows]))
         return self._with_components(bound)
 
-    def cost(self, replies: Lengths, references: Lengths) -> Floats:
+    def cost(self, replies: Floats, references: Floats) -> Floats:
         """Return what all components cost together."""
         units = super().cost(replies, references)
         for component in self.components:

@@ -10,8 +10,9 @@ from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.metric_setup.model_registry import JudgeLimits
 from refaug.evaluation.scoring.score_settings import Resampling
+from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost, Lengths
+from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
@@ -76,7 +77,7 @@ def counts_words(specifications: Sequence[str]) -> bool:
 
 
 def scoring_units(
-    specifications: Sequence[str], replies: Lengths, references: Lengths, *, explains: bool
+    specifications: Sequence[str], replies: Floats, references: Floats, *, explains: bool
 ) -> Mapping[str, float]:
     """Return the units of each metric for replies beside prepared references of these lengths.
 
@@ -86,12 +87,12 @@ def scoring_units(
     for text in specifications:
         cost = _cost_of(text)
         rows = cost.units(replies, references)
-        again = references.texts * (rows + cost.reading(references)) if explains else 0.0
+        again = references[0] * (rows + cost.reading(references)) if explains else 0.0
         units[text] = float((rows + again).sum())
     return units
 
 
-def reading_units(specifications: Sequence[str], references: Lengths) -> float:
+def reading_units(specifications: Sequence[str], references: Floats) -> float:
     """Return the units of preparing references for all of the metrics."""
     return float(sum(_cost_of(text).reading(references).sum() for text in specifications))
 

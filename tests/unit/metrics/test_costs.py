@@ -5,27 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.costs import PIECE, Cost, Lengths, piece_numbers
+from refaug.metrics.costs import PIECE, Cost, lengths_of, piece_numbers, with_further
 from refaug.metrics.specification import build
 
 REPLY = "a " * 50  # 100 characters
 REFERENCES = ["b " * 100, "c " * 50]  # 300 characters
 
 
-def lengths_of(*rows: list[str]) -> Lengths:
-    return Lengths.of(rows, counts_words=True)
+def measured(*rows: list[str]) -> Floats:
+    return lengths_of(rows, counts_words=True)
 
 
 def test_lengths_are_those_of_all_texts_of_a_row_and_the_words_of_the_longest() -> None:
-    lengths = lengths_of(["It's 3.5!", "犬 犬"], [])
-    assert lengths.texts.tolist() == [2, 0]
-    assert lengths.characters.tolist() == [12, 0]
-    assert lengths.words.tolist() == [7, 0]  # It ' s 3 . 5 !
-    assert Lengths.of([["two words"]], counts_words=False).words.tolist() == [9]
-    assert lengths.at(np.array([0, -1, 1])).characters.tolist() == [12, 0, 0]
-    assert lengths.with_further(3, characters=10).characters.tolist() == [42, 30]
-    assert Lengths.joined([lengths, lengths]).texts.tolist() == [2, 0, 2, 0]
+    lengths = measured(["It's 3.5!", "犬 犬"], [])
+    assert lengths.tolist() == [[2, 0], [12, 0], [7, 0]]  # It ' s 3 . 5 !
+    assert lengths_of([["two words"]], counts_words=False).tolist() == [[1], [9], [9]]
+    assert with_further(lengths, 3, characters=10).tolist() == [[5, 3], [42, 30], [7, 5]]
 
 
 @pytest.mark.parametrize(
@@ -48,23 +45,23 @@ def test_lengths_are_those_of_all_texts_of_a_row_and_the_words_of_the_longest() 
     ],
 )
 def test_units_of_a_reply_of_100_characters_beside_two_references(name: str, reading: float, units: float) -> None:
-    cost, references = METRICS[name].cost, lengths_of(REFERENCES)
+    cost, references = METRICS[name].cost, measured(REFERENCES)
     assert cost.reading(references)[0] == pytest.approx(reading)
-    assert cost.units(lengths_of([REPLY]), references)[0] == pytest.approx(units)
+    assert cost.units(measured([REPLY]), references)[0] == pytest.approx(units)
 
 
 def test_shifts_are_bounded_by_their_number_the_beam_and_the_largest_table() -> None:
     cost = Cost(row=0, pair=0, character=0, again=0, counts_shifts=True)
-    short, long = lengths_of(["a " * 10]), lengths_of(["a " * 10_000])
+    short, long = measured(["a " * 10]), measured(["a " * 10_000])
     assert cost.units(short, short)[0] == 10 * 10 * 50  # 10 · 10 / 2 shifted replies
     assert cost.units(long, long)[0] == 10_000 * 25 * 1_000  # longer pairs have no score
-    assert cost.units(lengths_of([""]), long)[0] == 0
+    assert cost.units(measured([""]), long)[0] == 0
 
 
 def test_only_ter_counts_words() -> None:
     assert [name for name, info in METRICS.items() if info.cost.counts_shifts] == ["ter", "upsilon-ter"]
-    assert build("ter").lengths([["a b"]]).words.tolist() == [2]
-    assert build("chrf").lengths([["a b"]]).words.tolist() == [3]
+    assert build("ter").lengths([["a b"]]).tolist() == [[1], [3], [2]]
+    assert build("chrf").lengths([["a b"]]).tolist() == [[1], [3], [3]]
 
 
 def test_a_piece_begins_where_enough_work_stands_before_it() -> None:

@@ -174,11 +174,7 @@ def _drifts(old: MetricScores, new: MetricScores) -> list[MetricDrift]:
 
 
 def _drift(metric: str, system: str, old: SystemScore, new: SystemScore) -> MetricDrift:
-    scores = [
-        (before.score, after.score)
-        for before, after in zip(old.replies, new.replies, strict=True)
-        if before.score is not None and after.score is not None
-    ]
+    scores = [pair for pair in zip(old.each_score(), new.each_score(), strict=True) if None not in pair]
     both = np.array(scores, np.float64).reshape(-1, 2)
     differences = np.abs(both[:, 1] - both[:, 0])
     ranks = spearman(both[:, 0], both[:, 1])

@@ -206,7 +206,7 @@ def _packed(scores: MetricScores) -> dict[str, Any]:
         "systems": {
             name: {
                 **{field: part for field, part in document["systems"][name].items() if field != "parts"},
-                "packed_scores": _pack(np.array([_number(reply.score) for reply in system.each_reply()])),
+                "packed_scores": _pack(np.array(list(map(_number, system.each_score())))),
                 "packed_sums": _pack(system.statistics),
             }
             for name, system in scores.systems.items()

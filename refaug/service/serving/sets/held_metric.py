@@ -12,7 +12,6 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import NO_REPLY, Reply, references_for, score_prepared, score_replies
 from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
-from refaug.metrics.costs import Lengths
 from refaug.metrics.signature import Signature
 
 UNKNOWN_ITEM: Final = Problem("unknown_item", "the set has no item of this id")
@@ -37,7 +36,7 @@ class HeldMetric:
     signature: Signature
     references: str  # a hash of the references and weights that the metric looks at
     blocks: Sequence[Block]
-    lengths: Lengths  # of the references of each item of the set
+    lengths: Floats  # of the references of each item of the set
 
     def score_replies(
         self, replies: Sequence[str | None], places: Sequence[int], progress: Progress | None = None
@@ -66,7 +65,7 @@ class HeldMetric:
         self, number: int, replies: Sequence[str], places: Indexes, progress: Progress | None
     ) -> tuple[Floats, dict[int, Problem]]:
         prepared, first = self.blocks[number].prepared, number * BLOCK
-        lengths = self.lengths.at(np.arange(first, first + prepared.items))
+        lengths = self.lengths[:, first : first + prepared.items]
         return score_prepared(self.metric, prepared, lengths, replies, places - first, progress)
 
     def _problem(self, reply: str | None, place: int) -> Problem | None:

@@ -28,8 +28,8 @@ from refaug.evaluation.scoring.held.item_digests import DataDigest, ReferencesDi
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.reference_sets.set_scores import require_b
-from refaug.metrics.base import Metric, Problem, References
-from refaug.metrics.costs import Lengths
+from refaug.metrics.base import Floats, Metric, Problem, References
+from refaug.metrics.costs import lengths_of
 from refaug.metrics.signature import Signature
 from refaug.service.server_settings import MIB
 from refaug.service.serving.sets.held_metric import BLOCK, Block, HeldMetric, references_of
@@ -51,7 +51,7 @@ class SetFacts:
     other_golds: int  # the number of golds with another weight than 1
     thin: NDArray[np.bool_]  # (items,): whether few references have a positive weight
     utterances: UtteranceTable  # tells which replies copy them
-    lengths: Lengths  # of the references of each item
+    lengths: Floats  # of the references of each item
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class SetContent:
         ids, pieces, lines = list[str](), list[bytes](), list[bytes]()
         digest, sources, thin, blank, other_gold_count = DataDigest(), Counter[Origin](), list[bool](), 0, 0
         texts = list[list[str]]()  # of the references of the next piece
-        size, utterances, lengths = 0, UtteranceTableBuilder(), list[Lengths]()
+        size, utterances, lengths = 0, UtteranceTableBuilder(), list[Floats]()
         for number, line in enumerate(frozen_set.lines(), start=1):
             set_item = frozen_set.item_of(line, number)
             digest.add(set_item)
@@ -83,7 +83,7 @@ class SetContent:
             if len(lines) == _PIECE or number == frozen_set.manifest.items:
                 pieces.append(_pack(lines))
                 size, lines = size + len(pieces[-1]) + _ENTRY * len(lines), []
-                lengths.append(Lengths.of(texts, counts_words=True))
+                lengths.append(lengths_of(texts, counts_words=True))
                 texts = []
             if size + utterances.bytes > most_bytes:
                 raise does_not_fit(f"the set {frozen_set.id}", most_bytes)
@@ -94,7 +94,7 @@ class SetContent:
             other_golds=other_gold_count,
             thin=np.array(thin, dtype=np.bool_),
             utterances=UtteranceTable(**utterances.columns()),
-            lengths=Lengths.joined(lengths),
+            lengths=np.hstack(lengths),
         )
         return cls(ids=ids, pieces=pieces, facts=facts)
 

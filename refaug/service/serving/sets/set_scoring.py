@@ -8,7 +8,7 @@ metrics are bound to the whole set, and sums are taken in the order of the set.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,8 +22,7 @@ from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_c
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
 from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, require_share
-from refaug.evaluation.scoring.scores import percent as in_percent
+from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
 from refaug.metrics.base import Indexes, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.service.serving.sets.held_metric import UNKNOWN_ITEM, AskedMetric, HeldMetric, references_of
@@ -65,7 +64,6 @@ def score_set(
     settings: ScoreSettings,
     *,
     language: str | None = None,
-    percent: bool = False,
     on_error: OnError = "fail",
     progress: Progress | None = None,
     form: ReplyForm = ReplyForm.REPLIES,
@@ -81,7 +79,6 @@ def score_set(
         metrics,
         settings,
         language=language,
-        percent=percent,
         on_error=on_error,
         progress=progress,
     )
@@ -129,7 +126,6 @@ def evaluate_set(
     settings: ScoreSettings,
     *,
     language: str | None = None,
-    percent: bool = False,
     on_error: OnError = "fail",
     is_part: bool = False,
     progress: Progress | None = None,
@@ -140,20 +136,16 @@ def evaluate_set(
     """
     resolved = _ResolvedRequest.of(held, request)
     suitable, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report")
-    for held_metric in suitable if percent else ():
+    for held_metric in suitable if settings.percent else ():
         require_share(held_metric.metric)
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
     evaluate.require_baseline(settings.baseline, resolved.systems)
     held_metrics = [_bound_to(held, held_metric, resolved, progress) for held_metric in suitable]
-    tables = [_score_table(held_metric, resolved, progress) for held_metric in held_metrics]
-    unscored = [error for table in tables if (error := table.unscored_error())]
-    if len(unscored) == len(tables) and on_error == "fail" and not is_part:
+    scores = tuple(_metric_scores(held, held_metric, resolved, settings, progress) for held_metric in held_metrics)
+    unscored = [error for of_metric in scores if (error := evaluate.unscored_error(of_metric))]
+    if len(unscored) == len(scores) and on_error == "fail" and not is_part:
         raise unscored[0]
-    scores = tuple(
-        _metric_scores(held, held_metric, resolved, table, settings, progress)
-        for held_metric, table in zip(held_metrics, tables, strict=True)
-    )
     is_weighted = any(held_metric.metric.info.uses is Uses.WEIGHTED for held_metric in held_metrics)
     places, bound = resolved.item_places(), [held_metric.metric for held_metric in held_metrics]
     copies = find_copies(held.facts.utterances, resolved.places.tolist(), resolved.ids, resolved.replies)
@@ -171,7 +163,7 @@ def evaluate_set(
         settings=settings,
         copies=copies,
     )
-    return in_percent(evaluation) if percent else evaluation
+    return percent(evaluation) if settings.percent else evaluation
 
 
 def _suitable_metrics(
@@ -293,29 +285,30 @@ def _bound_to(
     )
 
 
-def _score_table(
-    held_metric: HeldMetric | AskedMetric, resolved: _ResolvedRequest, progress: Progress | None
-) -> evaluate.ScoredTable:
-    """Score the replies of a request."""
-    statistics, problems = held_metric.score_replies(*resolved.rows(), progress)
-    return evaluate.ScoredTable.of(
-        held_metric.metric, resolved.systems, resolved.ids, statistics, problems, resolved.places
-    )
-
-
 def _metric_scores(
     held: HeldSet,
     held_metric: HeldMetric | AskedMetric,
     resolved: _ResolvedRequest,
-    table: evaluate.ScoredTable,
     settings: ScoreSettings,
     progress: Progress | None,
 ) -> MetricScores:
-    """Return the scores of the table; explanations need the texts of the references."""
+    """Score the replies of a request by a metric; explanations need the texts of the references."""
+    metric, (statistics, problems) = held_metric.metric, held_metric.score_replies(*resolved.rows(), progress)
+    explained = None
     if settings.explain:
-        texts = _scored_texts(held, held_metric.metric, resolved)
-        table = replace(table, explained=evaluate.explanations(table, *texts, progress))
-    return table.scores(settings, held_metric.signature, held_metric.references)
+        explained = evaluate.explanations(metric, statistics, *_scored_texts(held, metric, resolved), progress)
+    return evaluate.metric_scores(
+        metric,
+        held_metric.signature,
+        resolved.systems,
+        resolved.ids,
+        statistics,
+        problems,
+        settings,
+        references=held_metric.references,
+        places=resolved.places,
+        explained=explained,
+    )
 
 
 def _scored_texts(

@@ -23,7 +23,7 @@ from refaug.evaluation.scoring.augmentation import missing_shards, require_prese
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, references_provenance, without_shards
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.metrics.costs import Lengths
+from refaug.metrics.costs import lengths_of, with_further
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service import prometheus_figures
@@ -156,15 +156,15 @@ class ScoreRequest:
         specifications = self.specifications or (_GIVEN_METRIC,)
         counts = scoring_limits.counts_words(specifications)
         references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
-        lengths = Lengths.of(references, counts_words=counts)
+        lengths = lengths_of(references, counts_words=counts)
         if self.finds:
-            lengths = lengths.with_further(self.options.settings.k, characters=_FOUND_CHARACTERS)
+            lengths = with_further(lengths, self.options.settings.k, characters=_FOUND_CHARACTERS)
         replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
         places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
         units = scoring_limits.scoring_units(
             specifications,
-            Lengths.of(replies, counts_words=counts),
-            lengths.at(places),
+            lengths_of(replies, counts_words=counts),
+            lengths[:, places],
             explains=self.options.explain,
         )
         return {text: units[text] + scoring_limits.reading_units([text], lengths) for text in units}

@@ -14,7 +14,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.evaluation.metric_setup.metric_requests import MetricRequest, refuse_judge, require_models
 from refaug.evaluation.scoring.scores import ReplyForm
-from refaug.metrics.costs import Lengths
+from refaug.metrics.costs import lengths_of
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
@@ -94,10 +94,11 @@ class SetScoring:
         systems = self.body.replies.values()
         replies = [[] if text is None else [text] for texts in systems for text in texts]
         rows = [places[: len(texts)] for texts in systems]  # lists of other lengths are refused later
+        of_replies = np.concatenate([places[:0], *rows])
         return scoring_limits.scoring_units(
             metrics,
-            Lengths.of(replies[: sum(map(len, rows))], counts_words=scoring_limits.counts_words(metrics)),
-            held.facts.lengths.at(np.concatenate([places[:0], *rows])),
+            lengths_of(replies[: sum(map(len, rows))], counts_words=scoring_limits.counts_words(metrics)),
+            np.where(of_replies < 0, 0.0, held.facts.lengths[:, of_replies]),
             explains=self.options.explain,
         )
 
@@ -119,7 +120,6 @@ class SetScoring:
                     self.metrics,
                     options,
                     language=options.language,
-                    percent=options.percent,
                     on_error=body.on_error,
                     progress=progress,
                     form=form,

@@ -146,7 +146,7 @@ def test_scores_are_the_judges_and_intervals_those_of_their_means(first_alone: b
     values = {name: np.array([expected(one, name, first_alone=first_alone) for one in ITEMS]) for name in ("a", "b")}
     counts = resample_counts(len(ITEMS), 200, 3)
     for name, system in found.systems.items():
-        assert [one.score for one in system.replies] == values[name].tolist()
+        assert list(system.each_score()) == values[name].tolist()
         assert (system.corpus, system.mean) == (pytest.approx(values[name].mean()),) * 2
         low, high = np.quantile(counts @ values[name] / len(ITEMS), [0.025, 0.975])
         assert (system.interval.low, system.interval.high) == (pytest.approx(low), pytest.approx(high))
@@ -167,7 +167,7 @@ def test_what_cannot_be_rated_is_counted_and_the_rest_is_scored() -> None:
     found = evaluate(items, [judged()], QUICK)
     a = found.scores[0].systems["a"]
     assert a.unscored == {"no_utterance": 1, "no_gold": 1, "no_reply": 1}
-    assert [one.score for one in a.replies] == [expected(items[0], "a"), None, None, -1.0, None]
+    assert list(a.each_score()) == [expected(items[0], "a"), None, None, -1.0, None]
     assert "empty replies, which score 0, by a rater -1, or nothing at all: a (1)" in found.warnings
     with pytest.raises(BadInput, match="no reply has a score by rater: 2 times it has no utterance"):
         evaluate([items[1]], [judged()], QUICK)
@@ -187,15 +187,13 @@ def test_an_explanation_tells_what_each_gold_is_worth() -> None:
     one = item(1)
     golds = golds_of(one)
     assert len(golds) == 2
-    found = evaluate([one], [judged()], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
-    assert found.explanation is not None
-    told = found.explanation["without_reference"]
+    found = evaluate([one], [judged()], replace(QUICK, explain=True)).scores[0].systems["a"].explanations[0]
+    told = found["without_reference"]
     assert [each["text"] for each in told] == golds
     utterance, reply = one.utterance or "", one.replies["a"]
     assert [each["score"] for each in told] == [by_length(utterance, [gold], reply) for gold in reversed(golds)]
-    alone = evaluate([item(0)], [judged()], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
-    assert alone.explanation is not None
-    assert [each["score"] for each in alone.explanation["without_reference"]] == [None]
+    alone = evaluate([item(0)], [judged()], replace(QUICK, explain=True)).scores[0].systems["a"].explanations[0]
+    assert [each["score"] for each in alone["without_reference"]] == [None]
 
 
 def test_a_frozen_set_is_scored_by_the_rater_that_a_metric_is_bound_to(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_a_frozen_set_is_scored_by_the_rater_that_a_metric_is_bound_to(tmp_path:
     joined = set_scores.join(stored, ITEMS)
     of_set = set_scores.score(stored, joined, [judged()], QUICK).scores[0].systems["a"]
     of_items = evaluate(ITEMS, [judged()], QUICK).scores[0].systems["a"]
-    assert [reply.score for reply in of_set.replies] == [reply.score for reply in of_items.replies]
+    assert list(of_set.each_score()) == list(of_items.each_score())
     with pytest.raises(Usage, match="metric `rater` needs a rater: pass rater:model=NAME"):
         set_scores.score(stored, joined, [build("rater")], QUICK)
 
@@ -320,7 +318,7 @@ def test_equal_replies_to_an_item_tie_to_the_last_bit_in_any_batch(rater: Rater)
     trembling = Trembling(rater.model, rater.tokenizer, spec=SPEC)
     (metric,) = with_rater([build("rater")], trembling)
     found = evaluate(items, [metric], ScoreSettings(draws=50, baseline="a")).scores[0]
-    a, copy = ([one.score for one in found.systems[name].replies] for name in ("a", "copy"))
+    a, copy = (list(found.systems[name].each_score()) for name in ("a", "copy"))
     assert trembling.times == 2
     assert a == copy
     assert found.comparisons["copy"].bootstrap.difference.p == 1.0

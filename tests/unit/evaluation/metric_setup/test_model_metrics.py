@@ -425,14 +425,13 @@ def test_scores_and_their_parts_are_those_of_the_replies_alone(home: Settings) -
     found = evaluate([*ITEMS, empty, silent], [metric], QUICK)
     (scores,) = found.scores
     for name in ("a", "b"):
-        replies = scores.systems[name].replies
+        replies = list(scores.systems[name].each_reply())
         wanted = [expected(home, one, one.replies[name], metric) for one in ITEMS]
-        assert [one.score for one in replies[:-2]] == pytest.approx(wanted, abs=1e-4)
-        assert replies[-2].score == 0.0
-        assert replies[-1].problem is not None
-        assert replies[-1].problem.code == "no_utterance"
+        assert [one["score"] for one in replies[:-2]] == pytest.approx(wanted, abs=1e-4)
+        assert replies[-2]["score"] == 0.0
+        assert replies[-1]["problem"] == "no_utterance"
         parts = scores.systems[name].as_json()["replies"][0]["parts"]
-        assert parts["referenced_mapped"] / 2 + parts["unreferenced_mapped"] / 2 == pytest.approx(replies[0].score)
+        assert parts["referenced_mapped"] / 2 + parts["unreferenced_mapped"] / 2 == pytest.approx(replies[0]["score"])
         assert scores.systems[name].corpus == pytest.approx(np.mean([*wanted, 0.0]), abs=1e-4)
     assert "empty replies, which score 0 or nothing at all: a (1), b (1)" in found.warnings
     assert found.scores[0].signature.settings["range-ref"] == metric.settings["range-ref"]
@@ -462,7 +461,7 @@ def test_agreement_is_that_of_the_same_scores(home: Settings) -> None:
 def test_by_test_all_systems_share_the_ranges_and_all_rows_do(home: Settings) -> None:
     metric = bound(home, f"{ROUGE},norm=test")
     found = evaluate(ITEMS, [metric], QUICK)
-    scores = [one.score for system in found.scores[0].systems.values() for one in system.replies]
+    scores = [score for system in found.scores[0].systems.values() for score in system.each_score()]
     a = [expected_part(one, reply) for name in ("a", "b") for one in ITEMS for reply in [one.replies[name]]]
     pairs = [(one.utterance or "", one.replies[name]) for name in ("a", "b") for one in ITEMS]
     b = open_ruber(home, "some", threads=1).score(pairs)
@@ -490,21 +489,20 @@ def test_an_explanation_leaves_a_gold_out_for_both_parts(home: Settings) -> None
     golds = (Reference(text="red boats"), Reference(text="the green apples"))
     one = replace(ITEMS[0], references=golds, replies={"a": "we like red apples"})
     metric = bound(home, "ruber:referenced=rouge-1,unreferenced=rater,norm=none")
-    found = evaluate([one], [metric], replace(QUICK, explain=True)).scores[0].systems["a"].replies[0]
+    found = evaluate([one], [metric], replace(QUICK, explain=True)).scores[0].systems["a"].explanations[0]
     alone = [
         evaluate([replace(one, references=(gold,))], [metric], QUICK).scores[0].systems["a"].corpus
         for gold in reversed(golds)
     ]
-    assert found.explanation is not None
-    told = [each["score"] for each in found.explanation["without_reference"]]
+    told = [each["score"] for each in found["without_reference"]]
     assert told == pytest.approx(alone, abs=CLOSE)
 
 
 def test_a_score_does_not_depend_on_which_replies_are_scored_beside_it(home: Settings) -> None:
     metric = bound(home, pooled(home, ",blend=geometric"))
-    together = evaluate(ITEMS, [metric], QUICK).scores[0].systems["a"].replies
+    together = list(evaluate(ITEMS, [metric], QUICK).scores[0].systems["a"].each_score())
     for number in (0, 7, 19):
         again = bound(home, pooled(home, ",blend=geometric"))
         assert Signature.of(again).full == Signature.of(metric).full
-        alone = evaluate([ITEMS[number]], [again], QUICK).scores[0].systems["a"].replies[0].score
-        assert alone == pytest.approx(together[number].score, abs=1e-4)
+        (alone,) = evaluate([ITEMS[number]], [again], QUICK).scores[0].systems["a"].each_score()
+        assert alone == pytest.approx(together[number], abs=1e-4)

@@ -77,11 +77,11 @@ def test_the_differences_are_those_of_the_baseline(tmp_path: Path) -> None:
 def test_the_worst_and_best_replies_are_those_of_the_scores(tmp_path: Path) -> None:
     page = write_report(tmp_path, document(), SETTINGS, with_details=False).page.read_text("utf-8")
     for scores, higher_is_better in zip(scored().scores, (True, False), strict=True):
-        replies = [reply for reply in scores.systems["=new"].replies if reply.score is not None]
-        replies.sort(key=lambda reply: reply.score if higher_is_better else -(reply.score or 0))  # type: ignore[arg-type,return-value]
+        replies = [reply for reply in scores.systems["=new"].each_reply() if reply["score"] is not None]
+        replies.sort(key=lambda reply: reply["score"] if higher_is_better else -reply["score"])
         section = page.split(f"<h2>{scores.metric.name}</h2>")[1].split("<h2>")[0]
         worst = section.split("<h3>Worst replies of =new</h3>")[1].split("<h3>")[0]
-        assert re.findall(r"<h4>(item-\d+)</h4>", worst)[0] == replies[0].id
+        assert re.findall(r"<h4>(item-\d+)</h4>", worst)[0] == replies[0]["id"]
 
 
 def test_the_table_has_each_system_and_reply_and_computes_nothing(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_levels_agree_with_sacrebleu() -> None:
         replies = [one.replies[system] for one in ITEMS]
         references = [[ref.text for ref in one.references] for one in ITEMS]
         expected = [by_reply.sentence_score(*pair).score / 100 for pair in zip(replies, references, strict=True)]
-        assert [reply.score for reply in found[system].replies] == pytest.approx(expected, abs=1e-12)
+        assert list(found[system].each_score()) == pytest.approx(expected, abs=1e-12)
         assert found[system].mean == pytest.approx(np.mean(expected), abs=1e-12)
         columns = [[listed[0] for listed in references], [listed[1] if listed[1:] else None for listed in references]]
         assert found[system].corpus == pytest.approx(by_corpus.corpus_score(replies, columns).score / 100, abs=1e-12)
@@ -105,7 +105,7 @@ def test_a_system_is_scored_over_the_replies_it_has_and_says_so() -> None:
     evaluation = evaluate(items, [build("bleu")], QUICK)
     found = evaluation.scores[0].systems["b"]
     assert dict(found.unscored) == {"no_reply": 1}
-    assert [reply.problem for reply in found.replies] == [None, None, NO_REPLY]
+    assert found.problems == {2: NO_REPLY}
     alone = evaluate(items[:2], [build("bleu")], QUICK).scores[0].systems["b"]
     assert (found.corpus, found.mean) == (alone.corpus, alone.mean)
     assert evaluation.warnings == ("replies are missing (of 3): b (1); the scores are over those there are",)
@@ -127,12 +127,12 @@ def test_items_without_positive_weight_are_unscored_by_name() -> None:
         item("d2", [weighted("found", -0.5), weighted("other", 0)], {"a": "found"}),
     ]
     found = evaluate(items, [build("upsilon-bleu")], QUICK).scores[0].systems["a"]
-    assert [reply.problem.code if reply.problem else None for reply in found.replies] == [None, "no_positive_weight"]
+    assert [reply.get("problem") for reply in found.each_reply()] == [None, "no_positive_weight"]
 
 
 def test_an_empty_reply_scores_nothing_and_is_mentioned() -> None:
     found = evaluate(ITEMS, [build("bleu")], QUICK)
-    assert found.scores[0].systems["b"].replies[2].score == 0.0
+    assert list(found.scores[0].systems["b"].each_score())[2] == 0.0
     assert "empty replies, which score 0 or nothing at all: b (1)" in found.warnings
 
 
@@ -335,7 +335,8 @@ def test_a_system_that_lacks_a_reply_changes_no_other_system_under_cider() -> No
     ]
     less = [*full[:2], item("2", ["the z dog", "a cat"], {"a": "the z cat"})]
     found = [evaluate(items, [build("cider")], QUICK).scores[0] for items in (full, less)]
-    assert [one.score for one in found[0].systems["a"].replies] == [one.score for one in found[1].systems["a"].replies]
+    scores = [list(one.systems["a"].each_score()) for one in found]
+    assert scores[0] == scores[1]
     assert found[0].signature == found[1].signature
     assert "idf" in found[0].signature.details
     other = [*full, item("9", ["another reference"], {"a": "x", "b": "y"})]
@@ -388,10 +389,9 @@ def test_delta_bleu_says_that_a_gold_counts_as_one() -> None:
 def test_a_reference_of_which_nothing_can_be_seen_is_none() -> None:
     seen = [item("d1", ["we open at nine"], {"a": "we"})]
     unseen = [item("d1", ["we open at nine", "\u200b"], {"a": "we"})]
-    assert [
-        evaluate(items, [build("multi-bleu")], QUICK).scores[0].systems["a"].replies[0].score
-        for items in (seen, unseen)
-    ] == [pytest.approx(evaluate(seen, [build("bleu")], QUICK).scores[0].systems["a"].replies[0].score)] * 2
+    assert [evaluate(items, [build("multi-bleu")], QUICK).scores[0].systems["a"].mean for items in (seen, unseen)] == [
+        pytest.approx(evaluate(seen, [build("bleu")], QUICK).scores[0].systems["a"].mean)
+    ] * 2
 
 
 # ── pieces of limited cost ────────────────────────────────────────────────────────────────────────────────────────

@@ -138,6 +138,6 @@ def test_a_sealed_document_of_items_in_a_file_is_written_in_pieces_with_the_same
     pieces = sealed({**of_file.as_json(passing=True), "details": passing_details(of_file, collection)})
     whole = sealed({**in_memory.as_json(), "details": details_of(in_memory, read)})
     rows = whole["details"]["sums"][0]["systems"]["echo"]
-    assert len(rows) == len(of_file.scores[0].systems["echo"].replies)
+    assert len(rows) == len(of_file.scores[0].systems["echo"].ids)
     assert (rows[3], len(rows[4])) == (None, len(metrics[0].columns))  # item-3 has no reply of echo
     assert b"".join(indented_pieces(pieces)) == orjson.dumps(whole, option=orjson.OPT_INDENT_2)

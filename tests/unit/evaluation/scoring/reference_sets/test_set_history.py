@@ -54,9 +54,7 @@ def test_an_entry_reads_back_as_the_scores_with_their_sums(history: SetHistory) 
     document = score_document(entry)
     for scores, written, sums in zip(evaluation.scores, document["scores"], document["details"]["sums"], strict=True):
         system = scores.systems["model"]
-        assert [reply["score"] for reply in written["systems"]["model"]["replies"]] == [
-            reply.score for reply in system.replies
-        ]
+        assert [reply["score"] for reply in written["systems"]["model"]["replies"]] == list(system.each_score())
         rows = [[np.nan] * len(sums["columns"]) if row is None else row for row in sums["systems"]["model"]]
         assert np.array_equal(np.array(rows), system.statistics, equal_nan=True)
         assert written["systems"]["model"]["corpus"] == system.corpus

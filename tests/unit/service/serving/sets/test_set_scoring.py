@@ -344,12 +344,12 @@ def test_values_are_the_scores_in_the_order_sent(held: HeldSet) -> None:
 def test_per_cent_is_a_hundred_times_as_much(held: HeldSet) -> None:
     request = SetRequest(replies=WHOLE)
     plain = score_set(held, request, ["upsilon-bleu"], DRAWN)["scores"][0]
-    scaled = score_set(held, request, ["upsilon-bleu"], DRAWN, percent=True)["scores"][0]
+    scaled = score_set(held, request, ["upsilon-bleu"], replace(DRAWN, percent=True))["scores"][0]
     assert scaled["scale"] == 100
     for key in ("corpus", "mean"):
         assert scaled["systems"]["a"][key] == plain["systems"]["a"][key] * 100
     with pytest.raises(Usage, match="ter is from 0 to ∞, which cannot be given in per cent"):
-        score_set(held, request, ["bleu", "ter"], DRAWN, percent=True)
+        score_set(held, request, ["bleu", "ter"], replace(DRAWN, percent=True))
 
 
 # ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────
