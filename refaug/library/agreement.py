@@ -125,7 +125,7 @@ class _Comparison:
         from refaug.evaluation.agreement.meta import default_metrics  # noqa: PLC0415  compiles
         from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
         from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
-        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
+        from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
         from refaug.metrics.base import Metric as MetricOfTexts  # noqa: PLC0415
 
         order, preset = self._options, find_preset(self._options.settings.preset)
@@ -142,6 +142,6 @@ class _Comparison:
 
         chosen, first = choose_metrics(named, order.baseline, build)
         augmenting = order.settings if self._asks_rater or provenance is not None else None
-        steps = ScoringSteps(models=replace(self._engine, default_rater=order.rater), augmenting=augmenting)
-        bound = steps.bound([compared.metric for compared in chosen], provenance)
+        models = replace(self._engine, default_rater=order.rater)
+        bound = bound_metrics([compared.metric for compared in chosen], models, provenance, augmenting=augmenting)
         return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)], first

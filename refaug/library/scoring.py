@@ -118,6 +118,8 @@ def score_items(
 ) -> Scores:
     """Find references where an index is named, and score."""
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
     requests = options.require_models(engine.home, options.metrics)
@@ -128,11 +130,19 @@ def score_items(
         retrieved = retrieve_references(engine, parsed, options.index, options.rater, options.settings)
         scored_items, provenance = retrieved.as_items(parsed), retrieved.provenance
     finds = retrieved is not None or any(request.rates_by_default for request in requests)
-    steps = options.steps(replace(engine, default_rater=options.rater), options.settings, finds=finds)
-    set_baseline = engine.baselines.of(provenance.settings["index"]) if provenance is not None else None
-    chosen = steps.chosen(scored_items, provenance, set_baseline=set_baseline)
+    models, settings = replace(engine, default_rater=options.rater), options.settings
+    chosen = chosen_metrics(
+        options.specifications,
+        scored_items,
+        models,
+        provenance,
+        references=settings,
+        language=options.language,
+        set_baseline=engine.baselines.of(provenance.settings["index"]) if provenance is not None else None,
+    )
     advice = baseline_advice(chosen, scored_items)
-    evaluation = steps.score_by(chosen, scored_items, provenance)
+    bound = bound_metrics(chosen, models, provenance, augmenting=settings if finds else None)
+    evaluation = evaluate(scored_items, bound, options, provenance=provenance)
     return Scores.of(
         percent(evaluation) if options.percent else evaluation,
         _versions(engine, options.rater, provenance),

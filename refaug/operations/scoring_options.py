@@ -11,15 +11,12 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar
 from refaug.core.options.decoding import Options
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.score_settings import Draws, Resampling, ScoreSettings
 from refaug.operations.operation import Cluster, Spec, Text, Threads
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.evaluation.metric_setup.metric_requests import MetricRequest
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
 
 Language = Annotated[
     str | None,
@@ -66,32 +63,6 @@ class MetricOptions(Options):
 @dataclass(frozen=True, kw_only=True)
 class ScoringOptions(ScoreSettings, MetricOptions, Resampling):
     """What replies are scored by."""
-
-    def steps(
-        self,
-        models: ModelRegistry,
-        references: AugmentSettings | None = None,
-        *,
-        finds: bool = False,
-        specifications: Sequence[str] | None = None,
-    ) -> ScoringSteps:
-        """Return the steps from items to scores by the metrics that are named, or the default for the items.
-
-        With a preset in the settings of references, weighted BLEU has its parameters, and is the default. `finds`:
-        references are found, in an index or in the sample of a log.
-        """
-        from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  compiles
-
-        settings = references or AugmentSettings()
-        return ScoringSteps(
-            models=models,
-            specifications=self.specifications if specifications is None else specifications,
-            settings=self,
-            rating=settings,
-            augmenting=settings if finds else None,
-            preset=find_preset(settings.preset),
-            language=self.language,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,12 +118,12 @@ def train_command(
 def _bound_metrics(models: ModelRegistry, specifications: Sequence[str], progress: Progress) -> list[Metric]:
     """Return the metrics, bound to the models that they name."""
     from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
 
     metrics = metrics_of(list(specifications), None, source=models)
     if len(metrics) != len(specifications):
         raise Usage("two of the metrics are the same one in other words", remedy="name each once")
-    return ScoringSteps(models=models).bound(metrics, progress=progress)
+    return bound_metrics(metrics, models, progress=progress)
 
 
 @app.command("score")
@@ -141,14 +142,13 @@ def score_command(
     from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.opening import bound_components  # noqa: PLC0415  scipy
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
 
     models = ModelRegistry(context.obj, threads)
     stored = models.fitted_judge(judge)
     with display_progress(quiet=context.obj.quiet) as progress:
         rows = unrated_rows(str(items), read_set(ItemInputs(items=items, table=table), progress))
-        steps = ScoringSteps(models=models)
-        bound = bound_components(stored, models, lambda metrics: steps.bound(metrics, progress=progress))
+        bound = bound_components(stored, models, partial(bound_metrics, models=models, progress=progress))
         compared = [ComparedMetric(name=metric.name, metric=metric) for metric in bound]
         scored = score_rows(stored, rows, compared, progress)
     if as_json:

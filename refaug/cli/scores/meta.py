@@ -188,10 +188,10 @@ def _bound(
     chosen: Sequence[ComparedMetric], models: ModelRegistry, augmenting: AugmentSettings | None, progress: Progress
 ) -> list[ComparedMetric]:
     """Return the metrics, bound to the models that they need."""
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415  numpy
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415  numpy
 
-    steps = ScoringSteps(models=models, augmenting=augmenting)
-    bound = steps.bound([compared.metric for compared in chosen], progress=progress)
+    metrics = [compared.metric for compared in chosen]
+    bound = bound_metrics(metrics, models, augmenting=augmenting, progress=progress)
     return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)]
 
 
@@ -231,7 +231,7 @@ def _read_collection(inputs: ItemInputs, home: Settings, progress: Progress) -> 
     """Read the items of a test set, of which few are in memory; a file without items is refused."""
     from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
-    collection = ItemCollection.read(inputs.read(progress), home.cache)
+    collection = ItemCollection(inputs.read(progress), home.cache)
     _require_items(collection.count, inputs)
     return collection
 

@@ -72,7 +72,7 @@ def probe_command(
     from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
     from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
 
     settings = ProbeSettings(
@@ -90,7 +90,7 @@ def probe_command(
         chosen = metrics_of(scoring.metrics or [default_metric(good)], scoring.language, source=models)
         if (advice := baseline_advice(chosen, good)) is not None:
             progress.warn(advice)
-        chosen = ScoringSteps(models=models).bound(chosen, progress=progress)
+        chosen = bound_metrics(chosen, models, progress=progress)
         report = probe(good, chosen, settings, bad_items=bad, progress=progress)
         stresses = stress_rows(good, chosen, settings, progress) if stress else []
         report_problems(bad, [], progress)

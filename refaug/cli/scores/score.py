@@ -45,9 +45,10 @@ def score_command(
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import referenced_items  # noqa: PLC0415  torch
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, referenced_items  # noqa: PLC0415
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
     from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     output.require_shown(scoring)
@@ -75,14 +76,23 @@ def score_command(
                 )
             )
         else:
-            test_items = ItemCollection.read(inputs.read(progress), context.obj.cache)
+            test_items = ItemCollection(inputs.read(progress), context.obj.cache)
         models = ModelRegistry(context.obj, scoring.threads, default_rater=scoring.rater)
-        steps = scoring.steps(models, scoring.settings, finds=finds)
-        chosen = steps.chosen(test_items, provenance, progress=progress)
+        settings = scoring.settings
+        chosen = chosen_metrics(
+            scoring.specifications,
+            test_items,
+            models,
+            provenance,
+            references=settings,
+            language=scoring.language,
+            progress=progress,
+        )
         if (advice := baseline_advice(chosen, test_items)) is not None:
             progress.warn(advice)
         try:
-            evaluation = steps.score_by(chosen, test_items, provenance, progress=progress)
+            bound = bound_metrics(chosen, models, provenance, augmenting=settings if finds else None, progress=progress)
+            evaluation = evaluate(test_items, bound, scoring, provenance=provenance, progress=progress)
         except UnsuitableReferences as error:
             search = unsearched_remedy(scoring.metrics)
             raise UnsuitableReferences(error.message, remedy=search or error.remedy) from None

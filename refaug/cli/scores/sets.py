@@ -173,6 +173,7 @@ def score_command(
     Nothing is recorded without --record.
     """
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
     from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
@@ -189,10 +190,10 @@ def score_command(
             [joined_item for joined_item in joined if isinstance(joined_item, BadItem)], path, called, table.table
         )
         joined = [*bad, *(joined_item for joined_item in joined if isinstance(joined_item, Item))]
-        steps = scoring.steps(ModelRegistry(context.obj))
-        evaluation = score(
-            reference_set, joined, steps.bound(steps.chosen(joined), progress=progress), scoring, progress
-        )
+        models = ModelRegistry(context.obj)
+        metrics = chosen_metrics(scoring.specifications, joined, models, language=scoring.language)
+        bound = bound_metrics(metrics, models, progress=progress)
+        evaluation = score(reference_set, joined, bound, scoring, progress)
         report_problems(evaluation.bad_items, evaluation.warnings, progress)
     require_all(evaluation.bad_items, strict=output.strict and record is not None)
     if record is not None:

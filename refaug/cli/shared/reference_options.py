@@ -69,6 +69,6 @@ def augmented_sets(
                 else:
                     yield with_provenance(without_origins(augmented_item, indexed), line)
 
-        augmented = {name: ItemCollection.read(with_references(items), settings.cache) for name, items in sets.items()}
+        augmented = {name: ItemCollection(with_references(items), settings.cache) for name, items in sets.items()}
         source.release()
         yield augmented, provenance

@@ -96,11 +96,10 @@ def _rated_rows(rated_items: RatedItems, metrics: Sequence[ComparedMetric], sett
     try:
         rated_rows = RatedRows.of(rated_items, settings)
         for compared in metrics:
-            if rated_rows.facts is None:
+            if (in_file := rated_rows.in_file) is None:
                 require_references(rated_rows.items, compared.metric)
             else:
-                facts = rated_rows.facts
-                require_texts_and_sources(facts.ids, facts.sources, compared.metric, has_text=facts.has_text)
+                require_texts_and_sources(in_file.ids, in_file.sources, compared.metric, has_text=in_file.has_text)
     except BadInput as error:
         raise type(error)(f"{rated_items.name}: {error.message}", remedy=error.remedy) from error
     return rated_rows

@@ -23,9 +23,8 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.annotator_records import DroppedAnnotator
 from refaug.evaluation.agreement.records import RatedItems
-from refaug.evaluation.scoring.cases import require_systems, systems_of
+from refaug.evaluation.scoring.cases import require_systems
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
-from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
@@ -62,21 +61,17 @@ class RatedRows:
     dropped: tuple[DroppedAnnotator, ...]
     unrated: Mapping[str, int]  # replies without a rating, by system
     lengths: tuple[int, int]  # the shortest and the longest list of ratings
-    facts: ItemFacts | None = None  # of the items, where they lie in a file
+    in_file: ItemCollection | None = None  # the items, where they lie in a file
 
     @classmethod
     def of(cls, rated_items: RatedItems, settings: MetaSettings) -> RatedRows:
         """Collect the rated replies of a set; BadInput where there are no replies or no ratings."""
         collection = ItemCollection.of(rated_items.items)
         collection.require_usable()
-        items, facts = collection.items, None
-        if isinstance(items, list):
-            systems_of(items)  # refuses a set without replies
-        else:
-            facts = collection.facts
-            require_systems(facts.replies)
+        require_systems(collection.replies)
+        items, is_in_file = collection.items, not isinstance(collection.items, list)
         _require_one_scale(items)
-        rows = RowsOfItems.of(items, settings) if facts is not None else _all_rows(items, settings)
+        rows = RowsOfItems.of(items, settings) if is_in_file else _all_rows(items, settings)
         lists = RatingLists.of(rows)
         matrix = lists.matrix()
         lengths = lists.lengths[~np.isnan(matrix).all(axis=1)]
@@ -101,7 +96,7 @@ class RatedRows:
             dropped=dropped,
             unrated=unrated,
             lengths=(int(lengths.min()), int(lengths.max())),
-            facts=facts,
+            in_file=collection if is_in_file else None,
         )
 
     @property
@@ -126,7 +121,7 @@ class RatedRows:
     @property
     def provenance(self) -> Provenance:
         """The provenance of the references."""
-        return Provenance.of_items(self.items) if self.facts is None else self.facts.provenance
+        return Provenance.of_items(self.items) if self.in_file is None else self.in_file.provenance
 
     def with_items(self) -> Iterator[tuple[Row, Item]]:
         """Yield every row with its item; items in a file are read once, in order."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from refaug.evaluation.conversations.options.turn_references import TurnReferenc
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.fitted_judge.scoring import unrated_rows
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, find_references, without_content
+from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references, without_content
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, with_provenance
 from refaug.metrics.conversations.course import Course, course_of
@@ -76,17 +76,12 @@ def judge_turns(
     if not items:
         raise BadInput("no reply has a turn before it", remedy="judge conversations that a person or a start begins")
     references, provenance = _with_references(home, items, judges, progress)
-    steps = ScoringSteps(
-        models=judges.models,
-        specifications=judges.metrics,
-        augmenting=judges.references,
-        rating=judges.references,
-    )
+    models, settings = judges.models, judges.references
     rows = unrated_rows("turns", references)
     scores = list[TurnScores]()
     for name in judges.metrics:
-        [metric] = replace(steps, specifications=[name]).chosen(rows.items, provenance, progress=progress)
-        [bound] = steps.bound([metric], provenance, progress=progress)
+        chosen = chosen_metrics([name], rows.items, models, provenance, references=settings, progress=progress)
+        [bound] = bound_metrics(chosen, models, provenance, augmenting=settings, progress=progress)
         compared = ComparedMetric(name=name, metric=bound)
         progress.stage(f"score turns, {name}", len(rows.rows), "replies")
         scored = scores_of_rows(rows, bound, progress)

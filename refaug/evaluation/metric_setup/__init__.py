@@ -5,7 +5,7 @@ The main names:
 - `metric_requests.metrics_of`: metrics from their specifications
 - `model_registry.ModelRegistry`: models of every kind by name, each opened once
 - `metric_requests.BaselineCache`: the b of weighted forms, for a server
-- `scoring_steps.ScoringSteps`: from items to scores, the same for commands, requests and the verification of files.
+- `scoring_steps`: from items to metrics with their models, the same for commands, requests and verification.
 """
 
 __all__ = [

@@ -53,7 +53,7 @@ def default_metric(items: Iterable[Item | BadItem], *, searched: bool = False, w
     Where an index was searched for them, that does not depend on whether it had any. With `weighted` it looks at
     weights in any case.
     """
-    sources = set(items.facts.sources) if isinstance(items, ItemCollection) else _sources_of(items)
+    sources = set(items.sources) if isinstance(items, ItemCollection) else _sources_of(items)
     if searched or sources & {Origin.RETRIEVED, Origin.PARROT}:
         return "upsilon-bleu"
     return "delta-bleu" if weighted or Origin.SUPPLIED in sources else "multi-bleu"
@@ -179,7 +179,7 @@ def baseline_advice(
     names = [metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open]
     if not names:
         return None
-    specs = sorted(items.facts.indexes if isinstance(items, ItemCollection) else _indexes_of(items))
+    specs = sorted(items.indexes if isinstance(items, ItemCollection) else _indexes_of(items))
     if not specs:
         return None
     remedy = remedy or f"refaug metrics baseline {names[0]} --index {specs[0]} measures b"

@@ -2,7 +2,8 @@
 
 find_references    items with weighted references, where an index is searched for them
 referenced_items   the same for any number of items, which are not all in memory
-ScoringSteps       choose the metrics, bind them to their models, score
+chosen_metrics     the metrics, named or the default
+bound_metrics      the same with the models that they ask
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,16 +23,12 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import Preset
+from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance
-from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import Evaluation, require_share
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
-from refaug.rater.rating_settings import RatingSettings
 
 if TYPE_CHECKING:
     from refaug.indexer.search.index import ReferenceIndex
@@ -184,7 +182,7 @@ def referenced_items(
     with open_references(home, index, rater, settings, threads, progress, on) as source:
         provenance = source.provenance
         augmented = _items_with_references(source, items, progress, with_origins=with_origins)
-        collection = ItemCollection.read(augmented, home.cache)
+        collection = ItemCollection(augmented, home.cache)
         source.release()
         yield collection, provenance
 
@@ -218,105 +216,76 @@ def without_origins(test_item: Item, indexed: Mapping[str, str]) -> Item:
     return replace(test_item, references=references)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoringSteps:
-    """What items are scored by, as options, fields of a request or a signature say."""
+def chosen_metrics(
+    texts: Sequence[str],
+    items: Iterable[Item | BadItem],
+    models: ModelRegistry,
+    provenance: Provenance | None = None,
+    *,
+    references: AugmentSettings | None = None,
+    language: str | None = None,
+    set_baseline: SetBaseline | None = None,
+    progress: Progress | None = None,
+) -> list[Metric]:
+    """Return the metrics that texts name, else the default for the items, not yet bound to models.
 
-    models: ModelRegistry
-    specifications: Sequence[str] = ()  # empty: the default for the items
-    settings: ScoreSettings = field(default_factory=ScoreSettings)
-    rating: RatingSettings = field(default_factory=RatingSettings)  # of replies, by the metric rater
-    augmenting: AugmentSettings | None = None  # how references are made, those of a sample of the log too
-    preset: Preset | None = None
-    language: str | None = None
-    is_part: bool = False  # of a test file: it is no error if no reply has a score
-    reports_metrics: bool = False  # a metric that does not suit the items is reported, and the others are used
+    With a preset in the settings of references, weighted BLEU has its parameters, and is the default. Replies are rated
+    as these settings say. Weighted forms without b have that of the searched index.
+    """
+    references = references or AugmentSettings()
+    preset = find_preset(references.preset)
+    if preset is not None and provenance is None:
+        preset.require_items(items)
+        if texts:
+            preset.require_effect(texts)
+    if set_baseline is None and provenance is not None:
+        indexes = artefact_stores(models.home)["index"]
+        set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
+    texts = list(texts) or [default_metric(items, searched=provenance is not None, weighted=preset is not None)]
+    if preset is not None:
+        texts = preset.specifications(texts)
+    by_default = {"combine": references.combine, "cal": references.calibration}
+    return metrics_of(texts, language, by_default, set_baseline, source=models)
 
-    def chosen(
-        self,
-        items: Iterable[Item | BadItem],
-        provenance: Provenance | None = None,
-        *,
-        set_baseline: SetBaseline | None = None,
-        progress: Progress | None = None,
-    ) -> list[Metric]:
-        """Return the metrics, not yet bound to models; weighted forms without b have that of the searched index."""
-        if self.preset is not None and provenance is None:
-            self.preset.require_items(items)
-            if self.specifications:
-                self.preset.require_effect(self.specifications)
-        if set_baseline is None and provenance is not None:
-            indexes = artefact_stores(self.models.home)["index"]
-            set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
-        texts = list(self.specifications) or [
-            default_metric(items, searched=provenance is not None, weighted=self.preset is not None)
-        ]
-        if self.preset is not None:
-            texts = self.preset.specifications(texts)
-        by_default = {"combine": self.rating.combine, "cal": self.rating.calibration}
-        metrics = metrics_of(texts, self.language, by_default, set_baseline, source=self.models)
-        for metric in metrics if self.settings.percent else ():
-            require_share(metric)
-        return metrics
 
-    def score_by(
-        self,
-        metrics: Sequence[Metric],
-        items: Iterable[Item | BadItem],
-        provenance: Provenance | None = None,
-        *,
-        progress: Progress | None = None,
-    ) -> Evaluation:
-        """Score items by metrics that `chosen` returned."""
-        bound = self.bound(metrics, provenance, progress=progress)
-        return evaluate(
-            items,
-            bound,
-            self.settings,
-            provenance=provenance,
-            progress=progress,
-            is_part=self.is_part,
-            reports_metrics=self.reports_metrics,
+def bound_metrics(
+    metrics: Sequence[Metric],
+    models: ModelRegistry,
+    provenance: Provenance | None = None,
+    *,
+    augmenting: AugmentSettings | None = None,
+    progress: Progress | None = None,
+) -> list[Metric]:
+    """Return the metrics, those that need models bound to the ones that they name.
+
+    Where a metric names none, the rater that weighed the references rates replies, and the log of their index is
+    sampled. `augmenting` is how references are made, those of a sample of the log too.
+    """
+    if provenance is not None:
+        named = provenance.settings
+        models = replace(
+            models,
+            default_rater=named.get("rater", models.default_rater),
+            sample=models.sample or named.get("index"),
         )
+    if _any_asks(metrics, ModelKind.JUDGE):
+        from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
-    def bound(
-        self,
-        metrics: Sequence[Metric],
-        provenance: Provenance | None = None,
-        *,
-        progress: Progress | None = None,
-    ) -> list[Metric]:
-        """Return the metrics, those that need models bound to the ones that they name.
+        metrics = with_judge(metrics, models, progress)
+    if _any_asks(metrics, ModelKind.ADEM):
+        from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
 
-        Where a metric names none, the rater that weighed the references rates replies, and the log of their index is
-        sampled.
-        """
-        models = self.models
-        if provenance is not None:
-            named = provenance.settings
-            models = replace(
-                models,
-                default_rater=named.get("rater", models.default_rater),
-                sample=models.sample or named.get("index"),
-            )
-        if _any_asks(metrics, ModelKind.JUDGE):
-            from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
+        metrics = with_adem(metrics, models)
+    if _any_asks(metrics, ModelKind.FITTED_JUDGE):
+        from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
 
-            metrics = with_judge(metrics, models, progress)
-        if _any_asks(metrics, ModelKind.ADEM):
-            from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
+        bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
+        metrics = list(with_fitted_judges(metrics, models, bind))
+    if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED):
+        from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
 
-            metrics = with_adem(metrics, models)
-        if _any_asks(metrics, ModelKind.FITTED_JUDGE):
-            from refaug.evaluation.metric_setup.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
-
-            own = replace(self, models=models)
-            metrics = list(with_fitted_judges(metrics, models, lambda parts: own.bound(parts, progress=progress)))
-        if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED):
-            from refaug.evaluation.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
-
-            metrics = with_parts(metrics, models, self.augmenting, progress)
-        return list(metrics)
+        metrics = with_parts(metrics, models, augmenting, progress)
+    return list(metrics)
 
 
 def _any_asks(metrics: Sequence[Metric], *kinds: ModelKind) -> bool:

@@ -35,7 +35,6 @@ from refaug.evaluation.scoring.held.blocks import blocks_of
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.held.item_digests import ReferencesDigest
 from refaug.evaluation.scoring.held.item_evidence import evidence_by_id
-from refaug.evaluation.scoring.held.item_facts import ItemFacts
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
@@ -46,6 +45,7 @@ from refaug.evaluation.scoring.scores import (
     MetricScores,
     SystemComparison,
     SystemScore,
+    require_share,
 )
 from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
@@ -76,16 +76,18 @@ def evaluate(
     other parts may suit it, and it is no error if no reply has a score.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
+    for metric in metrics if settings.percent else ():
+        require_share(metric)
     collection = ItemCollection.of(items)
     collection.require_usable()
-    usable, facts = collection.items, collection.facts
-    systems = require_systems(facts.replies)
+    usable = collection.items
+    systems = require_systems(collection.replies)
     require_baseline(settings.baseline, systems)
-    provenance = facts.provenance if provenance is None else provenance
-    suitable, unsuitable = _suitable_metrics(metrics, facts, provenance, reports=reports_metrics, is_part=is_part)
+    provenance = collection.provenance if provenance is None else provenance
+    suitable, unsuitable = _suitable_metrics(metrics, collection, provenance, reports=reports_metrics, is_part=is_part)
     scores, unscored = list[MetricScores](), list[BadInput]()
     for metric in suitable:
-        progress.stage(f"score {metric.name}", facts.replies.total(), "replies")
+        progress.stage(f"score {metric.name}", collection.replies.total(), "replies")
         scores.append(_scores_by(metric, collection, systems, settings, provenance, progress))
         if (error := unscored_error(scores[-1])) is not None:
             if isinstance(error, TrainedOn) and not is_part:
@@ -94,23 +96,23 @@ def evaluate(
     if len(unscored) == len(suitable) and not is_part:
         raise unscored[0]
     weighted = any(metric.info.uses is Uses.WEIGHTED for metric in metrics)
-    copies, reply_provenance = facts.copies, facts.reply_provenance
+    copies, reply_provenance = collection.copies, collection.reply_provenance
     return Evaluation(
         scores=tuple(scores),
-        **facts.hashes,
+        **collection.hashes,
         items=len(usable),
-        evidence=evidence_by_id(usable, facts.ids) if weighted else {},
+        evidence=evidence_by_id(usable, collection.ids) if weighted else {},
         bad_items=collection.bad,
         bad_metrics=tuple(unsuitable),
         warnings=(
             *(error.message for error in unscored),
-            *reply_warnings(len(usable), facts.replies, facts.empty_replies, metrics),
-            *blank_warning(facts.blank_references),
+            *reply_warnings(len(usable), collection.replies, collection.empty_replies, metrics),
+            *blank_warning(collection.blank_references),
             *copy_warning(copies),
             *reference_copy_warning(usable, reply_provenance),
             *(provenance.warnings if weighted else ()),
-            *ignored_warning(facts.other_golds, metrics),
-            *(thin_warning(facts.thin, len(usable)) if weighted else ()),
+            *ignored_warning(collection.other_golds, metrics),
+            *(thin_warning(collection.thin, len(usable)) if weighted else ()),
             *dict.fromkeys(remark for scored in scores for remark in scored.metric.remarks()),
         ),
         settings=settings,
@@ -120,7 +122,7 @@ def evaluate(
 
 
 def _suitable_metrics(
-    metrics: Sequence[Metric], facts: ItemFacts, provenance: Provenance, *, reports: bool, is_part: bool
+    metrics: Sequence[Metric], items: ItemCollection, provenance: Provenance, *, reports: bool, is_part: bool
 ) -> tuple[list[Metric], list[BadMetric]]:
     """Split metrics into those that the references suit and others; the first error, unless others are reported.
 
@@ -130,7 +132,7 @@ def _suitable_metrics(
     for metric in metrics:
         try:
             if metric.info.uses is not Uses.WEIGHTED or not _was_searched(provenance):
-                require_texts_and_sources(facts.ids, facts.sources, metric, has_text=facts.has_text)
+                require_texts_and_sources(items.ids, items.sources, metric, has_text=items.has_text)
         except BadInput as error:
             errors.append(error)
             unsuitable.append(BadMetric(metric=metric.name, code=error.code, message=error.message))
@@ -214,7 +216,7 @@ def _scores_by(
     A missing reply is a row without a score. The texts of all items are in memory only where the metric looks at the
     set, or scores are to be explained.
     """
-    ids, digest = collection.facts.ids, ReferencesDigest()
+    ids, digest = collection.ids, ReferencesDigest()
     is_whole = settings.explain or metric.looks_at_set
     statistics, problems = np.empty((len(systems), len(ids), len(metric.columns))), dict[int, Problem]()
     for first, block in [(0, collection.items)] if is_whole else blocks_of(collection.items):

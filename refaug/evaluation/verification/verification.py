@@ -19,11 +19,12 @@ from refaug.core.records import Item, Origin
 from refaug.core.version import VERSION
 from refaug.evaluation.metric_setup.metric_requests import resolve_files
 from refaug.evaluation.metric_setup.model_registry import FindFile, ModelRegistry
-from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, ScoringSteps, find_references
+from refaug.evaluation.metric_setup.scoring_steps import IndexOpener, bound_metrics, chosen_metrics, find_references
 from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.cases import split
-from refaug.evaluation.scoring.held.item_facts import ItemFacts
+from refaug.evaluation.scoring.evaluate import evaluate
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
@@ -226,7 +227,7 @@ class _Verifying:
         else:
             yield VerifiedPart.holds("items", f"{len(usable):,}" + (f", and {len(bad):,} unusable" if bad else ""))
         of_ids = _id_words(self.file, usable)
-        for part, now in ItemFacts.of(usable).hashes.items():
+        for part, now in ItemCollection.of(usable).hashes.items():
             before, what = self.file.text(part), "ids and golds" if part == "data" else part
             if before is None:
                 yield VerifiedPart.unchecked(part, f"the file has no hash of its {what}")
@@ -300,19 +301,16 @@ class _Verifying:
         settings = self.file.settings(stored)
         models = self.workplace.models
         assert models.find_file is not None, "a workplace finds files"
-        steps = ScoringSteps(
-            models=replace(models, asks_judge=False),
-            specifications=resolve_files([str(stored.signature.specification())], models.find_file),
-            settings=settings,
-            is_part=True,
-        )
+        texts = resolve_files([str(stored.signature.specification())], models.find_file)
+        models = replace(models, asks_judge=False)
         self.progress.stage(f"score {stored.name}")
-        chosen = steps.chosen(items)
+        chosen = chosen_metrics(texts, items, models)
         if self.set is not None:
-            bound = steps.bound(chosen, progress=self.progress)
+            bound = bound_metrics(chosen, models, progress=self.progress)
             evaluation = score_against_set(self.set, items, bound, settings, self.progress)
         else:
-            evaluation = steps.score_by(chosen, items, provenance, progress=self.progress)
+            bound = bound_metrics(chosen, models, provenance, progress=self.progress)
+            evaluation = evaluate(items, bound, settings, provenance=provenance, progress=self.progress, is_part=True)
         for bad in evaluation.bad_metrics:
             raise BadInput(bad.message)
         return percent(evaluation) if stored.scale > 1 else evaluation

@@ -2,9 +2,10 @@
 
 The main names:
 
-- `item_collection.ItemCollection`: items that are in memory where they are few, and else in a file
-- `item_facts.ItemFacts`: what one pass over all items tells of them
-- `item_spool.SpooledItems`: the items in a file, as a sequence.
+- `item_collection.ItemCollection`: items that are in memory where they are few, and else in a file; what all of them
+  tell
+- `item_spool.SpooledItems`: the items in a file, as a sequence
+- `passing_list.PassingList`: a list of their scores as JSON, made anew at every pass.
 """
 
 __all__ = [
@@ -12,7 +13,6 @@ __all__ = [
     "item_collection",
     "item_digests",
     "item_evidence",
-    "item_facts",
     "item_spool",
     "passing_list",
 ]

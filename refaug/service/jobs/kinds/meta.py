@@ -15,7 +15,7 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup import metric_requests
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps, open_references
+from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, open_references
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import find_preset
@@ -58,8 +58,9 @@ def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     chosen, baseline = _choose_metrics(order, specifications, context, based, models)
     if (advice := metric_requests.baseline_advice([one.metric for one in chosen], everything)) is not None:
         context.progress.warn(advice)
-    steps = ScoringSteps(models=models, augmenting=augmenting)
-    bound = steps.bound([one.metric for one in chosen], provenance, progress=context.progress)
+    bound = bound_metrics(
+        [one.metric for one in chosen], models, provenance, augmenting=augmenting, progress=context.progress
+    )
     metrics = [replace(one, metric=metric) for one, metric in zip(chosen, bound, strict=True)]
     rated_sets = [RatedItems(name=name, items=items) for name, items in sets.items()]
     report = agreement(rated_sets, metrics, order.meta_settings, baseline=baseline, progress=context.progress)

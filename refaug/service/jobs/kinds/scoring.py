@@ -9,10 +9,11 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import baseline_advice, refuse_judge
-from refaug.evaluation.metric_setup.scoring_steps import find_references
+from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
 from refaug.evaluation.score_files.score_details import FIELD, details_of
 from refaug.evaluation.score_files.score_file import sealed
+from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.scores import Evaluation, percent
@@ -83,16 +84,21 @@ def _score(
             context.progress,
             on=on,
         )
-    steps = order.steps(
-        job_models(context, order, context.threads(order.threads)),
-        order.settings,
-        finds=order.index is not None or order.rater is not None,
-        specifications=specification_texts(list(specifications)),
+    models, settings = job_models(context, order, context.threads(order.threads)), order.settings
+    metrics = chosen_metrics(
+        specification_texts(list(specifications)),
+        test_items,
+        models,
+        provenance,
+        references=settings,
+        language=order.language,
+        progress=context.progress,
     )
-    metrics = steps.chosen(test_items, provenance, progress=context.progress)
     if (advice := baseline_advice(metrics, test_items)) is not None:
         context.progress.warn(advice)
-    evaluation = steps.score_by(metrics, test_items, provenance, progress=context.progress)
+    augmenting = settings if order.index is not None or order.rater is not None else None
+    bound = bound_metrics(metrics, models, provenance, augmenting=augmenting, progress=context.progress)
+    evaluation = evaluate(test_items, bound, order, provenance=provenance, progress=context.progress)
     return percent(evaluation) if order.percent else evaluation, test_items
 
 

@@ -20,7 +20,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.evaluation.metric_setup.metric_requests import metrics_of, pinned_metric
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
+from refaug.evaluation.metric_setup.scoring_steps import bound_metrics
 from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import signature_of
@@ -228,7 +228,7 @@ class HeldSet:
 
     def bound(self, metric: Metric, progress: Progress | None = None) -> Metric:
         """Return a metric that asks models, bound to them and to the whole set."""
-        (metric,) = ScoringSteps(models=self._models).bound([metric], progress=progress)
+        (metric,) = bound_metrics([metric], self._models, progress=progress)
         return metric.for_set(_WholeSet(self, metric))
 
     def _prepare(self, key: str, metric: Metric) -> tuple[HeldMetric, int]:

@@ -17,9 +17,10 @@ from starlette.responses import Response
 from refaug.core.errors import Usage
 from refaug.core.records import Item
 from refaug.evaluation.metric_setup import metric_requests
-from refaug.evaluation.metric_setup.scoring_steps import ScoringSteps
+from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.augmentation import missing_shards, require_preset_index
+from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, references_provenance, without_shards
 from refaug.evaluation.scoring.scores import Evaluation, percent
@@ -253,23 +254,28 @@ class ScoreRequest:
         indexes = [index for index in (lease.index, lease.sample) if index is not None]
         models = self.state.models.with_leased(rater=lease.rater, indexes=indexes)
         self.pinned = [metric_requests.pinned_metric(models, text) for text in self.specifications]
-        steps = ScoringSteps(
-            models=models,
-            specifications=self.specifications,
-            settings=options,
-            rating=options.settings,
-            augmenting=options.settings,
+        chosen = chosen_metrics(
+            self.specifications,
+            items,
+            models,
+            provenance,
+            references=options.settings,
             language=options.language,
-            is_part=self.body.return_ == "stats",
-            reports_metrics=self.body.on_error == "report",
-        )
-        chosen = steps.chosen(
-            items, provenance, set_baseline=None if lease.index is None else bases.of(lease.index.spec)
+            set_baseline=None if lease.index is None else bases.of(lease.index.spec),
         )
         if self._measured:
             bases.note_measured(lease.require_index().spec, self._measured, options.language)
         bad = [one for one in self.listed if not isinstance(one, Item)]
-        evaluation = steps.score_by(chosen, [*items, *bad], provenance, progress=self.progress)
+        bound = bound_metrics(chosen, models, provenance, augmenting=options.settings, progress=self.progress)
+        evaluation = evaluate(
+            [*items, *bad],
+            bound,
+            options,
+            provenance=provenance,
+            progress=self.progress,
+            is_part=self.body.return_ == "stats",
+            reports_metrics=self.body.on_error == "report",
+        )
         if provenance is None:
             advice = metric_requests.baseline_advice(chosen, items, '"references": "find" measures b')
             evaluation = replace(evaluation, warnings=(*evaluation.warnings, *([advice] if advice else [])))

@@ -61,7 +61,7 @@ def test_figures_of_items_in_a_file_are_those_of_items_in_memory(
     metrics = [ComparedMetric(name=name, metric=build(name)) for name in METRICS]
     in_memory = agreement([RatedItems(name="set", items=read)], metrics, settings)
     monkeypatch.setattr(blocks, "BLOCK", block)
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     in_file = agreement([RatedItems(name="set", items=collection)], metrics, settings)
     assert orjson.dumps(in_file.as_json(points=True)) == orjson.dumps(in_memory.as_json(points=True))
     assert in_file.bad_items == in_memory.bad_items
@@ -69,7 +69,7 @@ def test_figures_of_items_in_a_file_are_those_of_items_in_memory(
 
 
 def test_rows_of_a_file_can_be_asked_for_one_by_one(read: list[Item | BadItem], tmp_path: Path) -> None:
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     rows = RatedRows.of(RatedItems(name="set", items=collection), MetaSettings()).rows
     expected = RatedRows.of(RatedItems(name="set", items=read), MetaSettings()).rows
     assert isinstance(rows, RowsOfItems)
@@ -79,5 +79,5 @@ def test_rows_of_a_file_can_be_asked_for_one_by_one(read: list[Item | BadItem], 
 
 
 def test_default_metrics_are_those_of_all_items(read: list[Item | BadItem], tmp_path: Path) -> None:
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     assert default_metrics(collection) == default_metrics(read) == ["bleu", "rouge-l", "chrf"]

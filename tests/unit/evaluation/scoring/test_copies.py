@@ -14,7 +14,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.combine import combine, statistics_of
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held.item_facts import ItemFacts
+from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
@@ -100,7 +100,7 @@ def test_copies_among_items_are_those_that_their_table_finds(
     ]
     replies = {system: [test_item.replies.get(system) for test_item in items] for system in ("model", "echo")}
     expected = find_copies(UtteranceTable.of(items), range(3), ["a", "b", "c"], replies)
-    assert ItemFacts.of(items).copies == expected
+    assert ItemCollection.of(items).copies == expected
 
 
 def items_with_echo() -> list[Item]:

@@ -99,7 +99,7 @@ def test_items_in_a_file_are_those_that_were_put_there(items: list[Item], tmp_pa
 def test_a_collection_yields_items_and_bad_ones_in_their_order(
     read: list[Item | BadItem], tmp_path: Path, most: int
 ) -> None:
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=most)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=most)
     assert list(collection) == read
     assert list(ItemCollection.of(iter(read))) == read
     assert [one.line for one in collection.bad] == [1, 702, 703, 2_000]
@@ -109,7 +109,7 @@ def test_a_collection_yields_items_and_bad_ones_in_their_order(
 def test_without_usable_items_the_first_bad_one_is_the_reason(tmp_path: Path) -> None:
     for bad_items, message in (([], "the input is empty"), ([bad(3)], "of 1: items.jsonl, line 3")):
         with pytest.raises(BadInput, match=message):
-            evaluate(ItemCollection.read(iter(bad_items), tmp_path), [build("bleu")])
+            evaluate(ItemCollection(iter(bad_items), tmp_path), [build("bleu")])
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_scores_of_items_in_a_file_are_those_of_items_in_memory(
     metrics = [build(name) for name in METRICS]
     expected = orjson.dumps(evaluate(read, metrics, settings).as_json())
     monkeypatch.setattr(blocks, "BLOCK", block)
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     assert orjson.dumps(evaluate(collection, metrics, settings).as_json()) == expected
     statistics = evaluate(collection, metrics, settings).as_statistics()
     assert orjson.dumps(statistics) == orjson.dumps(evaluate(read, metrics, settings).as_statistics())
@@ -133,7 +133,7 @@ def test_a_sealed_document_of_items_in_a_file_is_written_in_pieces_with_the_same
 ) -> None:
     settings = ScoreSettings(draws=20)
     metrics = [build("upsilon-bleu"), build("rouge-l")]
-    collection = ItemCollection.read(iter(read), tmp_path, most_in_memory=10)
+    collection = ItemCollection(iter(read), tmp_path, most_in_memory=10)
     of_file, in_memory = evaluate(collection, metrics, settings), evaluate(read, metrics, settings)
     pieces = sealed({**of_file.as_json(passing=True), "details": passing_details(of_file, collection)})
     whole = sealed({**in_memory.as_json(), "details": details_of(in_memory, read)})
