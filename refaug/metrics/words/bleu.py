@@ -35,14 +35,13 @@ from refaug.metrics.base import (
     Level,
     Metric,
     Prepared,
-    Problem,
     References,
     tokenizer_versions,
 )
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.parameters import smoothing_of
 from refaug.metrics.words import ngrams
-from refaug.metrics.words.ngrams import ItemTables, PackedTexts, Vocabulary, new_vocabulary, pack, pack_known
+from refaug.metrics.words.ngrams import PackedTexts, Vocabulary, new_vocabulary, pack, pack_known
 
 _MATCHING: Final = {
     "galley15": ngrams.BEST_PRODUCT,
@@ -66,10 +65,14 @@ _OWN_TOKENIZERS: Final = frozenset({"word", "char", "13a", "intl", "none"})
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedBleu(Prepared):
-    """References as token numbers; a text that several items share is stored once."""
+    """References as token numbers, in the columns of `ngrams`; a text that several items share is stored once."""
 
     vocabulary: Vocabulary
-    tables: ItemTables
+    ids: NDArray[np.int32]
+    spans: Indexes
+    weights: Floats
+    offsets: Indexes
+    golds: Indexes
 
 
 class Bleu(Metric):
@@ -139,24 +142,24 @@ class Bleu(Metric):
         ids, text_offsets = pack(tokens, vocabulary)
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        tables = ItemTables(ids, text_offsets, offsets, texts, weights, golds)
-        return PreparedBleu(
-            items=len(sizes),
-            problems=self._problems(tables, np.diff(text_offsets)[texts] > 0),
-            vocabulary=vocabulary,
-            tables=tables,
-        )
-
-    def _problems(self, tables: ItemTables, has_tokens: NDArray[np.bool_]) -> dict[int, Problem]:
-        """Return the items that cannot be scored, each with the first reason."""
-        no_tokens = _none_per_item(has_tokens, tables.offsets)
+        spans = np.stack([text_offsets[:-1], text_offsets[1:]], axis=1)[texts]
+        no_tokens = _none_per_item(spans[:, 1] > spans[:, 0], offsets)
         problems = {int(item): NO_REFERENCE for item in np.flatnonzero(no_tokens)}
-        worthless = _none_per_item(tables.weights > 0, tables.offsets) & ~no_tokens
+        worthless = _none_per_item(weights > 0, offsets) & ~no_tokens
         problems |= {int(item): NO_POSITIVE_WEIGHT for item in np.flatnonzero(worthless)}
         if self.penalty == "gold":
-            missing = ~no_tokens & ~worthless & (tables.golds < 0)
+            missing = ~no_tokens & ~worthless & (golds < 0)
             problems |= {int(item): NO_GOLD for item in np.flatnonzero(missing)}
-        return problems
+        return PreparedBleu(
+            items=len(sizes),
+            problems=problems,
+            vocabulary=vocabulary,
+            ids=ids,
+            spans=spans,
+            weights=weights,
+            offsets=offsets,
+            golds=golds,
+        )
 
     # ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,11 +192,17 @@ class Bleu(Metric):
         counted = np.empty((len(reply_places), len(self.columns)))
 
         def count_steps() -> int:
-            return self.order * ngrams.count_tokens(packed[1], prepared.tables, reply_places, item_places)
+            return self.order * ngrams.count_tokens(
+                packed[1], prepared.spans, prepared.offsets, reply_places, item_places
+            )
 
         quickest(ngrams.credit_rows, count_steps)(
             *packed,
-            prepared.tables,
+            prepared.ids,
+            prepared.spans,
+            prepared.weights,
+            prepared.offsets,
+            prepared.golds,
             reply_places,
             item_places,
             self.order,

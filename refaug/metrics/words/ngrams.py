@@ -60,17 +60,6 @@ BEST_PRODUCT, BEST_APART, BEST_PRODUCT_FLOORED = 0, 1, 2
 CLOSEST, CLOSEST_POSITIVE, AVERAGE, GOLD, NO_LENGTH = 0, 1, 2, 3, 4
 
 
-class ItemTables(NamedTuple):
-    """The references of all items, as numbers of packed texts; those of item i are `offsets[i]:offsets[i + 1]`."""
-
-    ids: Ids  # of the packed texts
-    text_offsets: Offsets
-    offsets: Offsets
-    texts: Offsets
-    weights: NDArray[np.float64]
-    golds: Offsets  # the place of an item's gold among its references; −1: none
-
-
 class Scratch(NamedTuple):
     """Working space for one reply at a time; a stamp with the row's number marks what belongs to it."""
 
@@ -90,11 +79,18 @@ class Scratch(NamedTuple):
     prefix: Ids  # (longest reply,) the number of the n-gram that begins at each place
 
 
-def count_tokens(reply_offsets: Offsets, items: ItemTables, rows_reply: Offsets, rows_item: Offsets) -> int:
+# The references of all items stand one behind the other: `spans` has the first place and the end, (references, 2), of
+# the tokens of each among those of all texts, and `weights` its weight. Those of item i are offsets[i]:offsets[i + 1],
+# and its gold is the one in place golds[i] of them; −1: it has none.
+
+
+def count_tokens(
+    reply_offsets: Offsets, spans: Offsets, offsets: Offsets, rows_reply: Offsets, rows_item: Offsets
+) -> int:
     """Return how many tokens `credit_rows` reads: those of each row's reply and of its references."""
-    before = np.zeros(len(items.texts) + 1, dtype=np.int64)
-    np.cumsum(np.diff(items.text_offsets)[items.texts], out=before[1:])
-    of_references = before[items.offsets[rows_item + 1]] - before[items.offsets[rows_item]]
+    before = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(spans[:, 1] - spans[:, 0], out=before[1:])
+    of_references = before[offsets[rows_item + 1]] - before[offsets[rows_item]]
     return int(np.diff(reply_offsets)[rows_reply].sum() + of_references.sum())
 
 
@@ -102,7 +98,11 @@ def count_tokens(reply_offsets: Offsets, items: ItemTables, rows_reply: Offsets,
 def credit_rows(
     reply_ids: Ids,
     reply_offsets: Offsets,
-    items: ItemTables,
+    ids: Ids,
+    spans: Offsets,
+    weights: NDArray[np.float64],
+    offsets: Offsets,
+    golds: Offsets,
     rows_reply: Offsets,
     rows_item: Offsets,
     order: int,
@@ -123,17 +123,17 @@ def credit_rows(
     scratch = _scratch(order, longest, vocabulary_size)
     for row in range(rows_reply.size):
         number, item_place = rows_reply[row], rows_item[row]
+        first, last = offsets[item_place], offsets[item_place + 1]
         reply = reply_ids[reply_offsets[number] : reply_offsets[number + 1]]
         mask = 3
         while mask + 1 < 2 * reply.size:
             mask = 2 * mask + 1
         _number_ngrams(reply, order, row, mask, scratch)
         highest = -np.inf
-        for place in range(items.offsets[item_place], items.offsets[item_place + 1]):
-            text, weight = items.texts[place], items.weights[place]
-            reference = items.ids[items.text_offsets[text] : items.text_offsets[text + 1]]
+        for place in range(first, last):
+            weight = weights[place]
             highest = max(highest, weight)
-            _count_matches(reference, reply.size, order, row, mask, scratch)
+            _count_matches(ids[spans[place, 0] : spans[place, 1]], reply.size, order, row, mask, scratch)
             _keep_best(weight, order, matching, scratch)
         for n in range(order):
             total = max(0, reply.size - n)
@@ -141,7 +141,8 @@ def credit_rows(
             out[row, order + n] = highest * total
             out[row, 2 * order + n] = total
         out[row, 3 * order] = reply.size
-        out[row, 3 * order + 1] = _compared_length(reply.size, items, item_place, penalty)
+        of_item = spans[first:last]
+        out[row, 3 * order + 1] = _compared_length(reply.size, of_item, weights[first:last], golds[item_place], penalty)
 
 
 @compiled
@@ -282,22 +283,20 @@ def _slot(keys: NDArray[np.int64], stamps: NDArray[np.int64], key: np.int64, row
 
 
 @compiled
-def _compared_length(length: int, items: ItemTables, item_place: int, penalty: int) -> float:
+def _compared_length(length: int, spans: Offsets, weights: NDArray[np.float64], gold: int, penalty: int) -> float:
     """Return the reference length for the penalty; the shorter of two that are equally close.
 
     A reference without tokens has length 0, as in sacrebleu; readers of test files leave empty references out.
     """
-    first, last, offsets = items.offsets[item_place], items.offsets[item_place + 1], items.text_offsets
-    if penalty == NO_LENGTH or first == last:
+    if penalty == NO_LENGTH or len(spans) == 0:
         return 0.0
     if penalty == GOLD:
-        text = items.texts[first + max(0, items.golds[item_place])]
-        return float(offsets[text + 1] - offsets[text])
+        place = max(0, gold)
+        return float(spans[place, 1] - spans[place, 0])
     total, count, closest, distance = 0, 0, 0, np.int64(2**62)
-    for place in range(first, last):
-        text = items.texts[place]
-        size = offsets[text + 1] - offsets[text]
-        if penalty == CLOSEST_POSITIVE and items.weights[place] <= 0:
+    for place in range(len(spans)):
+        size = spans[place, 1] - spans[place, 0]
+        if penalty == CLOSEST_POSITIVE and weights[place] <= 0:
             continue
         total += size
         count += 1

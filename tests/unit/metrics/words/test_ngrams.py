@@ -25,7 +25,6 @@ from refaug.metrics.words.ngrams import (
     GOLD,
     NO_LENGTH,
     UNKNOWN,
-    ItemTables,
     _compared_length,
     credit_rows,
     new_vocabulary,
@@ -53,17 +52,15 @@ def rows(
 ) -> NDArray[np.float64]:
     """A row for each reply against one item, whose first reference is the gold."""
     vocabulary = new_vocabulary()
-    tables = ItemTables(
-        *pack([one.tokens for one in references], vocabulary),
-        np.array([0, len(references)]),
-        np.arange(len(references)),
-        np.array([one.weight for one in references], dtype=np.float64),
-        np.array([0]),
-    )
+    ids, ends = pack([one.tokens for one in references], vocabulary)
     out = np.full((len(replies), 3 * order + 2), np.nan)
     credit_rows(
         *pack_known(replies, vocabulary),
-        tables,
+        ids,
+        np.stack([ends[:-1], ends[1:]], axis=1),
+        np.array([one.weight for one in references], dtype=np.float64),
+        np.array([0, len(references)]),
+        np.array([0]),
         np.arange(len(replies)),
         np.zeros(len(replies), dtype=np.int64),
         order,
@@ -208,9 +205,5 @@ def test_threads_that_share_references_do_not_disturb_each_other() -> None:
 @pytest.mark.parametrize("penalty", sorted(PENALTY))
 def test_item_without_references_has_length_zero_and_reads_no_memory(penalty: int) -> None:
     """Run as plain Python, which checks the bounds of arrays; compiled loops read whatever lies beyond."""
-    none = np.array([], dtype=np.int64)
-    items = ItemTables(
-        none.astype(np.int32), np.array([0]), np.array([0, 0]), none, none.astype(np.float64), np.array([-1])
-    )
     plain: Any = _compared_length
-    assert plain.py_func(3, items, 0, penalty) == 0
+    assert plain.py_func(3, np.zeros((0, 2), np.int64), np.zeros(0), -1, penalty) == 0
