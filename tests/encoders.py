@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
+
+from refaug.core.artefacts.kinds import encodings_in
+from refaug.core.vectors.kept_vectors import SentenceVector
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 WORDS = ("i", "you", "the", "a", "cat", "dog", "tea", "like", "likes", "drink", "big", "not", "really", ".", "!", "?")
@@ -153,3 +157,15 @@ def _graph(
     nodes += [node("Gather", ["hidden", "first"], ["head"], axis=1), node("Mul", ["head", "two"], ["doubled"])]
     nodes += [node("Identity", ["doubled" if _is_sentence(output) else "hidden"], [output]) for output in outputs]
     return nodes, constants
+
+
+def keep_texts(cache: Path, texts: Iterable[str]) -> None:
+    """Keep a vector for each text in the stores of two encoders of a home."""
+    vectors = {text: SentenceVector(np.ones(4, np.float32), False) for text in texts}
+    for name in ("one", "other"):
+        encodings_in(cache).open(name, 4).put(vectors)
+
+
+def kept_texts(cache: Path, texts: Iterable[str]) -> set[str]:
+    """The texts that any store of a home has a vector for."""
+    return {text for name in ("one", "other") for text in encodings_in(cache).open(name, 4).get(list(texts))}

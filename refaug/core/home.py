@@ -107,10 +107,19 @@ class Settings:
         return self.home / "cache"
 
 
-# Name → its effect; docs/reference/settings.md is generated from this and from the fields of ServeSettings.
-VARIABLES: Mapping[str, str] = {
-    "REFAUG_HOME": "the folder that holds everything refaug owns, on a local disk; made when it is not there; "
-    "a relative one counts from the folder where the command is run",
+# Name → its effect and its default; docs/reference/settings.md is generated from this and from the fields of
+# ServeSettings.
+VARIABLES: Mapping[str, tuple[str, str]] = {
+    "REFAUG_HOME": (
+        "the folder that holds everything refaug owns, on a local disk; made when it is not there; "
+        "a relative one counts from the folder where the command is run",
+        "./refaug-data",
+    ),
+    "REFAUG_ENCODINGS": (
+        "how much the kept sentence vectors of encoders may take on disk: 512MiB, 4GiB …; beyond it nothing more is "
+        "kept, and with 0 nothing is",
+        "4GiB",
+    ),
 }
 
 # The variables of `refaug store`: name → its effect and its default.

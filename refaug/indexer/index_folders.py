@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.manifests import require_files, require_format
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Locked, NotFound
 from refaug.core.files import exclusive, read_json, remove_tree
+from refaug.core.vectors.kept_vectors import Encodings
 from refaug.core.vectors.word_vectors import FORMAT_VERSION, MANIFEST, WordVectors, open_word_vectors
 from refaug.indexer.manifest import VectorSource
 
@@ -27,6 +29,11 @@ class Places:
     vectors: Versions
     indexes: Versions
     cache: Path
+
+    @property
+    def encodings(self) -> Encodings:
+        """The sentence vectors that are kept of texts under encoders of the home."""
+        return encodings_in(self.cache)
 
     @classmethod
     def under(cls, home: Path) -> Places:

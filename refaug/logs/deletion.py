@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from refaug.core.errors import Corrupt
+from refaug.core.errors import Corrupt, RefaugError
 from refaug.core.files import exclusive, remove_tree, require_name, sync_folder, unique_suffix
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.manifest import MANIFEST, Erasure, LogManifest, LogPart, next_revision, now
@@ -19,6 +20,12 @@ from refaug.logs.pairs import erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
 from refaug.logs.statistics import totals_of
 from refaug.logs.store import ENGINE, StoredLog, remove_leftovers, remove_unnamed, require_log
+
+Forget = Callable[[Sequence[str]], object]
+
+
+def _ignore(_texts: Sequence[str]) -> None:
+    """Forget nothing: nothing but the log has the texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +39,18 @@ class LogDeletion:
 
 
 def delete(
-    logs: Path, name: str, *, dialogues: Iterable[str] = (), speakers: Iterable[str] = (), memory: int = 2 << 30
+    logs: Path,
+    name: str,
+    *,
+    dialogues: Iterable[str] = (),
+    speakers: Iterable[str] = (),
+    memory: int = 2 << 30,
+    forget: Forget = _ignore,
 ) -> LogDeletion:
-    """Remove every pair of these dialogues and every pair with one of these speakers, and keep them out for good."""
+    """Remove every pair of these dialogues and every pair with one of these speakers, and keep them out for good.
+
+    `forget` is called with their texts, before they are removed.
+    """
     folder = StoredLog.open(logs, name).folder
     with exclusive(folder, f"deleting from log {name}"):
         log = StoredLog.open(logs, name)  # as it is under the lock
@@ -46,7 +62,7 @@ def delete(
             Counter(dict.fromkeys(wanted_speakers, 0)),
         )
         try:
-            parts = [_rewrite_part(log, part, by_dialogue, by_speaker) for part in old.parts]
+            parts = [_rewrite_part(log, part, by_dialogue, by_speaker, forget) for part in old.parts]
             remaining = tuple(part for part in parts if part.pairs)
             with QueryEngine(folder / ENGINE, memory=memory) as engine:
                 totals = totals_of(engine, [folder / part.file for part in remaining])
@@ -74,7 +90,9 @@ def _add_keys(keys: Iterable[str], names: Iterable[str], salt: str) -> tuple[str
     return tuple(sorted({*keys, *(erasure_key(name, salt) for name in names)}))
 
 
-def _rewrite_part(log: StoredLog, part: LogPart, dialogues: Counter[str], speakers: Counter[str]) -> LogPart:
+def _rewrite_part(
+    log: StoredLog, part: LogPart, dialogues: Counter[str], speakers: Counter[str], forget: Forget
+) -> LogPart:
     """Return the part if nothing in it is to be deleted, else a new part without those pairs."""
     path = log.folder / part.file
     columns = ["dialogue", "utterance_speaker", "response_speaker"]
@@ -90,7 +108,9 @@ def _rewrite_part(log: StoredLog, part: LogPart, dialogues: Counter[str], speake
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=ROWS_A_GROUP, use_threads=False):
                 hits = _find_hits(batch, dialogues, speakers)
-                _count_hits(batch.filter(hits), dialogues, speakers)
+                removed = batch.filter(hits)
+                _count_hits(removed, dialogues, speakers)
+                forget([*removed["utterance"].to_pylist(), *removed["response"].to_pylist()])
                 writer.add(batch.filter(pa.compute.invert(hits)))
         return writer.close()
     except BaseException:
@@ -114,13 +134,19 @@ def _count_hits(hit: pa.RecordBatch, dialogues: Counter[str], speakers: Counter[
             speakers[speaker] += 1
 
 
-def delete_log(logs: Path, name: str) -> int:
-    """Remove a whole log, damaged or not; return the number of pairs that its manifest names."""
+def delete_log(logs: Path, name: str, *, forget: Forget = _ignore) -> int:
+    """Remove a whole log, damaged or not; return the number of pairs that its manifest names.
+
+    `forget` is called with its texts, before they are removed, as far as they can be read.
+    """
     folder = logs / require_name("log", name)
     if not folder.is_dir():  # a folder without a manifest may hold what a first ingest staged
         require_log(logs, name)
     with exclusive(folder, f"deleting log {name}"):
         pairs = _pairs_named(folder)
+        with suppress(RefaugError, OSError, pa.ArrowException):
+            for batch in StoredLog.open(logs, name).batches(["utterance", "response"]):
+                forget([*batch["utterance"].to_pylist(), *batch["response"].to_pylist()])
         (folder / MANIFEST).unlink(missing_ok=True)  # first, since a folder without it is no log
         sync_folder(folder)
         removed_folder = logs / f".deleted-{name}-{unique_suffix()}"  # aside: a new log of this name must not meet it

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from refaug.core import kernel_cache
-from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST, file_problems, named_files
 from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions
 from refaug.core.errors import Conflict, RefaugError, Unavailable
@@ -96,6 +96,7 @@ def examine(settings: Settings, *, verify: bool = False) -> list[Finding]:
         _kernels(),
         _memory(),
         *_home(settings.home),
+        *_encodings(settings),
         *_leftovers(settings),
         *_unfinished_deletions(settings),
         *_logs(settings, verify=verify),
@@ -263,6 +264,20 @@ def _home(home: Path) -> Iterator[Finding]:
         found=f"{free / 2**30:.1f} GiB free",
         remedy="free some room, or move REFAUG_HOME" if short else "",
     )
+
+
+def _encodings(settings: Settings) -> Iterator[Finding]:
+    """Report the sentence vectors that are kept on disk, by encoder."""
+    if not (settings.cache / "encodings").is_dir():
+        return
+    encodings = encodings_in(settings.cache)
+    for store in encodings.sizes():
+        yield Finding(
+            what=f"encodings {store.encoder}",
+            state=FindingState.GOOD,
+            found=f"{store.texts:,} texts, {store.bytes / 2**20:.1f} MiB; {encodings.most_bytes / 2**30:.1f} GiB are "
+            "allowed for all encoders",
+        )
 
 
 def _leftovers(settings: Settings) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import random
 
 import orjson
 import pytest
+from encoders import keep_texts, kept_texts
 from integration.reference import dialogue_log, message, stored, totals
 
 from refaug.core.progress import Silent
@@ -59,6 +60,16 @@ def test_exactly_the_named_dialogues_and_speakers_go(home, tmp_path):
     assert dict(manifest.totals) == totals(left)
     assert dict(manifest.removed) == {"pairs": len(pairs) - len(left)}
     assert home("log", "verify", "chat").code == 0
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_encoders_keep_of_deleted_texts_goes_with_them(home, tmp_path, whole):
+    pairs = made(home, tmp_path)
+    texts = {p[side] for p in pairs for side in ("utterance", "response")}
+    gone = {p[side] for p in pairs if speaks(p, "ann-of-cleves") or whole for side in ("utterance", "response")}
+    keep_texts(home.path / "cache", texts)
+    delete(home, *(("--whole", "--yes") if whole else ("--speaker", "ann-of-cleves")))
+    assert kept_texts(home.path / "cache", texts) == texts - gone
 
 
 def test_untouched_parts_stay_as_they_are(home, tmp_path):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import orjson
 import pytest
+from encoders import keep_texts, kept_texts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from integration import reference
@@ -454,7 +455,15 @@ def test_version_from_before_a_deletion_cannot_be_published_or_restored(indexed)
 
 def test_pairs_deleted_from_the_index_alone_stay_out_of_later_versions(indexed):
     chosen = indexed.world.alive[0]
+    erased = [said for said in indexed.world.alive if said.dialogue == chosen.dialogue or "ann" in said.speakers]
+    texts = {text for said in erased for text in (said.utterance, said.response)}
+    surfaces = Counter(
+        map(normalise, {text for said in indexed.world.alive for text in (said.utterance, said.response)})
+    )
+    shown = {text for text in texts if surfaces[normalise(text)] == 1}  # of several, an index has one
+    keep_texts(indexed.home.path / "cache", [*shown, "tea for nobody"])
     indexed.run("index", "delete", "chat", "--dialogue", chosen.dialogue, "--speaker", "ann")
+    assert kept_texts(indexed.home.path / "cache", [*shown, "tea for nobody"]) == {"tea for nobody"}
     (indexed.home.path / "names").write_text(f"{indexed.world.alive[-1].dialogue}\n")
     indexed.run("index", "delete", "chat", "--dialogues-from", indexed.home.path / "names")
     out = {chosen.dialogue, indexed.world.alive[-1].dialogue}

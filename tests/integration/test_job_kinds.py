@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from encoders import keep_texts, kept_texts
 from trainings import talk
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -463,8 +464,14 @@ def test_an_erased_dialogue_is_gone_everywhere(jobs, frozen):
     count = sum(one["dialogue"] == gone for one in references(jobs, frozen))
     old = jobs.indexes.current("chat")
     jobs.post({"id": gone, "turns": ["it was said", "once more"]})
+    log = [*StoredLog.open(jobs.home.logs, "chat").pairs()]
+    texts = {text for one in log for text in (one.utterance, one.response)}
+    keep_texts(jobs.home.cache, texts)
     found = jobs("erase", log="chat", dialogues=[gone], **ONE)
     assert found["posted"] == 1
+    erased = {text for one in log if one.dialogue == gone for text in (one.utterance, one.response)}
+    assert kept_texts(jobs.home.cache, erased) == set()
+    assert kept_texts(jobs.home.cache, texts) != set()
     assert (found["removed"]["pairs"], found["removed"]["dialogues"]) == (1, [1])
     assert not any(one.dialogue == gone for one in StoredLog.open(jobs.home.logs, "chat").pairs())
     ((index,), (one,)) = found["indexes"], found["sets"]

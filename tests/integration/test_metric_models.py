@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
@@ -24,6 +25,8 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.core.vectors import shared_encoders
+from refaug.core.vectors.encoders import OnnxEncoder
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.metrics.signature import Signature
 from refaug.service.jobs.worker import run_worker
@@ -287,6 +290,31 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     assert answer["scores"][0]["signature_full"] == by_name["signature_full"]
     assert command("encoder", "list", "--json").json["encoders"][0]["content"] == spec.partition("#")[2]
     assert command("encoder", "remove", "small", "--yes").code == 0
+
+
+def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
+    command: Home, ready: Path, web: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded(4))
+    assert command("encoder", "import", "once", folder).code == 0
+    first = scored(command, ready, "-m", "sentence-cosine:vectors=once")["scores"][0]
+    (found,) = [line for line in command("doctor").out.splitlines() if " encodings " in line]
+    assert re.search(r"encodings \w{12} +\d+ texts, 0\.\d MiB; 4\.0 GiB are allowed for all encoders", found)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a text is encoded again")
+
+    shared_encoders._open_once.cache_clear()  # so that nothing is in memory
+    monkeypatch.setattr(OnnxEncoder, "_rows", refuse)
+    assert replies_of(scored(command, ready, "-m", "sentence-cosine:vectors=once")["scores"][0]) == replies_of(first)
+    answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["sentence-cosine:vectors=once"]}).json()
+    assert answer["scores"][0]["signature_full"] == first["signature_full"]
+    monkeypatch.undo()
+    assert command("encoder", "forget", "once@1", "--json").code == 3
+    assert command("encoder", "forget", "once", "--json").json["freed"] > 0
+    assert command("encoder", "forget").out == "0 B freed\n"
+    assert not [line for line in command("doctor").out.splitlines() if " encodings " in line]
+    assert command("encoder", "remove", "once", "--yes").code == 0
 
 
 def latest(command: Home, name: str) -> str:

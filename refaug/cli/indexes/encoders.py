@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from refaug.cli.shared.database import record_act
-from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print_json
+from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print_json, print_line
 from refaug.cli.shared.version_commands import VersionCommands
-from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import RefaugError
 from refaug.core.files import read_json
@@ -40,6 +40,24 @@ def import_command(
         print_json(asdict(stored))
         return
     print_facts(f"encoder {stored.spec}", {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B")})
+
+
+@app.command("forget")
+def forget_command(
+    context: typer.Context,
+    spec: Annotated[str | None, typer.Argument(help="NAME or NAME@VERSION; all, if none.", metavar="ENCODER")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Delete the sentence vectors that are kept on disk; they are computed again when they are needed."""
+    encoders, content = artefact_stores(context.obj)["encoder"], None
+    if spec is not None:
+        manifest: Any = read_json(encoders.folder(*encoders.resolve(spec)) / MANIFEST)
+        content = str(manifest["id"])
+    freed = encodings_in(context.obj.cache).clear(content)
+    if as_json:
+        print_json({"encoder": spec, "freed": freed})
+    else:
+        print_line(f"{format_amount(freed, 'B')} freed")
 
 
 def _facts(folder: Path) -> dict[str, object]:

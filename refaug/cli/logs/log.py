@@ -12,6 +12,7 @@ from refaug.cli.shared import output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import display_progress
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import unique_suffix
 from refaug.core.home import Settings
@@ -196,7 +197,14 @@ def delete_command(
         return
     if not dialogues and not speakers:
         raise Usage("nothing to delete was named", remedy="give --dialogue ID, --speaker NAME, or --whole --yes")
-    removed = delete(context.obj.logs, name, dialogues=dialogues, speakers=speakers, memory=options.memory)
+    removed = delete(
+        context.obj.logs,
+        name,
+        dialogues=dialogues,
+        speakers=speakers,
+        memory=options.memory,
+        forget=encodings_in(context.obj.cache).forget,
+    )
     record_act(
         context.obj,
         "delete",
@@ -219,7 +227,6 @@ def delete_command(
 
 def _discard_stopped_trainings(context: typer.Context, log: str) -> None:
     """Discard stopped trainings with texts of the log: they cannot resume without the deleted texts."""
-    from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
     from refaug.rater.training.stopped_trainings import remove_interrupted  # noqa: PLC0415  only here
 
     kinds = artefact_stores(context.obj)
@@ -237,7 +244,7 @@ def _delete_whole(home: Settings, name: str, more: bool, yes: bool, as_json: boo
         raise Usage("--whole removes everything; it does not go with --dialogue or --speaker")
     if not yes:
         raise Usage(f"this removes log {name} with all its pairs", remedy="say --whole --yes")
-    pairs = delete_log(home.logs, name)
+    pairs = delete_log(home.logs, name, forget=encodings_in(home.cache).forget)
     record_act(home, "delete", f"log {name}", pairs=pairs)
     if as_json:
         output.print_json({"log": name, "pairs": pairs})

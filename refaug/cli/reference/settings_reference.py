@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.cli.server.serve import default_text
-from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
+from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES
 from refaug.service.server_settings import ServeSettings, setting_types, variable_of
 
 # A group begins at the named field and ends before the field of the next group.
@@ -30,8 +30,8 @@ Generated from the settings by `make docs`; `make check` and a test compare it w
 |---|---|---|
 {home}
 
-`refaug --home FOLDER COMMAND` overrules it for one command; it stands before the command. An empty variable counts as \
-not set. `refaug doctor` shows which folder is in use.
+`refaug --home FOLDER COMMAND` overrules the first for one command; it stands before the command. An empty variable \
+counts as not set. `refaug doctor` shows which folder is in use.
 
 ## The store
 
@@ -66,7 +66,7 @@ Every command lets the threads of numeric libraries wait asleep (`OMP_WAIT_POLIC
 
 def settings_page() -> str:
     """Return the whole page."""
-    home = "\n".join(f"| `{name}` | {says} | `./{Settings().home}` |" for name, says in VARIABLES.items())
+    home = "\n".join(f"| `{name}` | {says} | `{default}` |" for name, (says, default) in VARIABLES.items())
     stores = "\n".join(
         f"| `{name}` | {says} | {f'`{default}`' if default else 'none'} |"
         for name, (says, default) in STORE_VARIABLES.items()

@@ -1,9 +1,20 @@
-"""The kinds of artefacts that have versions, and their folders."""
+"""What a home holds beside its logs: the kinds of artefacts that have versions, and kept sentence vectors."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
 from refaug.core.artefacts.versions import Versions
-from refaug.core.home import Settings
+from refaug.core.errors import Usage
+from refaug.core.home import VARIABLES, Settings
+from refaug.core.options.kinds import SizeKind, WrongValue
+
+if TYPE_CHECKING:
+    from refaug.core.vectors.kept_vectors import Encodings
+
+_LIMIT: Final = "REFAUG_ENCODINGS"
 
 
 def artefact_stores(settings: Settings) -> dict[str, Versions]:
@@ -20,3 +31,14 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
         "vectors": Versions(settings.vectors, "vectors"),
         "vhred": Versions(settings.vhreds, "vhred"),
     }
+
+
+def encodings_in(cache: Path) -> Encodings:
+    """Return the sentence vectors that a home keeps of texts, by its folder of what can be made again."""
+    from refaug.core.vectors.kept_vectors import Encodings  # noqa: PLC0415  numpy, which most commands do not need
+
+    default = VARIABLES[_LIMIT][1]
+    try:
+        return Encodings(cache / "encodings", SizeKind().read(os.environ.get(_LIMIT) or default))
+    except WrongValue as error:
+        raise Usage(f"{_LIMIT}: {error}", remedy=f"by default it is {default}") from error

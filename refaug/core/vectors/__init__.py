@@ -4,7 +4,8 @@ The main names:
 
 - `word_vectors.open_word_vectors`: word vectors from a file
 - `encoders.open_encoder`: an ONNX encoder from a folder
-- `encoders.Encoder`: what every encoder offers.
+- `encoders.Encoder`: what every encoder offers
+- `kept_vectors.Encodings`: the sentence vectors that a home keeps.
 """
 
-__all__ = ["encoder_files", "encoders", "shared_encoders", "word_vectors"]
+__all__ = ["encoder_files", "encoders", "kept_vectors", "shared_encoders", "word_vectors"]

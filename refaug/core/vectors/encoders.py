@@ -23,6 +23,7 @@ from refaug.core.errors import BadInput, MissingPart, Usage
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.vectors import encoder_files
 from refaug.core.vectors.encoder_model import LEAST, EncodedText, EncoderTokenizer, Floats, OnnxModel
+from refaug.core.vectors.kept_vectors import Encodings, KeptVectors, SentenceVector
 
 # The interface
 
@@ -93,7 +94,7 @@ class EncoderConfig:
     `auto` is the model's output `sentence_embedding` if it has one, then the pooling of `1_Pooling/config.json`,
     then `mean`. `max_length` counts tokens, including special ones; None is the smallest limit that the encoder's
     files state, or 512. A batch has at most `batch_tokens` tokens with its padding, and at least one text.
-    `cache_bytes` bounds the cache of vectors; 0 switches it off.
+    `cache_bytes` bounds the cache of vectors; 0 switches it off. `encodings` keeps sentence vectors on disk.
     """
 
     pooling: PoolingChoice = "auto"
@@ -101,6 +102,7 @@ class EncoderConfig:
     threads: int = 1
     batch_tokens: int = 1024
     cache_bytes: int = 256 * 2**20
+    encodings: Encodings | None = None
 
     def __post_init__(self) -> None:
         if self.pooling not in get_args(PoolingChoice):
@@ -122,18 +124,8 @@ def open_encoder(path: Path, config: EncoderConfig | None = None) -> OnnxEncoder
 # Sentence vectors
 
 
-@dataclass(frozen=True, eq=False)
-class _SentenceVector:
-    vector: Floats
-    truncated: bool
-
-    @property
-    def nbytes(self) -> int:
-        return self.vector.nbytes
-
-
 def _rounded_unit(vector: NDArray[np.floating[Any]]) -> Floats:
-    """Scale a vector to unit length and round it to half precision: what is kept of a text, and so all that is used."""
+    """Scale a vector to unit length and round it to half precision, in which it is kept."""
     exact = vector.astype(np.float64)
     length = np.sqrt(exact @ exact)
     return (exact / length if length > 0 else np.full_like(exact, np.nan)).astype(np.float16).astype(np.float32)
@@ -149,19 +141,21 @@ def of_unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 _STRING_BYTES = 64
 _ENTRY_BYTES = 512  # the objects around the arrays
-_Vectors = TypeVar("_Vectors", TokenVectors, _SentenceVector)
+_KEPT_AT_ONCE = 4_096  # texts whose vectors are written in one transaction: seconds of work
+_Vectors = TypeVar("_Vectors", TokenVectors, SentenceVector)
 
 
 _CacheKey = tuple[type, str]  # token vectors or a sentence vector, of a text
 
 
-def _entry_bytes(key: _CacheKey, vectors: TokenVectors | _SentenceVector) -> int:
+def _entry_bytes(key: _CacheKey, vectors: TokenVectors | SentenceVector) -> int:
     return vectors.nbytes + sys.getsizeof(key[1]) + _ENTRY_BYTES
 
 
 # The encoder
 
 _SAME = 1e-5  # the tolerance between batches, relative to a vector's length
+_SHOWN = 80  # characters of a text in an error
 _PROBES = ("yes", "Where did you go last summer, and what was it like there? We have not heard from you since.")
 
 
@@ -191,10 +185,11 @@ class OnnxEncoder:
         self._model = model
         self._tokenizer = tokenizer
         self._pooling = pooling
-        self._cache = BoundedCache[_CacheKey, TokenVectors | _SentenceVector](config.cache_bytes, _entry_bytes)
+        self._cache = BoundedCache[_CacheKey, TokenVectors | SentenceVector](config.cache_bytes, _entry_bytes)
         self._counting = threading.Lock()
         self._widths: dict[str, int] = {}  # of the outputs
         self.one_by_one = not self._is_steady_in_batches()
+        self.kept = self._open_kept()
 
     @classmethod
     def open(cls, path: Path, config: EncoderConfig) -> Self:
@@ -239,7 +234,11 @@ class OnnxEncoder:
                 f"encoder {self.name} gives no token vectors; its outputs are {self._model.outputs}",
                 remedy="export the model with the output last_hidden_state",
             )
-        return self._encode(texts, TokenVectors, output, _token_vectors)
+        vectors = self._cached(texts, TokenVectors)
+        for computed in self._computed(_missing(texts, vectors), output, _token_vectors):
+            vectors |= computed
+        self._count_truncated(texts, vectors)
+        return [vectors[text] for text in texts]
 
     def sentence_vectors(self, texts: Sequence[str]) -> Floats:
         """Return a vector of unit length for each text, (texts, dimensions), rounded to half precision.
@@ -253,30 +252,84 @@ class OnnxEncoder:
                 f"encoder {self.name} gives no sentence vectors: {self._pooling.trouble}",
                 remedy="export the model with the output sentence_embedding, or choose the pooling mean or cls",
             )
-        pooled = self._encode(texts, _SentenceVector, output, _POOLERS[way])
+        sentences = self._cached(texts, SentenceVector)
+        if self.kept is not None:
+            kept = self.kept.get(_missing(texts, sentences))
+            self._remember(kept)
+            sentences |= kept
+        self._compute_sentences(_missing(texts, sentences), output, _POOLERS[way], sentences)
+        self._count_truncated(texts, sentences)
         vectors = np.empty((len(texts), self._widths[output]), np.float32)
-        for row, sentence in enumerate(pooled):
-            vectors[row] = sentence.vector
+        for row, text in enumerate(texts):
+            vectors[row] = sentences[text].vector
         return vectors
 
-    def _encode(
-        self, texts: Sequence[str], kind: type[_Vectors], output: str, make: Callable[[EncodedText, Floats], _Vectors]
-    ) -> list[_Vectors]:
-        """Take vectors from the cache, and run each of the other texts once, however often it occurs."""
-        vectors = {
+    def _compute_sentences(
+        self,
+        texts: Sequence[str],
+        output: str,
+        make: Callable[[EncodedText, Floats], SentenceVector],
+        sentences: dict[str, SentenceVector],
+    ) -> None:
+        """Add the vectors of texts, and keep them, also those of a run that is interrupted."""
+        new = dict[str, SentenceVector]()
+        try:
+            for computed in self._computed(texts, output, make):
+                new |= computed
+                sentences |= computed
+                if len(new) >= _KEPT_AT_ONCE:
+                    self._keep(new)
+                    new = {}
+        finally:
+            self._keep(new)
+
+    def _keep(self, sentences: Mapping[str, SentenceVector]) -> None:
+        """Keep vectors on disk; texts without tokens have none."""
+        if self.kept is not None:
+            self.kept.put({text: one for text, one in sentences.items() if not np.isnan(one.vector[0])})
+
+    def _open_kept(self) -> KeptVectors | None:
+        output = self._model.sentence_output if self._pooling.way == "output" else self._model.token_output
+        if self.config.encodings is None or output is None:
+            return None
+        return self.config.encodings.open(self.name.partition("#")[2], self._widths[output])
+
+    def _cached(self, texts: Sequence[str], kind: type[_Vectors]) -> dict[str, _Vectors]:
+        return {
             text: cached
             for text in dict.fromkeys(texts)
             if isinstance(cached := self._cache.get((kind, text)), kind)  # or None
         }
-        tokens = {text: self._tokenizer.tokens_of(text) for text in dict.fromkeys(texts) if text not in vectors}
+
+    def _remember(self, vectors: Mapping[str, _Vectors]) -> None:
+        for text, of_text in vectors.items():
+            self._cache.put((type(of_text), text), of_text)
+
+    def _computed(
+        self, texts: Sequence[str], output: str, make: Callable[[EncodedText, Floats], _Vectors]
+    ) -> Iterator[dict[str, _Vectors]]:
+        """Run texts in batches, and yield the vectors of each batch."""
+        tokens = {text: self._tokenizer.tokens_of(text) for text in texts}
         for batch in self._batches(tokens):
             rows = self._rows([tokens[text] for text in batch], output)
             for text, row in zip(batch, rows, strict=True):
-                vectors[text] = make(tokens[text], row)
-                self._cache.put((kind, text), vectors[text])
+                self._require_finite(text, tokens[text], row)
+            vectors = {text: make(tokens[text], row) for text, row in zip(batch, rows, strict=True)}
+            self._remember(vectors)
+            yield vectors
+
+    def _require_finite(self, text: str, tokens: EncodedText, row: Floats) -> None:
+        """Raise BadInput for a model that gives NaN or ∞ for a text; those of padding do not count."""
+        own = row[: len(tokens)] if row.ndim > 1 else row
+        if tokens.has_content and not np.isfinite(own).all():
+            raise BadInput(
+                f"encoder {self.name} gives numbers that are not finite for the text {text[:_SHOWN]!r}",
+                remedy="export the model again in single precision, or leave out this text",
+            )
+
+    def _count_truncated(self, texts: Sequence[str], vectors: Mapping[str, TokenVectors | SentenceVector]) -> None:
         with self._counting:
             self.truncated += sum(vectors[text].truncated for text in texts)
-        return [vectors[text] for text in texts]
 
     def _batches(self, tokens: Mapping[str, EncodedText]) -> Iterator[list[str]]:
         """Yield batches of texts of similar length, the longest first, as many as their padded size allows."""
@@ -316,6 +369,11 @@ class OnnxEncoder:
         return steady
 
 
+def _missing(texts: Sequence[str], vectors: Mapping[str, object]) -> list[str]:
+    """Return the texts without vectors, each once, however often it occurs."""
+    return [text for text in dict.fromkeys(texts) if text not in vectors]
+
+
 def _import_library(package: str) -> ModuleType:
     """Import a library that only encoders need; MissingPart says how to install it."""
     try:
@@ -351,25 +409,25 @@ def _token_vectors(text: EncodedText, row: Floats) -> TokenVectors:
     return TokenVectors(text.tokens, text.ids, text.special, vectors, text.truncated)
 
 
-def _sentence_vector(text: EncodedText, vector: NDArray[np.floating[Any]]) -> _SentenceVector:
+def _sentence_vector(text: EncodedText, vector: NDArray[np.floating[Any]]) -> SentenceVector:
     """Return a sentence's vector; NaN for special tokens alone, whose vector would say nothing about the text."""
-    return _SentenceVector(_rounded_unit(vector if text.has_content else np.zeros_like(vector)), text.truncated)
+    return SentenceVector(_rounded_unit(vector if text.has_content else np.zeros_like(vector)), text.truncated)
 
 
-def _from_output(text: EncodedText, row: Floats) -> _SentenceVector:
+def _from_output(text: EncodedText, row: Floats) -> SentenceVector:
     return _sentence_vector(text, row if len(text) else np.zeros(row.shape[-1]))
 
 
-def _from_mean(text: EncodedText, row: Floats) -> _SentenceVector:
+def _from_mean(text: EncodedText, row: Floats) -> SentenceVector:
     """Average over all tokens, including special ones, as sentence-transformers does."""
     return _sentence_vector(text, row[: len(text)].sum(axis=0, dtype=np.float64))
 
 
-def _from_first(text: EncodedText, row: Floats) -> _SentenceVector:
+def _from_first(text: EncodedText, row: Floats) -> SentenceVector:
     return _sentence_vector(text, row[:1].sum(axis=0))
 
 
-_POOLERS: Mapping[encoder_files.Pooling, Callable[[EncodedText, Floats], _SentenceVector]] = {
+_POOLERS: Mapping[encoder_files.Pooling, Callable[[EncodedText, Floats], SentenceVector]] = {
     "output": _from_output,
     "mean": _from_mean,
     "cls": _from_first,

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, Usage
@@ -355,7 +355,8 @@ def _open_encoder(home: Settings, spec: str, threads: int | None) -> OpenedEncod
     with artefact_stores(home)[ModelKind.ENCODER].open(spec) as held:
         manifest: Any = read_json(held.folder / MANIFEST)
         require_files(held.folder, manifest)
-        return OpenedEncoder(shared_encoder(held.folder), f"{held.name}@{held.version}#{manifest['id']}")
+        opened = shared_encoder(held.folder, encodings_in(home.cache))
+        return OpenedEncoder(opened, f"{held.name}@{held.version}#{manifest['id']}")
 
 
 _OPENERS: Final[Mapping[ModelKind, Callable[[Settings, str, int | None], Any]]] = {

@@ -32,13 +32,13 @@ from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.segment_files import JoinedBlocks
 from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall, write_table
-from refaug.indexer.columns import NpyWriter, map_array
+from refaug.indexer.columns import NpyWriter, TextColumn, map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
 from refaug.indexer.pair_table import ChangedKeys, changed_keys, erased_key
 from refaug.indexer.pair_table_sql import Keys
-from refaug.indexer.search.segments import SUPERSEDED, word_hashes
+from refaug.indexer.search.segments import PAIRS, SUPERSEDED, UTTERANCES, word_hashes
 from refaug.indexer.tokens.tokenizer_choice import FOLDER as TOKENIZER_FOLDER
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
@@ -106,6 +106,8 @@ def update_index(
             if must_go and check is not None and not check.passed:
                 progress.warn(f"recall@15 is {check.recall:.3f}; published all the same, since something was deleted")
             build.require_unchanged(places, material, stages)
+            if must_go:
+                _forget_texts(places, base, before, changes)
             linked = {file: facts for file, facts in before.files.items() if _is_linked(file)}
             built = build.finish_build(
                 writer, stages, manifest, material, publish=publish, ignore_failed_check=must_go, described=linked
@@ -117,6 +119,18 @@ def update_index(
         utterances=built.manifest.utterances,
         worth_compacting=_share_outside(built.manifest) > _MANY,
     )
+
+
+def _forget_texts(places: Places, base: HeldVersion, before: IndexManifest, changes: ChangedKeys) -> None:
+    """Delete what encoders' stores keep of all texts that are masked: those that are still in a log come again."""
+    touched, encodings = np.concatenate([changes.changed, changes.gone]), places.encodings
+    for info in before.segments:
+        folder = base.folder / info.folder
+        rows = np.flatnonzero(np.isin(map_array(folder / "utterance_key.npy", np.uint64), touched))
+        starts = map_array(folder / "pair_start.npy", np.int64)
+        pairs = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in rows] or [rows])
+        texts = [*TextColumn.open(folder / UTTERANCES).take(rows), *TextColumn.open(folder / PAIRS).take(pairs)]
+        encodings.forget(text for text in texts if text is not None)
 
 
 def erased_keys(pairs: Iterable[str] = (), dialogues: Iterable[str] = (), speakers: Iterable[str] = ()) -> ErasedKeys:

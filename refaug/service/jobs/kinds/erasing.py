@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from refaug.core.artefacts.changes import report_change
+from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
@@ -110,7 +111,8 @@ def _pair_line(log: str, dialogue: str, position: str) -> str:
 
 def _erase_from_log(order: Erase, context: JobContext) -> dict[str, object]:
     """Return the counts by the places of the names in the order: what is kept of a job names none of them."""
-    deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers)
+    forget = encodings_in(context.home.cache).forget
+    deletion = delete(context.home.logs, order.log, dialogues=order.dialogues, speakers=order.speakers, forget=forget)
     return {
         "pairs": deletion.pairs,
         "dialogues": [deletion.dialogues[name] for name in order.dialogues],
