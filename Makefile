@@ -120,7 +120,6 @@ check: $(VENV)/.installed
 	$(BIN)/mypy checks
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
-	$(BIN)/python clients/python/unasync.py --check
 	$(BIN)/python clients/python/request_options.py --check
 	$(BIN)/lint-imports
 	$(BIN)/python checks/imports.py

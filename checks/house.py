@@ -32,8 +32,6 @@ SHARED_CLASS_NAMES: Final = frozenset({
     "Metric",  # users write refaug.Metric, as in other libraries of metrics
 })  # fmt: skip
 CLASS_LINES, FILE_LINES, FUNCTION_LINES, FOLDER_MODULES = 300, 620, 50, 12
-GENERATED: Final = "written by unasync.py"  # stands at the start of files that a program writes
-HEAD_CHARS: Final = 300
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -168,11 +166,6 @@ class Module:
         """The number of lines."""
         return self.source.count("\n")
 
-    @property
-    def is_generated(self) -> bool:
-        """Say whether a program writes the file."""
-        return GENERATED in self.source[:HEAD_CHARS]
-
     def classes(self) -> Iterator[ast.ClassDef]:
         """Yield every class."""
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
@@ -191,8 +184,7 @@ class Module:
         """Yield what breaks a rule within this file."""
         yield from self._names()
         yield from self._sentences()
-        if not self.is_generated:
-            yield from self._sizes()
+        yield from self._sizes()
 
     def _names(self) -> Iterator[Finding]:
         bound = BoundNames()

@@ -15,6 +15,7 @@ from typing import Any
 import refaug_client
 from refaug_client._api import items as request_types
 from refaug_client._api import retrieval
+from refaug_client._api.methods import Method, Resource
 from refaug_client._api.models import (
     artefacts,
     base,
@@ -31,7 +32,6 @@ from refaug_client._api.models import (
 )
 from refaug_client._core import errors
 from refaug_client._scorer import pending, rewards, scorer
-from refaug_client._sync import client
 
 RESULTS = (
     base,
@@ -84,8 +84,7 @@ def client_reference() -> str:
 def _resources() -> list[type]:
     """Return the classes of `client.sets` and the like, in the order in which a client has them."""
     attributes = vars(refaug_client.Client("http://127.0.0.1:8000")).values()
-    package = client.__name__.rpartition(".")[0]
-    return [type(attribute) for attribute in attributes if type(attribute).__module__.rpartition(".")[0] == package]
+    return [type(attribute) for attribute in attributes if isinstance(attribute, Resource)]
 
 
 def _results() -> Iterator[type]:
@@ -98,13 +97,12 @@ def _results() -> Iterator[type]:
 
 def _other_exports() -> list[type]:
     """Return exported results that are defined elsewhere than with the models."""
-    modules = [client, pending, rewards, scorer, request_types, retrieval, *RESULTS, errors]
-    listed = {module.__name__ for module in modules} | {
-        refaug_client.Retry.__module__,
-        refaug_client.AsyncClient.__module__,
-    }
+    modules = [pending, rewards, scorer, request_types, retrieval, *RESULTS, errors]
+    listed = {module.__name__ for module in modules} | {refaug_client.Retry.__module__}
+    clients = (refaug_client.Client, refaug_client.AsyncClient, refaug_client.AsyncStream)
     exported = (getattr(refaug_client, name) for name in refaug_client.__all__)
-    return [kind for kind in exported if inspect.isclass(kind) and kind.__module__ not in listed]
+    kinds = [kind for kind in exported if inspect.isclass(kind) and kind not in clients]
+    return [kind for kind in kinds if kind.__module__ not in listed]
 
 
 def _classes_of(module: Any) -> Iterator[type]:
@@ -175,13 +173,13 @@ def _comments(kind: type) -> dict[str, str]:
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield methods and properties, inherited ones of the library too, those of the class itself first."""
+    """Yield methods and properties, inherited ones of the library too: its own first, but of a client last."""
     seen = {one.name for one in fields(kind)} if is_dataclass(kind) else set()
-    for owner in kind.__mro__:
+    for owner in reversed(kind.__mro__) if issubclass(kind, Resource) else kind.__mro__:
         if not owner.__module__.startswith(refaug_client.__name__) or owner in (base.Model, errors.RefaugError):
             continue
         for name, member in vars(owner).items():
-            is_member = isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member)
+            is_member = isinstance(member, (property, classmethod, staticmethod, Method)) or inspect.isfunction(member)
             hidden = (name.startswith("_") and name not in ("__call__", "__getitem__")) or name == "forked"
             if is_member and not hidden and name not in seen:
                 seen.add(name)
@@ -193,7 +191,7 @@ def _member(kind: type, name: str, member: Any) -> str:
         hint = inspect.signature(member.fget).return_annotation  # type: ignore[arg-type]
         hint = "" if hint is inspect.Signature.empty else f": `{_plain(hint)}`"
         return f"\n**`{kind.__name__}.{name}`**{hint}\n\n{_prose(member.__doc__)}"
-    bound = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+    bound = getattr(kind, name) if isinstance(member, Method) else getattr(member, "__func__", member)
     if not bound.__doc__ and name.startswith("__"):
         return ""
     parameters = inspect.signature(bound)

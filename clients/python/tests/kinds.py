@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from refaug_client import AsyncClient, Client
+from refaug_client._api.methods import Resource
 
 KINDS = ("threads", "asyncio")
 
@@ -20,7 +21,7 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if type(found).__module__.startswith("refaug_client._async"):
+        if isinstance(found, Resource):
             return Blocking(found, self._loop)
         return self._waited_for(found) if callable(found) else found
 
@@ -29,6 +30,8 @@ class Blocking:
             found = method(*given, **named)
             if inspect.isawaitable(found):
                 return self._loop.run_until_complete(found)
+            if isinstance(found, Resource):
+                return Blocking(found, self._loop)
             return self._each(found) if isinstance(found, AsyncIterator) else found
 
         return call

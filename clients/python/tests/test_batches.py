@@ -25,8 +25,8 @@ from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, read_json
 from refaug_client._http.connection import Connection
 from refaug_client._http.settings import ConnectionSettings
+from refaug_client._large import loops
 from refaug_client._large.batches import Batch, Size, cut
-from refaug_client._large.loops import async_run_in_order
 from refaug_client._large.threads import run_in_order
 
 WAIT_S = 30.0
@@ -146,11 +146,11 @@ def test_asyncio_keeps_order_and_bound_alike() -> None:
     async def collected(url: str) -> list[int]:
         connection = AsyncConnection(ConnectionSettings.of(url))
 
-        async def tasks() -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
+        async def tasks() -> AsyncIterator[Callable[[Any], Awaitable[dict[str, Any]]]]:
             for number in range(12):
-                yield partial(connection.send, numbered(number))
+                yield partial(AsyncConnection.send, call=numbered(number))
 
-        found = [one["number"] async for one in async_run_in_order(connection, tasks(), 3)]
+        found = [one["number"] async for one in loops.run_in_order(connection, tasks(), 3)]  # type: ignore[arg-type]
         await connection.close()
         return found
 

@@ -14,27 +14,66 @@ from typing import Any
 import httpx
 import pytest
 
-from refaug_client import AsyncClient, Client, Usage
-from refaug_client._api import calls, items, models, retrieval
+from refaug_client import Client, Usage
+from refaug_client._api import items, models, retrieval
+from refaug_client._api.methods import Resource
+from refaug_client._api.resources.access import Audit, Keys
+from refaug_client._api.resources.artefacts import Indexes, Logs, Raters, publish_version
+from refaug_client._api.resources.bots import Bots
+from refaug_client._api.resources.evaluations import Evaluations, Uploads
+from refaug_client._api.resources.jobs import Jobs, Schedules
+from refaug_client._api.resources.sets import Sets
+from refaug_client._api.resources.studies import Studies
 from refaug_client._http.call import Answer, Call
+from refaug_client._http.settings import ConnectionSettings
+from refaug_client._jobs.following import follow_job
+from refaug_client._threads import finish
 
 ITEM = {"id": "d1", "utterance": "Where do you buy tea?", "references": ["At the market."]}
 PAGED = {"after": "x", "limit": 3}
 DRAWN = {"draws": 10, "confidence": 0.9, "seed": 2, "baseline": "a"}
 
+
+class Sent(Exception):
+    """What a method sends first."""
+
+
+class Unconnected:
+    """The wire of a client that sends nothing."""
+
+    blocks, settings = True, ConnectionSettings()
+    finish = staticmethod(finish)
+
+    async def send(self, call: Call[Any]) -> None:
+        raise Sent(call)
+
+    def stream(self, call: Call[Any]) -> None:
+        raise Sent(call)
+
+
+def first_call(method: Callable[..., Any], *given: Any, **named: Any) -> Call[Any]:
+    """The call that a method sends first, where it sends several or writes the answer to a file."""
+    with pytest.raises(Sent) as sent:
+        method(Resource(Unconnected()), *given, **named)
+    call: Call[Any] = sent.value.args[0]
+    return call
+
+
 # Every route with everything that can be said to it, and what its answer is read as.
 PEOPLE = [{"item": "d1", "reference": "At the market.", "weight": 0.5}]
 ROUTES: dict[str, tuple[Call[Any], Any]] = {
     "POST /v1/references": (
-        calls.references([ITEM], index="chat", rater="base", settings={"k": 2, "show_excluded": 9}, on_error="report"),
+        Client.references.call(
+            [ITEM], index="chat", rater="base", settings={"k": 2, "show_excluded": 9}, on_error="report"
+        ),
         models.References,
     ),
     "POST /v1/replies": (
-        calls.replies([ITEM], {"c": "retrieval:chat"}, replace=True, without_reply="skip", on_error="report"),
+        Client.replies.call([ITEM], {"c": "retrieval:chat"}, replace=True, without_reply="skip", on_error="report"),
         models.BotReplies,
     ),
     "POST /v1/scores": (
-        calls.score(
+        Client.score.call(
             [ITEM],
             metrics=["bleu"],
             references="find",
@@ -50,34 +89,41 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         ),
         models.Scores,
     ),
-    "POST /v1/verifications": (calls.verify({"scores": []}, [ITEM]), models.Verification),
-    "POST /v1/scores/combine": (calls.combine([{}], **DRAWN, on_error="report"), models.Scores),
+    "POST /v1/verifications": (Client.verify.call({"scores": []}, [ITEM]), models.Verification),
+    "POST /v1/scores/combine": (Client.combine.call([{}], **DRAWN, on_error="report"), models.Scores),
     "POST /v1/ratings": (
-        calls.rate(
+        Client.rate.call(
             [{"utterance": "a", "golds": ["b"], "candidates": ["c"]}], rater="base", combine="mean", calibrated=True
         ),
         models.Ratings,
     ),
-    "GET /v1/metrics": (calls.metrics(), {"metrics": models.MetricInfo}),
+    "GET /v1/metrics": (Client.metrics.call(), {"metrics": models.MetricInfo}),
     "POST /v1/reference-sets": (
-        calls.freeze_set(
-            [ITEM], purpose="test", references="find", index="chat", rater="base", settings={}, on_error="fail"
+        first_call(
+            Sets.freeze,
+            [ITEM],
+            purpose="test",
+            references="find",
+            index="chat",
+            rater="base",
+            settings={},
+            on_error="fail",
         ),
         models.FrozenSet,
     ),
-    "GET /v1/reference-sets": (calls.list_sets(purpose="test", **PAGED), {"sets": models.ListedSet}),
+    "GET /v1/reference-sets": (Sets.list.call(purpose="test", **PAGED), {"sets": models.ListedSet}),
     "POST /v1/reference-sets/{id}/derive": (
-        calls.derive_set("abcdef", weights="one", parrot=0.5, gold="rated", k=3, people=PEOPLE),
+        Sets.derive.call("abcdef", weights="one", parrot=0.5, gold="rated", k=3, people=PEOPLE),
         models.FrozenSet,
     ),
-    "GET /v1/reference-sets/{id}": (calls.get_set("abcdef"), models.ReferenceSet),
+    "GET /v1/reference-sets/{id}": (Sets.get.call("abcdef"), models.ReferenceSet),
     "DELETE /v1/reference-sets/{id}": (
-        calls.withdraw_set("abcdef", reason="wrong", instead="fedcba"),
+        Sets.withdraw.call("abcdef", reason="wrong", instead="fedcba"),
         models.Withdrawal,
     ),
-    "GET /v1/reference-sets/{id}/download": (calls.download_set("abcdef", format="jsonl"), None),
+    "GET /v1/reference-sets/{id}/download": (first_call(Sets.download, "abcdef", to="x", format="jsonl"), None),
     "POST /v1/reference-sets/{id}/scores": (
-        calls.score_set(
+        Sets.score.call(
             "abcdef",
             ["x"],
             items=["d1"],
@@ -91,41 +137,41 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         ),
         models.Scores,
     ),
-    "GET /v1/logs": (calls.list_logs(**PAGED), {"logs": models.Log}),
-    "GET /v1/logs/{name}": (calls.get_log("chat"), models.Log),
-    "GET /v1/logs/{name}/ingests": (calls.list_ingests("chat", **PAGED), {"ingests": models.Ingest}),
+    "GET /v1/logs": (Logs.list.call(**PAGED), {"logs": models.Log}),
+    "GET /v1/logs/{name}": (Logs.get.call("chat"), models.Log),
+    "GET /v1/logs/{name}/ingests": (Logs.ingests.call("chat", **PAGED), {"ingests": models.Ingest}),
     "POST /v1/logs/{name}/dialogues": (
-        calls.post_dialogues("chat", [{"turns": ["a", "b"]}], on_error="report"),
+        Logs.post.call("chat", [{"turns": ["a", "b"]}], on_error="report"),
         models.Posted,
     ),
-    "DELETE /v1/logs/{name}/dialogues/{dialogue}": (calls.erase_dialogue("chat", "d-1"), models.Job),
-    "GET /v1/indexes": (calls.list_indexes(**PAGED), {"indexes": models.Index}),
-    "GET /v1/indexes/{name}": (calls.get_index("chat"), models.Index),
-    "GET /v1/indexes/{name}/versions": (calls.list_index_versions("chat", **PAGED), {"versions": models.IndexVersion}),
+    "DELETE /v1/logs/{name}/dialogues/{dialogue}": (Logs.erase.call("chat", "d-1"), models.Job),
+    "GET /v1/indexes": (Indexes.list.call(**PAGED), {"indexes": models.Index}),
+    "GET /v1/indexes/{name}": (Indexes.get.call("chat"), models.Index),
+    "GET /v1/indexes/{name}/versions": (Indexes.versions.call("chat", **PAGED), {"versions": models.IndexVersion}),
     "PUT /v1/indexes/{name}/current": (
-        calls.publish_index("chat", version="1", rollback=True, even_refused=True),
+        publish_version("indexes", "chat", version="1", rollback=True, even_refused=True),
         models.Published,
     ),
-    "GET /v1/raters": (calls.list_raters(**PAGED), {"raters": models.Rater}),
-    "GET /v1/raters/{name}": (calls.get_rater("base"), models.Rater),
-    "GET /v1/raters/{name}/versions": (calls.list_rater_versions("base", **PAGED), {"versions": models.RaterVersion}),
+    "GET /v1/raters": (Raters.list.call(**PAGED), {"raters": models.Rater}),
+    "GET /v1/raters/{name}": (Raters.get.call("base"), models.Rater),
+    "GET /v1/raters/{name}/versions": (Raters.versions.call("base", **PAGED), {"versions": models.RaterVersion}),
     "PUT /v1/raters/{name}/current": (
-        calls.publish_rater("base", version="1", rollback=True, even_refused=True),
+        publish_version("raters", "base", version="1", rollback=True, even_refused=True),
         models.Published,
     ),
-    "POST /v1/jobs": (calls.start_job("gc", name="chat"), models.Job),
-    "GET /v1/jobs": (calls.list_jobs(state="done", kind="gc", **PAGED), {"jobs": models.Job}),
-    "GET /v1/jobs/{id}": (calls.get_job("0"), models.Job),
-    "DELETE /v1/jobs/{id}": (calls.cancel_job("0"), models.Job),
-    "POST /v1/jobs/{id}/retry": (calls.retry_job("0"), models.Job),
-    "GET /v1/jobs/{id}/events": (calls.follow_job("0", after=3), None),
-    "POST /v1/uploads": (calls.upload_file(b"x", name="a.csv", format="csv"), models.Upload),
-    "GET /v1/uploads": (calls.list_uploads(), models.UploadList),
-    "GET /v1/uploads/{id}": (calls.get_upload("0"), models.Upload),
-    "GET /v1/uploads/{id}/content": (calls.download_upload("0"), None),
-    "DELETE /v1/uploads/{id}": (calls.remove_upload("0"), models.Upload),
+    "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), models.Job),
+    "GET /v1/jobs": (Jobs.list.call(state="done", kind="gc", **PAGED), {"jobs": models.Job}),
+    "GET /v1/jobs/{id}": (Jobs.get.call("0"), models.Job),
+    "DELETE /v1/jobs/{id}": (Jobs.cancel.call("0"), models.Job),
+    "POST /v1/jobs/{id}/retry": (Jobs.retry.call("0"), models.Job),
+    "GET /v1/jobs/{id}/events": (follow_job("0", after=3), None),
+    "POST /v1/uploads": (Uploads.send.call(b"x", name="a.csv", format="csv"), models.Upload),
+    "GET /v1/uploads": (Uploads.list.call(), models.UploadList),
+    "GET /v1/uploads/{id}": (Uploads.get.call("0"), models.Upload),
+    "GET /v1/uploads/{id}/content": (Uploads.download.call("0"), None),
+    "DELETE /v1/uploads/{id}": (Uploads.remove.call("0"), models.Upload),
     "POST /v1/uploads/preview": (
-        calls.preview_files(
+        Uploads.preview.call(
             items="a",
             replies={"a": "b"},
             references=["c"],
@@ -138,206 +184,108 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         ),
         models.FilePreview,
     ),
-    "POST /v1/evaluations": (calls.start_evaluation("score", items="a"), models.Evaluation),
-    "GET /v1/evaluations": (calls.list_evaluations(kind="meta", **PAGED), {"evaluations": models.Evaluation}),
-    "GET /v1/evaluations/{id}": (calls.get_evaluation("0"), models.Evaluation),
-    "DELETE /v1/evaluations/{id}": (calls.remove_evaluation("0"), models.Evaluation),
-    "POST /v1/evaluations/{id}/cancel": (calls.cancel_evaluation("0"), models.Evaluation),
-    "POST /v1/evaluations/{id}/retry": (calls.retry_evaluation("0"), models.Evaluation),
-    "GET /v1/evaluations/{id}/replies": (calls.list_scored_replies("0", other=1), models.ScoredReplies),
-    "GET /v1/evaluations/{id}/replies/{place}": (calls.get_scored_reply("0", 3), models.FullReply),
-    "GET /v1/evaluations/{id}/points": (calls.get_points("0"), models.ScorePoints),
-    "GET /v1/evaluations/{id}/download": (calls.download_evaluation("0", format="csv"), None),
-    "GET /v1/evaluations/{id}/comparison": (calls.compare_evaluations("0", "1"), models.EvaluationComparison),
-    "GET /v1/evaluations/{id}/notes": (calls.list_notes("0"), {"notes": models.ReplyNote}),
-    "PUT /v1/evaluations/{id}/notes/{place}": (calls.put_note("0", 3, "x"), models.ReplyNote),
-    "GET /v1/schedules": (calls.list_schedules(**PAGED), {"schedules": models.Schedule}),
-    "GET /v1/schedules/{name}": (calls.get_schedule("night"), models.Schedule),
+    "POST /v1/evaluations": (Evaluations.start.call("score", items="a"), models.Evaluation),
+    "GET /v1/evaluations": (Evaluations.list.call(kind="meta", **PAGED), {"evaluations": models.Evaluation}),
+    "GET /v1/evaluations/{id}": (Evaluations.get.call("0"), models.Evaluation),
+    "DELETE /v1/evaluations/{id}": (Evaluations.remove.call("0"), models.Evaluation),
+    "POST /v1/evaluations/{id}/cancel": (Evaluations.cancel.call("0"), models.Evaluation),
+    "POST /v1/evaluations/{id}/retry": (Evaluations.retry.call("0"), models.Evaluation),
+    "GET /v1/evaluations/{id}/replies": (Evaluations.replies.call("0", other=1), models.ScoredReplies),
+    "GET /v1/evaluations/{id}/replies/{place}": (Evaluations.reply.call("0", 3), models.FullReply),
+    "GET /v1/evaluations/{id}/points": (Evaluations.points.call("0"), models.ScorePoints),
+    "GET /v1/evaluations/{id}/download": (Evaluations.download.call("0", format="csv"), None),
+    "GET /v1/evaluations/{id}/comparison": (Evaluations.compare.call("0", "1"), models.EvaluationComparison),
+    "GET /v1/evaluations/{id}/notes": (Evaluations.notes.call("0"), {"notes": models.ReplyNote}),
+    "PUT /v1/evaluations/{id}/notes/{place}": (Evaluations.put_note.call("0", 3, "x"), models.ReplyNote),
+    "GET /v1/schedules": (Schedules.list.call(**PAGED), {"schedules": models.Schedule}),
+    "GET /v1/schedules/{name}": (Schedules.get.call("night"), models.Schedule),
     "PUT /v1/schedules/{name}": (
-        calls.put_schedule("night", cron="0 2 * * *", order={}, timezone="UTC", enabled=False),
+        Schedules.put.call("night", cron="0 2 * * *", order={}, timezone="UTC", enabled=False),
         models.Schedule,
     ),
-    "DELETE /v1/schedules/{name}": (calls.delete_schedule("night"), {}),
-    "GET /v1/bots": (calls.list_bots(**PAGED), {"bots": models.StoredBot}),
-    "GET /v1/bots/{name}": (calls.get_bot("mine"), models.StoredBot),
-    "PUT /v1/bots/{name}": (calls.put_bot("mine", {"kind": "replay"}, expected_sha256="0" * 64), models.PutBot),
-    "DELETE /v1/bots/{name}": (calls.delete_bot("mine"), {}),
+    "DELETE /v1/schedules/{name}": (Schedules.delete.call("night"), {}),
+    "GET /v1/bots": (Bots.list.call(**PAGED), {"bots": models.StoredBot}),
+    "GET /v1/bots/{name}": (Bots.get.call("mine"), models.StoredBot),
+    "PUT /v1/bots/{name}": (Bots.put.call("mine", {"kind": "replay"}, expected_sha256="0" * 64), models.PutBot),
+    "DELETE /v1/bots/{name}": (Bots.delete.call("mine"), {}),
     "POST /v1/bots/{name}/replies": (
-        calls.reply_to_dialogues("mine", [["a"]], seed=7, sha256="0" * 64),
+        Bots.reply.call("mine", [["a"]], seed=7, sha256="0" * 64),
         models.DialogueReplies,
     ),
     "POST /v1/hybrids/{name}/scores": (
-        calls.score_conversations("talks", [{"bot": "a", "turns": []}], self_play="both", on_error="report"),
+        Client.score_conversations.call("talks", [{"bot": "a", "turns": []}], self_play="both", on_error="report"),
         models.HybridScores,
     ),
-    "GET /v1/studies": (calls.list_studies(**PAGED), {"studies": models.ListedStudy}),
-    "POST /v1/studies": (calls.create_study("autumn", {"kind": "chat"}, items=[{"id": "d"}]), models.Study),
+    "GET /v1/studies": (Studies.list.call(**PAGED), {"studies": models.ListedStudy}),
+    "POST /v1/studies": (Studies.create.call("autumn", {"kind": "chat"}, items=[{"id": "d"}]), models.Study),
     "POST /v1/studies/power": (
-        calls.plan_study(
+        Studies.power.call(
             difference=0.5, win_rate=0.6, sd=1.3, power=0.8, alpha=0.05, ratings_per_participant=4, rho=0.3
         ),
         models.StudyPower,
     ),
-    "GET /v1/studies/{id}": (calls.get_study("autumn"), models.Study),
-    "DELETE /v1/studies/{id}": (calls.delete_study("autumn"), None),
-    "PUT /v1/studies/{id}/protocol": (calls.amend_study("autumn", {"kind": "chat"}, reason="late"), models.Study),
-    "POST /v1/studies/{id}/dialogues": (calls.add_study_items("autumn", [{"id": "d"}]), models.AddedItems),
-    "POST /v1/studies/{id}/pilot": (calls.pilot_study("autumn"), models.Study),
-    "POST /v1/studies/{id}/open": (calls.open_study("autumn"), models.Study),
-    "POST /v1/studies/{id}/pause": (calls.pause_study("autumn"), models.Study),
-    "POST /v1/studies/{id}/close": (calls.close_study("autumn"), models.Study),
-    "GET /v1/studies/{id}/preview": (calls.preview_study("autumn", language="de"), models.StudyPreview),
+    "GET /v1/studies/{id}": (Studies.get.call("autumn"), models.Study),
+    "DELETE /v1/studies/{id}": (Studies.delete.call("autumn"), None),
+    "PUT /v1/studies/{id}/protocol": (Studies.amend.call("autumn", {"kind": "chat"}, reason="late"), models.Study),
+    "POST /v1/studies/{id}/dialogues": (Studies.add_items.call("autumn", [{"id": "d"}]), models.AddedItems),
+    "POST /v1/studies/{id}/pilot": (Studies.pilot.call("autumn"), models.Study),
+    "POST /v1/studies/{id}/open": (Studies.open.call("autumn"), models.Study),
+    "POST /v1/studies/{id}/pause": (Studies.pause.call("autumn"), models.Study),
+    "POST /v1/studies/{id}/close": (Studies.close.call("autumn"), models.Study),
+    "GET /v1/studies/{id}/preview": (Studies.preview.call("autumn", language="de"), models.StudyPreview),
     "POST /v1/studies/{id}/invites": (
-        calls.create_invites("autumn", count=2, label="x", uses_max=1, expires="2027-01-01T00:00:00Z"),
+        Studies.invite.call("autumn", count=2, label="x", uses_max=1, expires="2027-01-01T00:00:00Z"),
         {"invites": models.NewStudyInvite},
     ),
-    "GET /v1/studies/{id}/invites": (calls.list_invites("autumn", **PAGED), {"invites": models.StudyInvite}),
-    "DELETE /v1/studies/{id}/invites/{invite}": (calls.revoke_invite("autumn", "0"), models.StudyInvite),
+    "GET /v1/studies/{id}/invites": (Studies.invites.call("autumn", **PAGED), {"invites": models.StudyInvite}),
+    "DELETE /v1/studies/{id}/invites/{invite}": (Studies.revoke.call("autumn", "0"), models.StudyInvite),
     "GET /v1/studies/{id}/participants": (
-        calls.list_participants("autumn", **PAGED),
+        Studies.participants.call("autumn", **PAGED),
         {"participants": models.StudyParticipant},
     ),
-    "GET /v1/studies/{id}/participants/{code}": (calls.get_participant("autumn", "P-1"), models.ParticipantTasks),
-    "DELETE /v1/studies/{id}/participants/{code}": (calls.erase_participant("autumn", "P-1"), None),
+    "GET /v1/studies/{id}/participants/{code}": (Studies.participant.call("autumn", "P-1"), models.ParticipantTasks),
+    "DELETE /v1/studies/{id}/participants/{code}": (Studies.erase.call("autumn", "P-1"), None),
     "POST /v1/studies/{id}/participants/{code}/resume-link": (
-        calls.renew_resume_link("autumn", "P-1"),
+        Studies.resume_link.call("autumn", "P-1"),
         models.ResumeLink,
     ),
     "PUT /v1/studies/{id}/participants/{code}/exclusion": (
-        calls.exclude_participant("autumn", "P-1", reason="hasty"),
+        Studies.exclude.call("autumn", "P-1", reason="hasty"),
         models.ParticipantExclusion,
     ),
-    "GET /v1/studies/{id}/progress": (calls.get_study_progress("autumn"), models.StudyProgress),
-    "GET /v1/studies/{id}/report": (calls.get_study_report("autumn", draws=100), models.StudyReport),
+    "GET /v1/studies/{id}/progress": (Studies.progress.call("autumn"), models.StudyProgress),
+    "GET /v1/studies/{id}/report": (Studies.report.call("autumn", draws=100), models.StudyReport),
     "GET /v1/studies/{id}/agreement": (
-        calls.get_study_agreement("autumn"),
+        Studies.agreement.call("autumn"),
         {"questions": models.QuestionAgreement},
     ),
     "GET /v1/studies/{id}/disagreements": (
-        calls.list_disagreements("autumn", limit=3),
+        Studies.disagreements.call("autumn", limit=3),
         {"items": models.Disagreement},
     ),
     "PUT /v1/studies/{id}/adjudications": (
-        calls.adjudicate_item("autumn", "d", "overall", 3, note="x"),
+        Studies.adjudicate.call("autumn", "d", "overall", 3, note="x"),
         models.Adjudication,
     ),
-    "GET /v1/studies/{id}/export": (calls.export_study("autumn", format="dpo", question="overall"), None),
-    "GET /v1/key": (calls.get_own_key(), models.OwnKey),
-    "GET /v1/keys": (calls.list_keys(**PAGED), {"keys": models.Key}),
+    "GET /v1/studies/{id}/export": (
+        first_call(Studies.export, "autumn", to="x", format="dpo", question="overall"),
+        None,
+    ),
+    "GET /v1/key": (Keys.own.call(), models.OwnKey),
+    "GET /v1/keys": (Keys.list.call(**PAGED), {"keys": models.Key}),
     "POST /v1/keys": (
-        calls.create_key("ann", scopes=["read"], rate_per_s=1.5, quota_per_day=9, expires="2027-01-01T00:00:00Z"),
+        Keys.create.call("ann", scopes=["read"], rate_per_s=1.5, quota_per_day=9, expires="2027-01-01T00:00:00Z"),
         models.NewKey,
     ),
-    "DELETE /v1/keys/{id}": (calls.revoke_key("a"), models.Key),
-    "GET /v1/audit": (calls.list_audit(since="2026-11-20", **PAGED), {"entries": models.AuditEntry}),
-    "GET /healthz": (calls.health(), models.Health),
-    "GET /readyz": (calls.ready(), models.Ready),
-    "GET /metrics": (calls.server_metrics(), None),
-    "GET /problems/{code}": (calls.explain("usage"), models.ProblemCode),
+    "DELETE /v1/keys/{id}": (Keys.revoke.call("a"), models.Key),
+    "GET /v1/audit": (Audit.list.call(since="2026-11-20", **PAGED), {"entries": models.AuditEntry}),
+    "GET /healthz": (Client.health.call(), models.Health),
+    "GET /readyz": (Client.ready.call(), models.Ready),
+    "GET /metrics": (Client.server_metrics.call(), None),
+    "GET /problems/{code}": (Client.explain.call("usage"), models.ProblemCode),
 }
 FREE_FORM = {"POST /v1/jobs", "POST /v1/evaluations", "POST /v1/uploads"}  # an order is whatever the kind of job knows
 ELSEWHERE = {"Last-Event-ID", "If-None-Match"}  # said by what follows a job; and by nobody, as nothing is kept here
-
-# Which method of the clients asks for which call.
-METHODS: dict[str, Callable[..., Any]] = {
-    "references": calls.references,
-    "replies": calls.replies,
-    "score": calls.score,
-    "score_conversations": calls.score_conversations,
-    "verify": calls.verify,
-    "combine": calls.combine,
-    "rate": calls.rate,
-    "metrics": calls.metrics,
-    "health": calls.health,
-    "ready": calls.ready,
-    "server_metrics": calls.server_metrics,
-    "explain": calls.explain,
-    "sets.freeze": calls.freeze_set,
-    "sets.derive": calls.derive_set,
-    "sets.get": calls.get_set,
-    "sets.list": calls.list_sets,
-    "sets.score": calls.score_set,
-    "sets.download": calls.download_set,
-    "sets.withdraw": calls.withdraw_set,
-    "logs.list": calls.list_logs,
-    "logs.get": calls.get_log,
-    "logs.ingests": calls.list_ingests,
-    "logs.post": calls.post_dialogues,
-    "logs.erase": calls.erase_dialogue,
-    "indexes.list": calls.list_indexes,
-    "indexes.get": calls.get_index,
-    "indexes.versions": calls.list_index_versions,
-    "raters.list": calls.list_raters,
-    "raters.get": calls.get_rater,
-    "raters.versions": calls.list_rater_versions,
-    "jobs.start": calls.start_job,
-    "jobs.list": calls.list_jobs,
-    "jobs.get": calls.get_job,
-    "jobs.cancel": calls.cancel_job,
-    "jobs.retry": calls.retry_job,
-    "jobs.events": calls.follow_job,
-    "uploads.send": calls.upload_file,
-    "uploads.list": calls.list_uploads,
-    "uploads.get": calls.get_upload,
-    "uploads.download": calls.download_upload,
-    "uploads.remove": calls.remove_upload,
-    "uploads.preview": calls.preview_files,
-    "evaluations.start": calls.start_evaluation,
-    "evaluations.list": calls.list_evaluations,
-    "evaluations.get": calls.get_evaluation,
-    "evaluations.remove": calls.remove_evaluation,
-    "evaluations.cancel": calls.cancel_evaluation,
-    "evaluations.retry": calls.retry_evaluation,
-    "evaluations.replies": calls.list_scored_replies,
-    "evaluations.reply": calls.get_scored_reply,
-    "evaluations.points": calls.get_points,
-    "evaluations.download": calls.download_evaluation,
-    "evaluations.compare": calls.compare_evaluations,
-    "evaluations.notes": calls.list_notes,
-    "evaluations.put_note": calls.put_note,
-    "schedules.list": calls.list_schedules,
-    "schedules.get": calls.get_schedule,
-    "schedules.put": calls.put_schedule,
-    "schedules.delete": calls.delete_schedule,
-    "bots.list": calls.list_bots,
-    "bots.get": calls.get_bot,
-    "bots.put": calls.put_bot,
-    "bots.delete": calls.delete_bot,
-    "bots.reply": calls.reply_to_dialogues,
-    "studies.list": calls.list_studies,
-    "studies.create": calls.create_study,
-    "studies.get": calls.get_study,
-    "studies.amend": calls.amend_study,
-    "studies.add_items": calls.add_study_items,
-    "studies.delete": calls.delete_study,
-    "studies.pilot": calls.pilot_study,
-    "studies.open": calls.open_study,
-    "studies.pause": calls.pause_study,
-    "studies.close": calls.close_study,
-    "studies.preview": calls.preview_study,
-    "studies.invite": calls.create_invites,
-    "studies.invites": calls.list_invites,
-    "studies.revoke": calls.revoke_invite,
-    "studies.progress": calls.get_study_progress,
-    "studies.participants": calls.list_participants,
-    "studies.participant": calls.get_participant,
-    "studies.exclude": calls.exclude_participant,
-    "studies.resume_link": calls.renew_resume_link,
-    "studies.erase": calls.erase_participant,
-    "studies.report": calls.get_study_report,
-    "studies.agreement": calls.get_study_agreement,
-    "studies.disagreements": calls.list_disagreements,
-    "studies.adjudicate": calls.adjudicate_item,
-    "studies.power": calls.plan_study,
-    "studies.export": calls.export_study,
-    "keys.own": calls.get_own_key,
-    "keys.list": calls.list_keys,
-    "keys.create": calls.create_key,
-    "keys.revoke": calls.revoke_key,
-    "audit.list": calls.list_audit,
-}
-IN_PAGES = (".list", ".versions", ".ingests", ".invites", ".participants")
-IN_TWO = {calls.publish_index, calls.publish_rater}  # publish() and rollback()
 
 
 @pytest.fixture(scope="module")
@@ -558,48 +506,19 @@ def answered(status: int, value: Any) -> Answer:
     return Answer(status, {"content-type": "application/json"}, json.dumps(value).encode())
 
 
-# ── methods ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_takes_everything_that_its_call_does(kind: type[Any], name: str) -> None:
-    client = kind("http://127.0.0.1:1")
-    part, _, method = name.rpartition(".")
-    asks = getattr(getattr(client, part) if part else client, method)
-    wanted, taken = inspect.signature(METHODS[name]).parameters, inspect.signature(asks).parameters
-    for parameter in wanted.values():
-        if name.endswith(".start") and parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            assert any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
-            continue
-        assert parameter.name in taken, parameter.name
-        if not (name.endswith(IN_PAGES) and parameter.name == "limit"):
-            assert taken[parameter.name].default == parameter.default, parameter.name
-    assert "timeout_s" in taken or name == "jobs.events"
-
-
-def test_every_call_has_a_method() -> None:
-    made = {
-        found
-        for name, found in vars(calls).items()
-        if inspect.isfunction(found) and str(inspect.signature(found).return_annotation).startswith("Call[")
-    }
-    assert made == set(METHODS.values()) | IN_TWO
-
-
 # ── what goes in ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_is_not_said_is_not_sent() -> None:
-    assert calls.score([ITEM]).body == {"items": [ITEM]}
-    assert calls.references([ITEM]).body == {"items": [ITEM]}
-    assert calls.score_set("abcdef", ["x"]).body == {"replies": {"model": ["x"]}}
-    assert calls.publish_index("chat", version="1").body == {"version": "1"}
+    assert Client.score.call([ITEM]).body == {"items": [ITEM]}
+    assert Client.references.call([ITEM]).body == {"items": [ITEM]}
+    assert Sets.score.call("abcdef", ["x"]).body == {"replies": {"model": ["x"]}}
+    assert publish_version("indexes", "chat", version="1").body == {"version": "1"}
 
 
 def test_generators_tuples_and_columns_become_lists() -> None:
-    assert calls.references(one for one in (ITEM,)).body == {"items": [ITEM]}
-    assert calls.score_set("abcdef", (one for one in "xy"), items=iter(("a", "b"))).body == {
+    assert Client.references.call(one for one in (ITEM,)).body == {"items": [ITEM]}
+    assert Sets.score.call("abcdef", (one for one in "xy"), items=iter(("a", "b"))).body == {
         "items": ["a", "b"],
         "replies": {"model": ["x", "y"]},
     }
@@ -607,77 +526,77 @@ def test_generators_tuples_and_columns_become_lists() -> None:
 
 @pytest.mark.parametrize("wrong", ["d1", b"d1", {"id": "d1"}, 3, None])
 def test_single_value_in_place_of_a_list_is_refused_before_sending(wrong: Any) -> None:
-    for ask in (calls.references, calls.score, calls.rate, calls.combine):
+    for ask in (Client.references.call, Client.score.call, Client.rate.call, Client.combine.call):
         with pytest.raises(Usage, match="is not a list"):
             ask(wrong)
     with pytest.raises(Usage, match="is not a list"):
-        calls.post_dialogues("chat", wrong)
+        Logs.post.call("chat", wrong)
 
 
 @pytest.mark.parametrize("wrong", ["a reply", {"a": "a reply"}, 3])
 def test_a_text_is_not_taken_for_a_list_of_its_letters(wrong: Any) -> None:
     with pytest.raises(Usage, match="list"):
-        calls.score_set("abcdef", wrong)
+        Sets.score.call("abcdef", wrong)
     with pytest.raises(Usage, match="list"):
-        calls.score([ITEM], replies=wrong)
+        Client.score.call([ITEM], replies=wrong)
 
 
 def test_replies_replace_those_of_the_items_in_order() -> None:
     pairs = [{"id": "d1", "replies": {"old": "x"}}, {"id": "d2"}]
-    body = calls.score(pairs, replies={"new": ["a", None], "newer": ["b", "c"]}).body
+    body = Client.score.call(pairs, replies={"new": ["a", None], "newer": ["b", "c"]}).body
     assert body["items"] == [
         {"id": "d1", "replies": {"new": "a", "newer": "b"}},
         {"id": "d2", "replies": {"newer": "c"}},
     ]
     assert pairs[0] == {"id": "d1", "replies": {"old": "x"}}
     with pytest.raises(Usage, match="1 replies of 'model' to 2 items"):
-        calls.score(pairs, replies=["a"])
+        Client.score.call(pairs, replies=["a"])
     with pytest.raises(Usage, match=r"items\[0\]: 'd1' is no item"):
-        calls.score(["d1"], replies=["a"])  # type: ignore[list-item]
+        Client.score.call(["d1"], replies=["a"])  # type: ignore[list-item]
 
 
 def test_one_metric_or_several_but_not_both() -> None:
-    assert calls.score([ITEM], metric="bleu").body["metrics"] == ["bleu"]
-    assert calls.score([ITEM], metrics="bleu").body["metrics"] == ["bleu"]
-    assert calls.score([ITEM], metrics=("bleu", "chrf")).body["metrics"] == ["bleu", "chrf"]
+    assert Client.score.call([ITEM], metric="bleu").body["metrics"] == ["bleu"]
+    assert Client.score.call([ITEM], metrics="bleu").body["metrics"] == ["bleu"]
+    assert Client.score.call([ITEM], metrics=("bleu", "chrf")).body["metrics"] == ["bleu", "chrf"]
     with pytest.raises(Usage, match="one of the two"):
-        calls.score([ITEM], metric="bleu", metrics=["chrf"])
+        Client.score.call([ITEM], metric="bleu", metrics=["chrf"])
 
 
 def test_moments_are_sent_as_iso_8601() -> None:
     when = datetime(2026, 11, 20, 8, 30, tzinfo=timezone.utc)
-    assert calls.references([ITEM], settings={"after": when, "k": 3}).body["settings"] == {
+    assert Client.references.call([ITEM], settings={"after": when, "k": 3}).body["settings"] == {
         "after": "2026-11-20T08:30:00+00:00",
         "k": 3,
     }
     with pytest.raises(Usage, match="no dict"):
-        calls.references([ITEM], settings=5)  # type: ignore[arg-type]
+        Client.references.call([ITEM], settings=5)  # type: ignore[arg-type]
 
 
 def test_what_the_server_gave_goes_back_as_it_came() -> None:
     item = models.ReferencedItem.of({"id": "d1", "references": [], "evidence": {}, "future": [1]})
-    assert calls.score([item]).body["items"] == [{"id": "d1", "references": [], "evidence": {}, "future": [1]}]
+    assert Client.score.call([item]).body["items"] == [{"id": "d1", "references": [], "evidence": {}, "future": [1]}]
     sums = models.Scores.of({"stats": [], "scores": [], "data": "x"})
-    assert calls.combine([sums, {"stats": []}]).body["batches"] == [sums.to_dict(), {"stats": []}]
+    assert Client.combine.call([sums, {"stats": []}]).body["batches"] == [sums.to_dict(), {"stats": []}]
 
 
 def test_candidates_become_objects_and_malformed_pairs_go_to_the_server() -> None:
     pair = {"utterance": "a", "golds": ["b"], "candidates": ["c", {"text": "d", "utterance": "e"}]}
-    assert calls.rate([pair]).body["pairs"][0]["candidates"] == [{"text": "c"}, {"text": "d", "utterance": "e"}]
-    assert calls.rate(["no pair"]).body["pairs"] == ["no pair"]  # type: ignore[list-item]
-    assert calls.post_dialogues("chat", [["a", "b"]]).body["dialogues"] == [{"turns": ["a", "b"]}]
+    assert Client.rate.call([pair]).body["pairs"][0]["candidates"] == [{"text": "c"}, {"text": "d", "utterance": "e"}]
+    assert Client.rate.call(["no pair"]).body["pairs"] == ["no pair"]  # type: ignore[list-item]
+    assert Logs.post.call("chat", [["a", "b"]]).body["dialogues"] == [{"turns": ["a", "b"]}]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", None, 3])
 def test_what_is_no_name_is_refused(name: Any) -> None:
-    for ask in (calls.get_set, calls.get_log, calls.get_job, calls.get_index, calls.get_schedule, calls.explain):
+    for ask in (Sets.get.call, Logs.get.call, Jobs.get.call, Indexes.get.call, Schedules.get.call, Client.explain.call):
         with pytest.raises(Usage, match="no name"):
             ask(name)
 
 
 def test_a_name_cannot_become_a_path() -> None:
-    assert calls.get_log("a/../b?c#d é").path == "/v1/logs/a%2F..%2Fb%3Fc%23d%20%C3%A9"
-    assert calls.erase_dialogue("chat", "a/b").path == "/v1/logs/chat/dialogues/a%2Fb"
+    assert Logs.get.call("a/../b?c#d é").path == "/v1/logs/a%2F..%2Fb%3Fc%23d%20%C3%A9"
+    assert Logs.erase.call("chat", "a/b").path == "/v1/logs/chat/dialogues/a%2Fb"
 
 
 def test_only_what_does_harm_twice_is_not_repeated() -> None:
@@ -690,7 +609,7 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
         *("POST /v1/studies/{id}/invites", "POST /v1/studies/{id}/pilot", "POST /v1/studies/{id}/open"),
         *("POST /v1/studies/{id}/pause", "POST /v1/studies/{id}/close"),
     }
-    assert calls.publish_index("chat", version="1").may_be_repeated
+    assert publish_version("indexes", "chat", version="1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}
     assert keyed == {
         *("POST /v1/jobs", "POST /v1/evaluations", "POST /v1/reference-sets"),

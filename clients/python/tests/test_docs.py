@@ -20,9 +20,9 @@ from servers import Served
 import refaug_client
 from refaug_client import Client, _cli
 from refaug_client._api import models
+from refaug_client._api.methods import Resource
 from refaug_client._core import errors as client_errors
 from refaug_client._http import settings
-from refaug_client._sync import resources
 
 DOCS = ROOT / "docs"
 README = ROOT / "clients" / "python" / "README.md"
@@ -188,7 +188,7 @@ def test_every_method_of_a_client_stands_on_the_page() -> None:
     client = Client("http://127.0.0.1:8000")
     missing = [name for name in public(type(client)) if not re.search(rf"\b{name}\b", SDK)]
     for noun, value in vars(client).items():
-        if type(value).__module__ == resources.__name__:
+        if isinstance(value, Resource):
             row = re.search(rf"^\| .*`refaug\.{noun}`.*$", SDK, re.MULTILINE)
             assert row is not None, noun
             missing += [f"{noun}.{name}" for name in public(type(value)) if f"`{name}`" not in row[0]]

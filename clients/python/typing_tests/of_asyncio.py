@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -10,15 +11,19 @@ from typing_extensions import assert_type
 
 from refaug_client import (
     AsyncClient,
+    AsyncStream,
     Client,
     FrozenSet,
     Health,
     Item,
     Job,
     ListedSet,
+    Ready,
     ReferencedItem,
     References,
+    ReferenceSet,
     Rows,
+    ScoredItem,
     Scores,
 )
 
@@ -36,6 +41,14 @@ async def everything_is_awaited(items: Sequence[Item]) -> None:
         assert_type(await refaug.jobs.wait("01h"), Job)
         assert_type(await refaug.sets.download("e7043c04b0875353", to="set.jsonl"), Path)
         print(refaug.score(items).corpus)  # type: ignore[attr-defined]
+        assert_type(refaug.with_options(timeout_s=600), AsyncClient)
+        await assert_type(refaug.ready(), Coroutine[Any, Any, Ready])
+        assert_type(asyncio.create_task(refaug.ready()), asyncio.Task[Ready])
+        assert_type(refaug.score_iter(items), AsyncStream[ScoredItem])
+        get: Callable[[str], Awaitable[ReferenceSet]] = refaug.sets.get
+        await get("e7043c04b0875353")
+        await refaug.sets.get(3)  # type: ignore[arg-type]
+        await refaug.sets.get("e7043c04b0875353", timeout_s=3)  # type: ignore[call-arg]
     with AsyncClient():  # type: ignore[attr-defined]
         pass
 

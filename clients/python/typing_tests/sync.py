@@ -5,7 +5,7 @@ A line that has to be an error is marked as one; where it is none, the mark itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,8 +13,10 @@ from typing_extensions import assert_type
 
 from refaug_client import (
     Client,
+    Event,
     FrozenSet,
     Health,
+    Index,
     Item,
     Job,
     ListedSet,
@@ -34,8 +36,10 @@ from refaug_client import (
     Retry,
     Reward,
     Rows,
+    ScoredItem,
     Scorer,
     Scores,
+    Stream,
     SystemScores,
     Usage,
     Withdrawn,
@@ -130,6 +134,20 @@ def sets_are_frozen_looked_at_and_scored_against(refaug: Client, items: Sequence
     refaug.sets.freeze(items)  # type: ignore[call-arg]
     refaug.sets.freeze(items, purpose="training")  # type: ignore[arg-type]
     refaug.sets.score(frozen.id, [1, 2])  # type: ignore[list-item]
+
+
+def methods_have_the_arguments_of_their_definition(refaug: Client) -> None:
+    assert_type(refaug.with_options(timeout_s=600), Client)
+    assert_type(Better().with_options(timeout_s=600).sets.get("e7043c04b0875353"), ReferenceSet)
+    assert_type(refaug.indexes.list(limit=3), Rows[Index])
+    assert_type(refaug.jobs.events("01h"), Generator[Event, None, None])
+    assert_type(refaug.score_iter([]), Stream[ScoredItem])
+    get: Callable[[str], ReferenceSet] = refaug.sets.get
+    wrong: Callable[[int], ReferenceSet] = refaug.sets.get  # type: ignore[assignment]
+    del get, wrong
+    refaug.sets.get()  # type: ignore[call-arg]
+    refaug.sets.get("e7043c04b0875353", timeout_s=3)  # type: ignore[call-arg]
+    refaug.with_options(timeout=3)  # type: ignore[call-arg]
 
 
 def jobs_are_waited_for_and_followed(refaug: Client) -> None:

@@ -52,7 +52,6 @@ GOOD = {
     "the description of a route": '@router.get("/rows")\nasync def rows():\n    """What is known of rows."""\n',
     "the title of an error": 'class Gone(Exception):\n    """Nobody may use it."""\n\n    code, status = "gone", 410\n',
     "a docstring of any length": 'def count():\n    """Return.\n' + "\n    text" * 60 + '\n    """\n',
-    "a generated file": '"""A copy; written by unasync.py."""\n' + "# a line\n" * 700,
 }
 
 

@@ -160,7 +160,7 @@ def test_a_limit_that_is_broken_has_one_message_in_every_face(name: str, number:
 
 # Of the library: what is scored, and how it is told; of the client: how it is sent.
 INPUTS_OF_KEYWORDS: Final = {"items", "predictions", "references", "utterances", "system", "metric", "on_error", "home"}
-OF_THE_CLIENT: Final = {"self", "items", "replies", "system", "metric", "batch", "at_once", "progress", "timeout_s"}
+OF_THE_CLIENT: Final = {"self", "items", "replies", "system", "metric", "batch", "at_once", "progress"}
 OF_REQUESTS: Final = {"references", "on_error", "return_"}
 
 

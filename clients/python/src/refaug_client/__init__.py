@@ -79,13 +79,11 @@ from ._core.errors import (
 )
 from ._http.retry import Retry
 from ._jobs.events import Event
-from ._sync.client import Client
-from ._sync.large import Stream
+from ._threads import Client, Stream
 from ._version import VERSION
 
 if TYPE_CHECKING:
-    from ._async.client import AsyncClient
-    from ._async.large import AsyncStream
+    from ._asyncio import AsyncClient, AsyncStream
     from ._scorer.pending import Counts, Outcome, Pending
     from ._scorer.rewards import Reward
     from ._scorer.scorer import Scorer
@@ -94,8 +92,8 @@ __version__ = VERSION
 
 # What a script that scores a file never needs is imported on first use.
 _LATER = {
-    "AsyncClient": "_async.client",
-    "AsyncStream": "_async.large",
+    "AsyncClient": "_asyncio",
+    "AsyncStream": "_asyncio",
     "Counts": "_scorer.pending",
     "Outcome": "_scorer.pending",
     "Pending": "_scorer.pending",

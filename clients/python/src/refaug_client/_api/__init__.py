@@ -1,10 +1,10 @@
-"""The API as plain values: what requests hold, the calls, and what answers hold.
+"""The API: what requests hold, the methods that send them, and what answers hold.
 
 The main names:
 
 - `items.Item`: an item of a request
-- `calls.score`: the call of POST /v1/scores
-- `models.Scores`: its answer.
+- `resources.scoring.ScoringCalls`: the methods of a client, as `score`
+- `models.Scores`: what `score` returns.
 """
 
-__all__ = ["calls", "items", "models", "retrieval"]
+__all__ = ["bodies", "items", "methods", "models", "readers", "resources", "retrieval"]

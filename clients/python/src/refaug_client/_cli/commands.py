@@ -14,7 +14,7 @@ from typing import Any, Optional
 from refaug_client._api.models.jobs import Job
 from refaug_client._api.models.scores import MetricScores, Scores
 from refaug_client._core import errors
-from refaug_client._sync.client import Client
+from refaug_client._threads import Client
 
 from .baseline import BASELINE, NOW, Baseline, Verdict
 from .ci_reports import annotation_lines, junit_text

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Optional
 
-from refaug_client._api.calls.bodies import SYSTEM
+from refaug_client._api.bodies import SYSTEM
 from refaug_client._core.errors import RefaugError
 
 REPLY = "reply"  # the field of rows that have replies of one system alone

@@ -1,10 +1,10 @@
-"""The ground of the client: errors, files, frames and progress reports.
+"""The ground of the client: errors, frames and progress reports.
 
 The main names:
 
 - `errors.RefaugError`: every error of the client
-- `files.write_atomically`: a file, whole or not at all
+- `frames.make_frame`: rows as a frame of pandas or polars
 - `progress.make_reporter`: shows progress.
 """
 
-__all__ = ["errors", "files", "frames", "progress"]
+__all__ = ["errors", "frames", "progress"]

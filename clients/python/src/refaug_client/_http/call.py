@@ -9,10 +9,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generic, NoReturn, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Generic, NoReturn, Optional, TypeVar, Union
 from urllib.parse import quote
 
 from refaug_client._core import errors
+
+if TYPE_CHECKING:
+    from .wire import Wire
 
 T = TypeVar("T")
 Query = Mapping[str, Union[str, int, float, bool, None]]
@@ -93,6 +96,10 @@ class Call(Generic[T]):
     def may_be_repeated(self) -> bool:
         """Whether it may be sent again when it is unknown whether the server received it."""
         return self.repeatable or self.keyed
+
+    async def through(self, wire: Wire) -> T:
+        """Send it by the connection of a client, and return what the server answers."""
+        return await wire.send(self)
 
     def encode_body(self) -> bytes:
         """Return the body as bytes, those of a file as they are; Usage where something else in it is no JSON."""

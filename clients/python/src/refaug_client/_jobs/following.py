@@ -1,27 +1,102 @@
-"""The state of following a job: which events were seen, whether it has ended, when to connect again."""
+"""Following a job: which events were seen, whether it has ended, when to connect again."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, NoReturn, Optional
 
-from refaug_client._api.calls.jobs import follow_job
 from refaug_client._api.models.jobs import ENDED_STATES, Job
+from refaug_client._api.readers import read_model
 from refaug_client._core import errors
-from refaug_client._core.progress import Reporter
-from refaug_client._http.call import Answer, Call
+from refaug_client._core.progress import Progress, Reporter, make_reporter
+from refaug_client._http.call import Answer, Call, path
 from refaug_client._http.settings import ConnectionSettings
+from refaug_client._http.wire import Wire
 
 from .events import Event, Reader
 
 _SILENT_S = 45.0  # that a stream may be silent; the server sends a keep-alive every 15
 _SIGN_S = 15.0
-
-
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.2, 5.0
+
+
+def get_job(id: str) -> Call[Job]:  # noqa: A002  the wire's name
+    """GET /v1/jobs/{id}."""
+    return Call("GET", path("v1", "jobs", id), read_model(Job))
+
+
+def follow_job(id: str, *, after: int = 0) -> Call[bytes]:  # noqa: A002
+    """GET /v1/jobs/{id}/events: to be streamed."""
+    headers = {"Accept": "text/event-stream"}
+    route = path("v1", "jobs", id, "events")
+    return Call("GET", route, lambda answer: answer.content, query={"after": after}, headers=headers)
+
+
+async def follow(wire: Wire, following: JobFollower) -> AsyncGenerator[Event, None]:
+    """Yield the events of a job, past and coming ones, each once; it ends with the job.
+
+    A lost connection is made again, and goes on after the last event.
+    """
+    while not following.is_over():
+        try:
+            call, within_s = following.call(), following.silence_limit_s()
+            async with wire.stream(call, timeout_s=within_s, within_s=following.remaining_s()) as response:
+                following.note_opened(response.headers)
+                async for piece in response.aiter_bytes():
+                    for event in following.read(piece):
+                        yield following.mark_seen(event)
+                    if following.is_over():
+                        return
+                    if following.must_reopen():
+                        break
+                else:
+                    job = await wire.send(get_job(following.id), within_s=following.remaining_s())
+                    if job.is_ended:  # it had ended before `after`, or the server has dropped its last event
+                        return
+                    raise following.broken_stream()
+        except (errors.NoAnswer, errors.Later) as error:
+            await wire.pause(following.pause_after(error))
+
+
+async def wait_for_job(
+    wire: Wire,
+    id: str,  # noqa: A002
+    *,
+    progress: Progress = None,
+    timeout_s: Optional[float] = None,
+) -> Job:
+    """Return the job when it is done; JobFailed or JobCancelled where it ends otherwise, TimedOut where it is late.
+
+    Its events tell when it ends; where those cannot be had, the job is polled.
+    """
+    following = JobFollower(wire.settings, id, 0, timeout_s)
+    job = await wire.send(get_job(id), within_s=following.remaining_s())
+    with make_reporter(progress, None, job.kind) as report:
+        while not job.is_ended:
+            try:
+                async for event in follow(wire, following):
+                    report.event(event.kind, event.data)
+            except (errors.BadAnswer, errors.Unavailable):
+                return require_done(await _poll(wire, following, report))
+            job = await wire.send(get_job(id), within_s=following.remaining_s())
+    return require_done(job)
+
+
+async def _poll(wire: Wire, following: JobFollower, report: Reporter) -> Job:
+    """Return the job when it has ended; it is polled often at first, then less."""
+    next_s = _FIRST_LOOK_S
+    while True:
+        job = await wire.send(get_job(following.id), within_s=following.remaining_s())
+        if job.progress is not None:
+            report.event("progress", job.progress)
+        if job.is_ended:
+            return job
+        await wire.pause(min(next_s, following.remaining_s()))
+        next_s = min(_LONGEST_LOOK_S, next_s * 1.5)
 
 
 class JobFollower:
@@ -129,24 +204,6 @@ class JobFollower:
             f"job {self.id} has not ended within {self._timeout_s:g} s",
             remedy="it goes on: wait() for it again, or cancel() it",
         )
-
-
-class PollingSchedule:
-    """How often a job is polled where its events cannot be had: often at first, then less."""
-
-    def __init__(self) -> None:
-        self._next_s = _FIRST_LOOK_S
-
-    def pause_s(self, remaining_s: float) -> float:
-        """Return the seconds until the next poll."""
-        wait, self._next_s = self._next_s, min(_LONGEST_LOOK_S, self._next_s * 1.5)
-        return min(wait, remaining_s)
-
-    @staticmethod
-    def show(job: Job, report: Reporter) -> None:
-        """Show the job's progress."""
-        if job.progress is not None:
-            report.event("progress", job.progress)
 
 
 def require_done(job: Job) -> Job:

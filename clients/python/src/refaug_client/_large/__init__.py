@@ -3,8 +3,8 @@
 The main names:
 
 - `batches.cut`: batches of a large input
-- `threads.send_batches`: sends them, several at once
+- `sending.WholeCall`: a call about them, several requests at once
 - `scores.LargeScores`: merges the answers.
 """
 
-__all__ = ["batches", "documents", "loops", "scores", "streams", "threads"]
+__all__ = ["batches", "documents", "loops", "scores", "sending", "streams", "threads"]

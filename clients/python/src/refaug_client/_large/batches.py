@@ -24,8 +24,7 @@ from refaug_client._core import errors
 from refaug_client._http.call import Call
 
 T = TypeVar("T")
-Input = Iterable[T]
-AsyncInput = Union[Iterable[T], AsyncIterable[T]]
+Input = Union[Iterable[T], AsyncIterable[T]]
 BATCH = 100  # items of a request: two of the server's own batches, so that requests of other clients get between
 ROWS = 1_000  # replies of a request against a frozen set, where nothing is searched
 AT_ONCE = 4
@@ -83,7 +82,7 @@ def cut(items: Iterable[Any], size: Size) -> Iterator[Batch]:
         first += len(batch)
 
 
-async def async_cut(items: AsyncInput[Any], size: Size) -> AsyncGenerator[Batch, None]:
+async def async_cut(items: Input[Any], size: Size) -> AsyncGenerator[Batch, None]:
     """Yield input of either kind as batches."""
     if not isinstance(items, AsyncIterable):
         for batch in cut(items, size):

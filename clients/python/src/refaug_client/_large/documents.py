@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional, Union
 
-from refaug_client._api.calls.scoring import pair_with_candidates
+from refaug_client._api.bodies import pair_with_candidates
 from refaug_client._api.models.base import Model
 from refaug_client._api.models.references import Ratings, References
 from refaug_client._api.models.replies import BotReplies

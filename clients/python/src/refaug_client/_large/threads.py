@@ -1,4 +1,4 @@
-"""Sends batches from threads: a few at once, their answers in the order of the input."""
+"""Runs tasks in threads: a few at once, their results in the order of the input."""
 
 from __future__ import annotations
 
@@ -9,54 +9,16 @@ from collections.abc import (
     Generator,
     Iterable,
 )
-from functools import partial
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 from refaug_client._core import errors
 from refaug_client._http.connection import Connection
 
-from .batches import AT_ONCE, BATCH, Batch, BatchAttempt, BatchOutcome, BatchRequests, Part, Size, cut, require_count
+from .batches import require_count
 
 T = TypeVar("T")
 
 _LOOK_S = 0.2  # between two looks at whether the client was closed, while an answer is waited for
-
-
-def send_batches(
-    connection: Connection,
-    requests: BatchRequests[T],
-    items: Iterable[Any],
-    *,
-    batch: int = BATCH,
-    at_once: int = AT_ONCE,
-    timeout_s: Optional[float] = None,
-) -> Generator[Part[T], None, None]:
-    """Yield the answers about all items, in their order; an error comes after all answers before it."""
-    size = Size(require_count(batch, "batch"))
-    cutter = cut(items, size)
-    first = next(cutter, None)
-    if first is None:
-        return
-    yield from _send_batch(connection, requests=requests, batch=first, size=size, timeout_s=timeout_s).results()
-    tasks = (partial(_send_batch, requests=requests, batch=one, size=size, timeout_s=timeout_s) for one in cutter)
-    outcomes = run_in_order(connection, tasks, at_once)
-    try:
-        for outcome in outcomes:
-            yield from outcome.results()
-    finally:
-        outcomes.close()
-
-
-def _send_batch(
-    connection: Connection, *, requests: BatchRequests[T], batch: Batch, size: Size, timeout_s: Optional[float]
-) -> BatchOutcome[T]:
-    attempt = BatchAttempt(requests, size, [batch])
-    while (piece := attempt.next) is not None:
-        try:
-            attempt.add_answer(connection.send(requests.call(piece), timeout_s=timeout_s))
-        except errors.RefaugError as error:
-            attempt.handle_error(error)
-    return attempt.outcome
 
 
 def run_in_order(

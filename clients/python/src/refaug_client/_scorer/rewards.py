@@ -7,21 +7,15 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from refaug_client._core import errors
 
 if TYPE_CHECKING:
+    from refaug_client._threads import Client
+
     from .scorer import Scorer
     from .settings import OnUnavailable
-
-
-class ScorerMaker(Protocol):
-    """A client, as far as a reward needs it."""
-
-    def scorer(self, *, reference_set: str, **settings: Any) -> Scorer:
-        """Return a scorer of this client."""
-        ...
 
 
 _ON_UNAVAILABLE: Mapping[str, OnUnavailable] = {"raise": "raise", "mask": "skip"}  # the reward's → the scorer's
@@ -71,7 +65,7 @@ class Reward:
 
     def __init__(
         self,
-        client: ScorerMaker,
+        client: Client,
         *,
         reference_set: str,
         metric: str = "upsilon-bleu",

@@ -24,7 +24,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import httpx
 
@@ -61,54 +61,18 @@ class Scorer:
     (`on_full="block"`), raises, or drops them.
     """
 
-    def __init__(
-        self,
-        to: ConnectionSettings,
-        *,
-        reference_set: str,
-        metric: Optional[str] = "upsilon-bleu",
-        cache: Union[str, os.PathLike[str], None] = "memory",
-        on_unavailable: OnUnavailable = "raise",
-        max_wait_s: Optional[float] = None,
-        batch: int = 512,
-        queue: int = 10_000,
-        on_full: OnFull = "block",
-        at_once: int = 2,
-        purpose: Optional[str] = None,
-        language: Optional[str] = None,
-        percent: bool = False,
-        cache_entries: int = 100_000,
-        cache_mib: float = 256,
-        exit_wait_s: float = 5.0,
-        http: Optional[httpx.Client] = None,
-    ) -> None:
-        self._settings = settings = ScorerSettings(
-            reference_set=reference_set,
-            metric=metric,
-            cache=cache,
-            on_unavailable=on_unavailable,
-            max_wait_s=max_wait_s,
-            batch=batch,
-            queue=queue,
-            on_full=on_full,
-            at_once=at_once,
-            purpose=purpose,
-            language=language,
-            percent=percent,
-            cache_entries=cache_entries,
-            cache_mib=cache_mib,
-            exit_wait_s=exit_wait_s,
-        )
+    def __init__(self, to: ConnectionSettings, settings: ScorerSettings, http: Optional[httpx.Client] = None) -> None:
+        self._settings = settings
         self._to, self._http = to, http
-        self.reference_set: str = reference_set
-        self.metric: Optional[str] = metric
-        self.language: Optional[str] = language
-        self.percent: bool = percent
-        self.on_unavailable: OnUnavailable = on_unavailable
-        self.max_wait_s: Optional[float] = max_wait_s
-        self.on_full: OnFull = on_full
-        self._cache = open_cache(cache, cache_entries, cache_mib)
-        last_scores: MemoryCache[str] = MemoryCache(cache_entries)
+        self.reference_set: str = settings.reference_set
+        self.metric: Optional[str] = settings.metric
+        self.language: Optional[str] = settings.language
+        self.percent: bool = settings.percent
+        self.on_unavailable: OnUnavailable = settings.on_unavailable
+        self.max_wait_s: Optional[float] = settings.max_wait_s
+        self.on_full: OnFull = settings.on_full
+        self._cache = open_cache(settings.cache, settings.cache_entries, settings.cache_mib)
+        last_scores: MemoryCache[str] = MemoryCache(settings.cache_entries)
         self._last_corpora: MemoryCache[bytes] = MemoryCache(_LAST_CORPORA)
         self._ledger = Ledger(settings, last_scores)
         self._server = SetClient(to, settings, self._ledger, http, (last_scores, self._last_corpora))
@@ -334,11 +298,7 @@ class Scorer:
                 "a scorer of a client with an httpx client that was handed in cannot be pickled",
                 remedy="make both in the worker, or let the client make its own connections",
             )
-        return _rebuild, (self._to, dict(vars(self._settings)))
-
-
-def _rebuild(to: ConnectionSettings, settings: Mapping[str, Any]) -> Scorer:
-    return Scorer(to, **settings)
+        return type(self), (self._to, self._settings)
 
 
 def _report_replaced(name: str, tally: Mapping[str, int]) -> None:

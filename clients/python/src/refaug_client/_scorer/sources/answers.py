@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from refaug_client._api.calls import SYSTEM
+from refaug_client._api.bodies import SYSTEM
 from refaug_client._core import errors
 from refaug_client._http.call import Answer
 from refaug_client._large.batches import is_too_large

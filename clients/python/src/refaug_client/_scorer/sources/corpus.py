@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Callable, Optional, TypeVar
 
-from refaug_client._api.calls import SYSTEM
+from refaug_client._api.bodies import SYSTEM
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call
 from refaug_client._large.batches import is_too_large

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 import httpx
 
-from refaug_client._api.calls import SYSTEM
+from refaug_client._api.bodies import SYSTEM
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call, path
 from refaug_client._http.connection import Connection

@@ -6,15 +6,14 @@ What is None is left out of the request, so that the server's own default holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
-from typing import Any, Optional
+from datetime import date, datetime
+from typing import Any, Optional, Union
 
 from refaug_client._api import models
 from refaug_client._api.items import Items, Metrics, Replies
 from refaug_client._core.errors import Usage
 
 Body = dict[str, Any]
-PAGE = 200  # rows of a page: the most that the server gives at once
 SYSTEM = "model"  # the name of a single system without a name
 
 
@@ -30,6 +29,18 @@ def to_list(items: Iterable[Any], what: str = "items") -> list[Any]:
             f"{what}: {models.shorten(items)} is not a list of them", remedy=f"{what}=[…], or anything iterable"
         )
     return [one.to_dict() if isinstance(one, models.Model) else one for one in items]
+
+
+def to_moment(moment: Union[str, datetime, None]) -> Optional[str]:
+    """Return a moment as ISO 8601."""
+    return moment.isoformat() if isinstance(moment, datetime) else moment
+
+
+def pair_with_candidates(pair: Any) -> Any:
+    """Return a test pair whose candidates are objects, where they were bare texts."""
+    if not isinstance(pair, Mapping) or not isinstance(pair.get("candidates"), (list, tuple)):
+        return pair  # the server refuses it with a reason
+    return {**pair, "candidates": [{"text": one} if isinstance(one, str) else one for one in pair["candidates"]]}
 
 
 def metric_list(metric: Optional[str], metrics: Metrics) -> Optional[list[str]]:

@@ -1,0 +1,115 @@
+"""Jobs, and the schedules by which they begin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Optional
+
+from refaug_client._api import models
+from refaug_client._api.bodies import format_times, request_body
+from refaug_client._api.methods import K, Resource, flow, iteration, route
+from refaug_client._api.readers import listing, read_model, read_nothing
+from refaug_client._core.progress import Progress
+from refaug_client._http.call import Call, path
+from refaug_client._jobs.events import Event
+from refaug_client._jobs.following import JobFollower, follow, get_job, wait_for_job
+
+
+class Jobs(Resource[K]):
+    """Work that takes longer than a request."""
+
+    @route
+    def start(self, /, kind: str, **order: Any) -> Call[models.Job]:
+        """Queue a job: `client.jobs.start("index-update", index="chat")`."""
+        document = {"kind": kind, **(format_times(order) or {})}
+        return Call("POST", "/v1/jobs", read_model(models.Job), body=document, keyed=True)
+
+    @route
+    def list(
+        self,
+        *,
+        state: Optional[str] = None,
+        kind: Optional[str] = None,
+        resource: Optional[str] = None,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> Call[models.Rows[models.Job]]:
+        """Return jobs, newest first: all of them, or the first `limit`; `resource` is what they write."""
+        return listing(
+            "/v1/jobs", models.Job, "jobs", after=after, limit=limit, state=state, kind=kind, resource=resource
+        )
+
+    @route
+    def get(self, id: str) -> Call[models.Job]:
+        """Return a job with its state and its result."""
+        return get_job(id)
+
+    @route
+    def cancel(self, id: str) -> Call[models.Job]:
+        """Cancel a job; what it had finished is kept for the next one."""
+        return Call("DELETE", path("v1", "jobs", id), read_model(models.Job))  # one that has ended stays as it is
+
+    @route
+    def retry(self, id: str) -> Call[models.Job]:
+        """Queue a job again that failed or was cancelled; what it had finished is not done again."""
+        return Call("POST", path("v1", "jobs", id, "retry"), read_model(models.Job))
+
+    @flow
+    async def wait(self, id: str, *, progress: Progress = None, timeout_s: Optional[float] = None) -> models.Job:
+        """Return the job when it is done; JobFailed or JobCancelled, with the job, where it ends otherwise.
+
+        `timeout_s` limits all of it (TimedOut; the job goes on); without it there is no end but the job's. A restart of
+        the server meanwhile does not matter. `progress=True` shows stage and share.
+
+            job = client.jobs.wait(job.id, progress=True)
+        """
+        return await wait_for_job(self._wire, id, progress=progress, timeout_s=timeout_s)
+
+    @iteration
+    def events(self, id: str, *, after: int = 0, timeout_s: Optional[float] = None) -> AsyncGenerator[Event, None]:
+        """Yield the events of a job as they happen: all since the event `after`, and then the new ones.
+
+        It ends with the job. A lost connection is made again, and no event is missed or comes twice; of progress the
+        server keeps the last event only.
+
+        for event in client.jobs.events(job.id):
+            print(event.at, event.kind, event.stage, event.share)
+        """
+        return follow(self._wire, JobFollower(self._wire.settings, id, after, timeout_s))
+
+
+class Schedules(Resource[K]):
+    """Jobs that begin by the clock."""
+
+    @route
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Schedule]]:
+        """Return schedules by name."""
+        return listing("/v1/schedules", models.Schedule, "schedules", after=after, limit=limit)
+
+    @route
+    def get(self, name: str) -> Call[models.Schedule]:
+        """Return a schedule, and what became of its last due times."""
+        return Call("GET", path("v1", "schedules", name), read_model(models.Schedule))
+
+    @route
+    def put(
+        self,
+        name: str,
+        *,
+        cron: str,
+        order: Mapping[str, Any],
+        timezone: Optional[str] = None,
+        enabled: Optional[bool] = None,
+    ) -> Call[models.Schedule]:
+        """Make a schedule, or change one.
+
+        night = {"kind": "nightly", "log": "chat", "index": "chat"}
+        client.schedules.put("night", cron="30 2 * * *", timezone="Europe/Berlin", order=night)
+        """
+        document = request_body(cron=cron, timezone=timezone, order=format_times(order), enabled=enabled)
+        return Call("PUT", path("v1", "schedules", name), read_model(models.Schedule), body=document)
+
+    @route
+    def delete(self, name: str) -> Call[None]:
+        """Delete a schedule; jobs that it has begun stay."""
+        return Call("DELETE", path("v1", "schedules", name), read_nothing("name"))

@@ -1,0 +1,412 @@
+"""Scores, references, ratings and replies, and what the server says of itself: the methods of a client itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Optional, Union
+
+from refaug_client._api import models
+from refaug_client._api.bodies import (
+    SYSTEM,
+    attach_replies,
+    format_times,
+    metric_list,
+    pair_with_candidates,
+    request_body,
+    to_list,
+)
+from refaug_client._api.items import From, Items, Metrics, OnError, Replies, WithoutReply
+from refaug_client._api.methods import K, Resource, route, streamed
+from refaug_client._api.readers import read_model, read_page, read_scores
+from refaug_client._core.progress import Progress
+from refaug_client._http.call import Answer, Call, error_of, path, read_json
+from refaug_client._large.batches import AT_ONCE, BATCH, Input
+from refaug_client._large.documents import LargeRatings, LargeReferences, LargeReplies
+from refaug_client._large.scores import LargeScores
+from refaug_client._large.sending import Streaming, WholeCall
+from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
+
+
+class ScoringCalls(Resource[K]):
+    """The methods of a client that are about no part of the API: scores, references, ratings, and the server."""
+
+    @route
+    def references(
+        self,
+        items: Items,
+        *,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Call[models.References]:
+        """Return weighted references for items, each with its source.
+
+            found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
+            found[0].references[0].text
+
+        More than `batch` items go in several requests, `at_once` at a time, with the same result. `progress` is True,
+        or called with how many are done and of how many; with `settings={"show_excluded": 9}` the first pairs that were
+        left out come along.
+        """
+        document = request_body(
+            items=to_list(items),
+            index=index,
+            rater=rater,
+            settings=format_times(settings),
+            on_error=on_error,
+        )
+        return WholeCall(
+            "POST",
+            "/v1/references",
+            read_model(models.References),
+            body=document,
+            timed=True,
+            large=LargeReferences,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+        )
+
+    @route
+    def score(
+        self,
+        items: Items,
+        *,
+        replies: Optional[Replies] = None,
+        system: str = SYSTEM,
+        metric: Optional[str] = None,
+        metrics: Metrics = None,
+        references: Optional[From] = None,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        draws: int = 0,
+        confidence: Optional[float] = None,
+        seed: Optional[int] = None,
+        baseline: Optional[str] = None,
+        explain: bool = False,
+        percent: bool = False,
+        language: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        return_: Optional[Literal["scores", "stats"]] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Call[models.Scores]:
+        """Return scores of replies: of those in the items, or of `replies`, one for each item (by system if several).
+
+            scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
+            scores.corpus, scores.replies, scores.signature
+
+        More than `batch` items go in several requests, `at_once` at a time; the result is the same as of one request.
+        `progress=True` shows the progress, a function is called with how many are done and of how many.
+        """
+        specifications = metric_list(metric, metrics)
+        document = request_body(
+            items=to_list(items) if replies is None else attach_replies(items, replies, system),
+            metrics=specifications,
+            references=references,
+            index=index,
+            rater=rater,
+            settings=format_times(settings),
+            draws=draws or None,
+            confidence=confidence,
+            seed=seed,
+            baseline=baseline,
+            explain=explain or None,
+            percent=percent or None,
+            language=language,
+            on_error=on_error,
+            return_=return_,
+        )
+        return WholeCall(
+            "POST",
+            "/v1/scores",
+            read_scores(specifications),
+            body=document,
+            timed=True,
+            large=LargeScores,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+        )
+
+    @route
+    def rate(
+        self,
+        pairs: Items,
+        *,
+        rater: Optional[str] = None,
+        combine: Optional[str] = None,
+        calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Call[models.Ratings]:
+        """Return a rater's ratings of candidates, from -1 to 1.
+
+            pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
+            client.rate([pair]).ratings
+
+        More than `batch` pairs go in several requests, `at_once` at a time; the result is the same as of one request.
+        `progress=True` shows the progress, a function is called with how many are done and of how many.
+        """
+        document = request_body(
+            pairs=[pair_with_candidates(one) for one in to_list(pairs, "pairs")],
+            rater=rater,
+            combine=combine,
+            calibrated=calibrated or None,
+        )
+        return WholeCall(
+            "POST",
+            "/v1/ratings",
+            read_model(models.Ratings),
+            body=document,
+            timed=True,
+            large=LargeRatings,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+        )
+
+    @route
+    def replies(
+        self,
+        items: Items,
+        bots: Mapping[str, str],
+        *,
+        replace: bool = False,
+        without_reply: Optional[WithoutReply] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Call[models.BotReplies]:
+        """Return items with the replies of bots, each bot as a further system, such as C-BM25 from an index.
+
+            items = client.replies(items, {"c-bm25": "retrieval:chat,mode=bm25-utterance"})
+            scores = client.score(items)
+
+        An item without a reply comes back without it (`without_reply="report"`), refuses the request (`"refuse"`), or
+        is left out (`"skip"`). More than `batch` items go in several requests, as those of `references` do.
+        """
+        document = request_body(
+            items=to_list(items), bots=bots, replace=replace or None, without_reply=without_reply, on_error=on_error
+        )
+        return WholeCall(
+            "POST",
+            "/v1/replies",
+            read_model(models.BotReplies),
+            body=document,
+            timed=True,
+            large=LargeReplies,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+        )
+
+    @route
+    def score_conversations(
+        self,
+        hybrid: str,
+        conversations: Optional[Sequence[Mapping[str, Any]]] = None,
+        *,
+        self_play: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+    ) -> Call[models.HybridScores]:
+        """Return scores of whole conversations, or of a self-play of the server, by a hybrid.
+
+            talk = {"bot": "mine", "turns": [{"role": "user", "text": "Hi!"}, {"role": "bot", "text": "Hello."}]}
+            scores = client.score_conversations("chat", [talk])
+            scores[0].score, scores.bots
+
+        A job of kind `hybrid-fit` makes the hybrid. Conversations that it was fitted to are in `trained_on`.
+        """
+        document = request_body(
+            conversations=None if conversations is None else list(map(dict, conversations)),
+            self_play=self_play,
+            on_error=on_error,
+        )
+        return Call("POST", path("v1", "hybrids", hybrid, "scores"), read_model(models.HybridScores), body=document)
+
+    @route
+    def verify(
+        self,
+        scores: Union[models.Scores, Mapping[str, Any]],
+        items: Items,
+        *,
+        replies: Optional[Replies] = None,
+        system: str = SYSTEM,
+    ) -> Call[models.Verification]:
+        """Make scores again from their signatures, and return for each part whether it holds, differs or is missing.
+
+            verification = client.verify(scores, items)
+            verification.holds, verification.in_state("differs")
+
+        `scores` is a result of `score` of one request, or its JSON: of `scores.to_dict()`, or of `refaug score --json`.
+        """
+        document = request_body(
+            scores=scores.to_dict() if isinstance(scores, models.Scores) else scores,
+            items=to_list(items) if replies is None else attach_replies(items, replies, system),
+        )
+        return Call("POST", "/v1/verifications", read_model(models.Verification), body=document, timed=True)
+
+    @route
+    def combine(
+        self,
+        batches: Iterable[Any],
+        *,
+        draws: int = 0,
+        confidence: Optional[float] = None,
+        seed: Optional[int] = None,
+        baseline: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+    ) -> Call[models.Scores]:
+        """Return corpus scores of several batches, as if all had been scored at once.
+
+        Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics. With
+        `on_error="report"` a metric that suits no batch is a problem beside the scores of the others.
+        """
+        document = request_body(
+            batches=to_list(batches, "batches"),
+            draws=draws or None,
+            confidence=confidence,
+            seed=seed,
+            baseline=baseline,
+            on_error=on_error,
+        )
+        return Call("POST", "/v1/scores/combine", read_scores(None), body=document, timed=True)
+
+    # ── one by one ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @streamed
+    def references_iter(
+        self,
+        items: Input[Any],
+        *,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Streaming[models.ReferencedItem]:
+        """Yield items with their references as they come, in the order of the input, which may have no end.
+
+        The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop stops the
+        sending; an error comes after all results before it.
+
+            for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
+                print(item.id, len(item.references))
+        """
+        template = request_body(index=index, rater=rater, settings=format_times(settings), on_error=on_error)
+        call: Call[Any] = Call("POST", "/v1/references", read_json, body=template, timed=True)
+        return Streaming(
+            StreamedReferences(call), items, models.ReferencedItem.of, batch=batch, at_once=at_once, progress=progress
+        )
+
+    @streamed
+    def score_iter(
+        self,
+        items: Input[Any],
+        *,
+        metric: Optional[str] = None,
+        metrics: Metrics = None,
+        references: Optional[From] = None,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        explain: bool = False,
+        percent: bool = False,
+        language: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Streaming[models.ScoredItem]:
+        """Yield the scores of each item's replies as they come, as `references_iter` does; no corpus score.
+
+        A metric that looks at all items at once, such as cider, cannot be used here.
+
+            for item in client.score_iter(items, metric="upsilon-bleu"):
+                print(item.id, item.score)
+        """
+        template = request_body(
+            metrics=metric_list(metric, metrics),
+            references=references,
+            index=index,
+            rater=rater,
+            settings=format_times(settings),
+            explain=explain or None,
+            percent=percent or None,
+            language=language,
+            on_error=on_error,
+        )
+        call: Call[Any] = Call("POST", "/v1/scores", read_json, body=template, timed=True)
+        return Streaming(
+            StreamedScores(call), items, models.ScoredItem.of, batch=batch, at_once=at_once, progress=progress
+        )
+
+    @streamed
+    def rate_iter(
+        self,
+        pairs: Input[Any],
+        *,
+        rater: Optional[str] = None,
+        combine: Optional[str] = None,
+        calibrated: bool = False,
+        batch: int = BATCH,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Streaming[list[float]]:
+        """Yield for each pair the ratings of its candidates as they come, as `references_iter` does."""
+        template = request_body(rater=rater, combine=combine, calibrated=calibrated or None)
+        call: Call[Any] = Call("POST", "/v1/ratings", read_json, body=template, timed=True)
+        return Streaming(StreamedRatings(call), pairs, list, batch=batch, at_once=at_once, progress=progress)
+
+    # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @route
+    def metrics(self) -> Call[models.Rows[models.MetricInfo]]:
+        """Return the server's metrics: what each needs, its range, its parameters."""
+        return Call("GET", "/v1/metrics", read_page(models.MetricInfo, "metrics"))
+
+    @route
+    def health(self) -> Call[models.Health]:
+        """Return the server's status and its version."""
+        return Call("GET", "/healthz", read_model(models.Health))
+
+    @route
+    def ready(self) -> Call[models.Ready]:
+        """Return whether the server answers without waiting for anything; `missing` names what is not there yet."""
+        return Call("GET", "/readyz", _read_readiness, expected=(503,))  # which names what is missing
+
+    @route
+    def server_metrics(self) -> Call[str]:
+        """Return the server's figures, in Prometheus' text format."""
+        return Call("GET", "/metrics", _read_text, headers={"Accept": "text/plain"})
+
+    @route
+    def explain(self, code: str) -> Call[models.ProblemCode]:
+        """Return the meaning of a problem's code, such as that of an error: `client.explain(error.code)`."""
+        return Call("GET", path("problems", code), read_model(models.ProblemCode))
+
+
+def _read_readiness(answer: Answer) -> models.Ready:
+    document = answer.json()
+    if answer.status == 503:
+        if document.get("code") != "not_ready":
+            raise error_of(answer)
+        document = {**document, "status": "not ready"}
+    return models.Ready.of(document)
+
+
+def _read_text(answer: Answer) -> str:
+    if not answer.headers.get("content-type", "").lower().startswith("text/plain"):
+        answer.refuse("an answer that is not Prometheus' text")
+    return answer.content.decode("utf-8")

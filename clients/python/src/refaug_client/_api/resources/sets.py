@@ -1,0 +1,201 @@
+"""Reference sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Optional, Union
+
+from refaug_client._api import models
+from refaug_client._api.bodies import SYSTEM, by_system, format_times, metric_list, request_body, to_list
+from refaug_client._api.items import From, Items, Metrics, OnError, Purpose, Replies
+from refaug_client._api.methods import K, Resource, flow, route
+from refaug_client._api.readers import listing, read_bytes, read_model, read_scores
+from refaug_client._core.errors import BadAnswer
+from refaug_client._core.progress import Progress
+from refaug_client._http.call import Answer, Call, path
+from refaug_client._http.downloads import download
+from refaug_client._jobs.following import wait_for_job
+from refaug_client._large.batches import AT_ONCE, ROWS
+from refaug_client._large.scores import LargeSetScores
+from refaug_client._large.sending import WholeCall
+
+
+class Sets(Resource[K]):
+    """Frozen reference sets: scores against one keep their meaning for ever."""
+
+    @flow
+    async def freeze(
+        self,
+        items: Items,
+        *,
+        purpose: Purpose,
+        references: Optional[From] = None,
+        index: Optional[str] = None,
+        rater: Optional[str] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        on_error: Optional[OnError] = None,
+        progress: Progress = None,
+        wait_s: Optional[float] = None,
+    ) -> models.FrozenSet:
+        """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
+
+            frozen = client.sets.freeze(items, purpose="validation")
+            client.sets.score(frozen.id, replies)
+
+        The id of a set follows from its content: the same items frozen again are the same set, and `new` is false. More
+        items than the server freezes at once are frozen by a job, for which the client waits, `wait_s` at most.
+        """
+        document = request_body(
+            items=to_list(items),
+            purpose=purpose,
+            references=references,
+            index=index,
+            rater=rater,
+            settings=format_times(settings),
+            on_error=on_error,
+        )
+        # the set, or, where there are many items, the job that freezes them
+        call = Call("POST", "/v1/reference-sets", _read_set_or_job, body=document, keyed=True, timed=True)
+        answer = await self._wire.send(call)
+        if isinstance(answer, models.FrozenSet):
+            return answer
+        job = await wait_for_job(self._wire, answer.id, progress=progress, timeout_s=wait_s)
+        stored = await self._wire.send(Sets.get.call(_frozen_set_id(job)))
+        return _frozen_set_from_job(job, answer, stored)
+
+    @route
+    def derive(
+        self,
+        id: str,
+        *,
+        weights: Optional[str] = None,
+        parrot: Union[str, float, None] = None,
+        gold: Optional[str] = None,
+        k: Optional[int] = None,
+        people: Optional[Sequence[Mapping[str, Any]]] = None,
+    ) -> Call[models.FrozenSet]:
+        """Make a set of other weights from what another one has stored; settings that are left out stay the same.
+
+        `people` are weights that people gave: `{"item": …, "reference": …, "weight": …}`, as a study exports them.
+        """
+        document = request_body(weights=weights, parrot=parrot, gold=gold, k=k, people=people)
+        return Call("POST", path("v1", "reference-sets", id, "derive"), read_model(models.FrozenSet), body=document)
+
+    @route
+    def get(self, id: str) -> Call[models.ReferenceSet]:
+        """Return how a set was made, and how many references support scores against it; a withdrawn one, too."""
+        return Call("GET", path("v1", "reference-sets", id), read_model(models.ReferenceSet))
+
+    @route
+    def list(
+        self, *, purpose: Optional[Purpose] = None, after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Call[models.Rows[models.ListedSet]]:
+        """Return sets by id, withdrawn ones too: all of them, or the first `limit`."""
+        return listing("/v1/reference-sets", models.ListedSet, "sets", after=after, limit=limit, purpose=purpose)
+
+    @route
+    def score(
+        self,
+        id: str,
+        replies: Replies,
+        *,
+        items: Optional[Iterable[str]] = None,
+        system: str = SYSTEM,
+        metric: Optional[str] = None,
+        metrics: Metrics = None,
+        draws: int = 0,
+        confidence: Optional[float] = None,
+        seed: Optional[int] = None,
+        baseline: Optional[str] = None,
+        explain: bool = False,
+        percent: bool = False,
+        language: Optional[str] = None,
+        on_error: Optional[OnError] = None,
+        return_: Optional[Literal["scores", "values", "stats"]] = None,
+        batch: int = ROWS,
+        at_once: int = AT_ONCE,
+        progress: Progress = None,
+    ) -> Call[models.Scores]:
+        """Return scores of replies to items of a set, by their ids; an id may come several times.
+
+        Without `items` there is a reply to every item of the set, in its order. None is no reply.
+
+            scores = client.sets.score(frozen.id, ["At the market.", "In the shop."], items=["d1", "d1"])
+            scores.replies
+
+        More than `batch` `items` go in several requests, `at_once` at a time; the result is the same as of one request.
+        `progress=True` shows the progress, a function is called with how many are done and of how many.
+        """
+        specifications = metric_list(metric, metrics)
+        document = request_body(
+            items=None if items is None else to_list(items),
+            replies=by_system(replies, system),
+            metrics=specifications,
+            draws=draws or None,
+            confidence=confidence,
+            seed=seed,
+            baseline=baseline,
+            explain=explain or None,
+            percent=percent or None,
+            language=language,
+            on_error=on_error,
+            return_=return_,
+        )
+        return WholeCall(
+            "POST",
+            path("v1", "reference-sets", id, "scores"),
+            read_scores(specifications),
+            body=document,
+            timed=True,
+            large=LargeSetScores,
+            batch=batch,
+            at_once=at_once,
+            progress=progress,
+        )
+
+    @flow
+    async def download(
+        self, id: str, *, to: Union[str, os.PathLike[str]], format: Optional[Literal["zst", "jsonl"]] = None
+    ) -> Path:
+        """Download a set to a file, which is there whole or not at all, and return its path. `to` may be a folder.
+
+        `format="zst"`, or without one: as the server stores it, for `refaug sets`; `"jsonl"`: its lines, not
+        compressed. A download that breaks off begins anew, as often as a request is tried.
+        """
+        route = path("v1", "reference-sets", id, "download")
+        call = Call("GET", route, read_bytes, query={"format": format}, headers={"Accept": "*/*"})
+        return await download(self._wire, call, to, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
+
+    @route
+    def withdraw(self, id: str, *, reason: str, instead: Optional[str] = None) -> Call[models.Withdrawal]:
+        """Withdraw a set from use; later requests for it are refused with the reason and the set to use instead."""
+        query = {"reason": reason, "instead": instead}
+        return Call("DELETE", path("v1", "reference-sets", id), read_model(models.Withdrawal), query=query)
+
+
+def _read_set_or_job(answer: Answer) -> Union[models.FrozenSet, models.Job]:
+    document = answer.json()
+    return models.Job.of(document) if answer.status == 202 else models.FrozenSet.of(document)
+
+
+def _frozen_set_id(job: models.Job) -> str:
+    """Return the id of the set that a job has frozen."""
+    set_id = (job.result or {}).get("set")
+    if not isinstance(set_id, str):
+        raise BadAnswer(f"job {job.id} is done, and its result names no set: {models.shorten(job.result)}")
+    return set_id
+
+
+def _frozen_set_from_job(job: models.Job, queued: models.Job, stored: models.ReferenceSet) -> models.FrozenSet:
+    """Return the set that a job has frozen, with the warnings and problems of the call and of the job."""
+    job_result = job.result or {}
+    return models.FrozenSet.of(
+        {
+            **stored.to_dict(),
+            "new": job_result.get("new") is True,
+            "problems": [*queued.more.get("problems", []), *job_result.get("problems", [])],
+            "warnings": list(queued.more.get("warnings", [])),
+        }
+    )

@@ -1,0 +1,178 @@
+"""The client for asyncio: its methods are awaited."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union
+
+import httpx
+
+from ._client import AnyClient, StreamFacts
+from ._core import errors
+from ._http.async_connection import AsyncConnection
+from ._http.call import Call
+from ._http.exchange import closed_error
+from ._http.retry import Retry
+from ._http.settings import ConnectionSettings
+from ._http.wire import Wire
+from ._large.loops import run_in_order
+from ._large.sending import Streaming
+
+if TYPE_CHECKING:
+    from ._local import AsyncLocal, ServerStart
+
+C = TypeVar("C", bound="AsyncClient")
+S = TypeVar("S", bound="AsyncStream[Any]")
+T = TypeVar("T")
+
+
+class AsyncClient(AnyClient[AsyncConnection]):
+    """A client of a refaug server, for asyncio: every method of `Client` but `reward`, with `await`.
+
+        async with AsyncClient("http://127.0.0.1:8000") as refaug:
+            scores = await refaug.score(items, metric="upsilon-bleu")
+        scores.corpus, scores.replies, scores.signature
+
+    Where a method of `Client` is a generator, here it is an async generator. Address and key are read from REFAUG_URL
+    and REFAUG_KEY where they are not given. `timeout_s` limits one try of a request; transient errors are retried as
+    `retry` says (or so many times). `close()` ends the connections.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        *,
+        key: Optional[str] = None,
+        timeout_s: float = 60.0,
+        retry: Union[Retry, int, None] = None,
+        connections: int = 8,
+        uds: Optional[str] = None,
+        verify: Union[bool, str] = True,
+        headers: Optional[Mapping[str, str]] = None,
+        http: Optional[httpx.AsyncClient] = None,
+    ) -> None:
+        reaching: dict[str, Any] = {
+            "key": key,
+            "timeout_s": timeout_s,
+            "retry": retry,
+            "connections": connections,
+            "uds": uds,
+        }
+        to = ConnectionSettings.of(url, **reaching, verify=verify, headers=headers or {})
+        self._attach(AsyncConnection(to, http))
+
+    def _wire_of(self, settings: ConnectionSettings) -> Wire:
+        return LoopWire(self._connection, settings)
+
+    @staticmethod
+    def _local_of(starting: ServerStart, client_of: Callable[[str], Any]) -> AsyncLocal[Any]:
+        from ._local import AsyncLocal  # noqa: PLC0415  imports subprocess
+
+        return AsyncLocal(starting, client_of)
+
+    def _http_of_scorers(self) -> None:
+        if self._connection.external_http is not None:
+            raise errors.Usage(
+                "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
+                remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
+            )
+
+    async def close(self) -> None:
+        """End all scorers and connections; an httpx client that was handed in stays open."""
+        await self._close_scorers()
+        await self._connection.close()
+
+    async def _close_scorers(self, wait_s: Optional[float] = None) -> None:
+        import asyncio  # noqa: PLC0415  imported already where a loop runs
+
+        for scorer in list(self._scorers):
+            await asyncio.get_running_loop().run_in_executor(None, scorer.close, wait_s)
+
+    async def __aenter__(self: C) -> C:  # noqa: PYI019  Self is of 3.11
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        if kind is not None:  # do not wait for what is on its way
+            await self._close_scorers(0.0)
+        await self.close()
+
+
+class AsyncStream(StreamFacts, Generic[T]):
+    """Results one by one, in the order of the input, which is read as they are consumed.
+
+    An error comes after all results before it. Leaving the loop, or `aclose()`, ends it early: nothing more is sent.
+    `problems` has what could not be used, so far, where `on_error="report"`.
+    """
+
+    def __init__(self, wire: LoopWire, order: Streaming[T]) -> None:
+        super().__init__(order)
+        self._rows = order.rows(wire)
+
+    def __aiter__(self: S) -> S:  # noqa: PYI019
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._rows.__anext__()
+
+    async def aclose(self) -> None:
+        """Send no more, and give up what is on its way."""
+        await self._rows.aclose()
+
+    async def __aenter__(self: S) -> S:  # noqa: PYI019
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        await self.aclose()
+
+
+class LoopWire:
+    """The connection of a client for asyncio."""
+
+    blocks = False
+
+    def __init__(self, connection: AsyncConnection, settings: ConnectionSettings) -> None:
+        self.connection, self.settings = connection, settings
+
+    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
+        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
+        return await self.connection.send(call, timeout_s=self.settings.timeout_s, within_s=within_s)
+
+    def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Open an answer that comes in pieces."""
+        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
+        return self.connection.stream(call, timeout_s=timeout_s, within_s=within_s)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait; Usage where the client is closed meanwhile."""
+        import asyncio  # noqa: PLC0415  imported already where a loop runs
+
+        if not self.connection.closed:
+            await asyncio.sleep(seconds)
+        if self.connection.closed:
+            raise closed_error()
+
+    def run_in_order(
+        self, tasks: AsyncGenerator[Callable[[Wire], Coroutine[Any, Any, T]], None], at_once: int
+    ) -> AsyncGenerator[T, None]:
+        """Yield the results of tasks, in their order, with so many of them under way at once."""
+        return run_in_order(self, tasks, at_once)
+
+    def finish(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Return what a method is: it is awaited."""
+        return coroutine
+
+    def iterate(self, rows: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Return what a method yields."""
+        return rows
+
+    def stream_of(self, order: Streaming[T]) -> AsyncStream[T]:
+        """Return the results of a method that reads its input meanwhile."""
+        return AsyncStream(self, order)
