@@ -9,7 +9,7 @@
 # make check    format, lint, types, imports, names, spelling, docs
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
-# make test-store    refaug store against an S3 server on loopback, in an environment apart
+# make test-store    refaug artefacts push and fetch against an S3 server on loopback, in an environment apart
 # make test-cluster  builds on a local cluster of Ray, with tasks and machines that are killed, in an environment apart
 # make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
 # make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
@@ -81,7 +81,7 @@ test-integrations: $(VENV)/.installed $(VENV)-integrations/.installed
 	REFAUG_SERVER_PYTHON=$(BIN)/python $(VENV)-integrations/bin/python -m pytest \
 		-c $(INTEGRATIONS)/pytest.ini --confcutdir=$(INTEGRATIONS) $(INTEGRATIONS)
 
-# an S3 server on loopback, in an environment of its own, and refaug store against it
+# an S3 server on loopback, in an environment of its own, and refaug artefacts push and fetch against it
 $(VENV)-moto/.installed: tests/moto-requirements.txt
 	$(PYTHON) -m venv $(VENV)-moto
 	$(VENV)-moto/bin/pip install --quiet --disable-pip-version-check -r $<

@@ -108,7 +108,7 @@ def measure(settings: argparse.Namespace, cluster: Any) -> dict[str, Any]:
         places = Places.under(settings.home)
         manifests[way] = IndexManifest.read(places.indexes.folder(*places.indexes.resolve(name)))
         measured[way]["stages"] = dict(manifests[way].seconds)
-        run_and_watch([*REFAUG, "--home", str(settings.home), "index", "gc", name, "--keep", "1"])
+        run_and_watch([*REFAUG, "--home", str(settings.home), "artefacts", "gc", "index", name, "--keep", "1"])
     if manifests["shards"].id != manifests["cluster"].id:
         sys.exit("the cluster has built another index")
     return measured

@@ -73,7 +73,17 @@ def play(home: Path, bot: str, start: str, size: int) -> dict[str, Any]:
     )  # fmt: skip
     checked = measured("--home", home, "selfplay", "check", name, "--log", "demo", "--json")
     run_and_watch(
-        [str(Path(sys.executable).with_name("refaug")), "-q", "--home", str(home), "selfplay", "remove", name, "--yes"]
+        [
+            str(Path(sys.executable).with_name("refaug")),
+            "-q",
+            "--home",
+            str(home),
+            "artefacts",
+            "remove",
+            "self-play",
+            name,
+            "--yes",
+        ]
     )
     minute = round(60 * size / played["seconds"])
     of_processor = round(60 * size / played["processor_seconds"])

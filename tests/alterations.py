@@ -208,7 +208,7 @@ def imported(settings: Settings) -> dict[str, Any]:
     for kind in FEW:
         with tempfile.TemporaryDirectory() as folder:
             file = settings.home / f"exports/{kind}.tar.zst"
-            code = run_command(["--quiet", "--home", folder, "import", str(file)]).code
+            code = run_command(["--quiet", "--home", folder, "artefacts", "import", str(file)]).code
             content = {
                 str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
                 for path in sorted(Path(folder).rglob(f"demo/{'[0-9]' * 4}*/**/*"))

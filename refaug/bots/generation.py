@@ -87,7 +87,7 @@ class GeneratingBot:
         if not vhred.config.is_trained:
             raise BadInput(
                 f"{specification}: the vhred {vhred.spec} was never trained, and would write noise",
-                remedy="name one that was pre-trained: refaug adem list",
+                remedy="name one that was pre-trained: refaug artefacts list vhred",
             )
         return cls(vhred=vhred, settings=generation_settings(specification))
 

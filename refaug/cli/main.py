@@ -95,14 +95,6 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="server.serve:serve_command",
         help="Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second one ends at once.",
     ),
-    "export": _CommandPlace(
-        at="server.transfer:export_command",
-        help="Write one version of an artefact, or a frozen set, into one file; the same version gives the same file.",
-    ),
-    "import": _CommandPlace(
-        at="server.transfer:import_command",
-        help="Read an exported version under its own name; it is published if no version of that name is.",
-    ),
     "backup": _CommandPlace(
         at="server.backup:backup_command",
         help="Write a backup of the home and its database into a folder, also while a server runs.",
@@ -149,20 +141,22 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "delete": "indexes.index_versions:delete_command",
             "compact": "indexes.index_versions:compact_command",
             "reshard": "indexes.index_versions:reshard_command",
-            "publish": "indexes.index_versions:publish_command",
-            "rollback": "indexes.index_versions:rollback_command",
-            "gc": "indexes.index_versions:gc_command",
             "copies": "indexes.index_copies:copies_command",
-            "remove": "indexes.index_versions:remove_command",
         },
     ),
-    "store": _CommandPlace(
-        at="store.store:app",
-        help="Share versions with other machines, in a folder or a bucket.",
+    "artefacts": _CommandPlace(
+        at="artefacts.artefacts:app",
+        help="Versions of every kind: list, show, publish, roll back, remove, verify, take to other machines.",
+        inner={
+            "export": "artefacts.transfer:export_command",
+            "import": "artefacts.transfer:import_command",
+            "push": "artefacts.stores:push_command",
+            "fetch": "artefacts.stores:fetch_command",
+        },
     ),
     "rater": _CommandPlace(
         at="raters.rater:app",
-        help="Train raters on logs, publish them, ask them.",
+        help="Train raters on logs, measure them, rate replies.",
     ),
     "ruber": _CommandPlace(
         at="raters.ruber:app",
@@ -217,13 +211,6 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="judges.judge_fit:app",
         help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
         "rows.",
-        inner={
-            "list": "judges.judge_versions:list_command",
-            "publish": "judges.judge_versions:publish_command",
-            "rollback": "judges.judge_versions:rollback_command",
-            "gc": "judges.judge_versions:gc_command",
-            "remove": "judges.judge_versions:remove_command",
-        },
     ),
     "conversations": _CommandPlace(
         at="conversations.judging:app",
@@ -235,12 +222,6 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         inner={
             "fit": "conversations.hybrid_fit:fit_command",
             "score": "conversations.hybrid_fit:score_command",
-            "report": "conversations.hybrid_fit:report_command",
-            "list": "conversations.hybrid_versions:list_command",
-            "publish": "conversations.hybrid_versions:publish_command",
-            "rollback": "conversations.hybrid_versions:rollback_command",
-            "gc": "conversations.hybrid_versions:gc_command",
-            "remove": "conversations.hybrid_versions:remove_command",
         },
     ),
     "studies": _CommandPlace(
@@ -267,15 +248,8 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         },
     ),
     "selfplay": _CommandPlace(
-        at="selfplay.play:app",
+        at="conversations.selfplay:app",
         help="Let bots talk to themselves or to a partner, and count what their conversations share.",
-        inner={
-            "list": "selfplay.versions:list_command",
-            "publish": "selfplay.versions:publish_command",
-            "rollback": "selfplay.versions:rollback_command",
-            "gc": "selfplay.versions:gc_command",
-            "remove": "selfplay.versions:remove_command",
-        },
     ),
     "metrics": _CommandPlace(
         at="scores.metrics:app",

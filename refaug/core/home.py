@@ -122,10 +122,10 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
     ),
 }
 
-# The variables of `refaug store`: name → its effect and its default.
+# The variables of a store of artefacts: name → its effect and its default.
 STORE_VARIABLES: Mapping[str, tuple[str, str]] = {
     "REFAUG_STORE": (
-        "the store of `refaug store`: a folder, or `s3://BUCKET/PREFIX`; its credentials are the `AWS_…` variables, "
+        "the store of `refaug artefacts`: a folder or `s3://BUCKET/PREFIX`; its credentials are the `AWS_…` variables, "
         "or what else the library of the store reads",
         "",
     ),

@@ -97,4 +97,4 @@ def hold_vectors(vectors: Versions, source: VectorSource, *, hashed: bool = Fals
         raise Conflict(
             f"the index needs {what}; {mismatch}", remedy="import the vectors it was built with, or build it again"
         )
-    raise NotFound(f"the index needs {what}, which are not here", remedy="refaug import them beside it")
+    raise NotFound(f"the index needs {what}, which are not here", remedy="refaug artefacts import them beside it")

@@ -80,7 +80,7 @@ class ReferenceOptions(Options):
     def require_named_index(self) -> None:
         """Raise Usage where no index is named."""
         if self.index is None:
-            raise Usage("no index is named", remedy="refaug index list", field="index")
+            raise Usage("no index is named", remedy="refaug artefacts list index", field="index")
 
     def require_rater(self) -> None:
         """Raise Usage where something is to be rated and no rater is named."""

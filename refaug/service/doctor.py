@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from refaug.core import kernel_cache
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
-from refaug.core.artefacts.manifests import MANIFEST, file_problems, named_files
-from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions
+from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions, check_version
 from refaug.core.errors import Conflict, RefaugError, Unavailable
-from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.processes.live_file import IN_USE, LiveFile
 from refaug.core.text.tokenizers import get_tokenizer
@@ -361,16 +359,7 @@ def _publication_problems(versions: Versions, name: str) -> Iterator[Finding]:
 
 
 def _check_version(versions: Versions, name: str, version: str, *, verify: bool) -> Finding:
-    files = 0
-    try:
-        with versions.open(f"{name}@{version}") as held:
-            manifest = read_json(held.folder / MANIFEST)
-            broken = list(file_problems(held.folder, manifest, hashes=verify))
-            files = len(named_files(manifest, held.folder / MANIFEST))
-    except RefaugError as error:
-        broken = [error.message]
-    except OSError as error:
-        broken = [str(error)]
+    files, broken = check_version(versions, name, version, hashes=verify)
     checked = "every hash" if verify else "every size"
     return Finding(
         what=f"{versions.kind} {name}@{version}",

@@ -23,6 +23,11 @@ from refaug.rater.nn.checkpoint import save_rater
 ROOT = Path(__file__).parents[2]
 
 
+def in_group(group: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command of a group; one about artefacts names its group itself."""
+    return command if command[0] == "artefacts" else (group, *command)
+
+
 @dataclass
 class Result:
     """How a command ended, and what it wrote."""

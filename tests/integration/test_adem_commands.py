@@ -72,7 +72,7 @@ def weights(home: Home, number: int) -> bytes:
 
 
 def listed(home: Home) -> list[tuple[str, str, bool]]:
-    rows = home("adem", "list", "--json").json["vhreds"]
+    rows = home("artefacts", "list", "vhred", "--json").json["versions"]
     return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
 
 
@@ -80,7 +80,7 @@ def listed(home: Home) -> list[tuple[str, str, bool]]:
 
 
 def test_a_report_says_how_well_held_out_dialogues_are_predicted(ready: Home) -> None:
-    shown = ready("adem", "show", "chat", "--json").json
+    shown = ready("artefacts", "show", "vhred", "chat", "--json").json
     report = shown["report"]
     assert (shown["kind"], shown["config"]["cell"], shown["config"]["turns"]) == ("vhred", "ln-gru", 3)
     assert report["dialogues"]["train"] + report["dialogues"]["validation"] == 260
@@ -88,20 +88,20 @@ def test_a_report_says_how_well_held_out_dialogues_are_predicted(ready: Home) ->
     assert report["latent"] == ("collapsed" if report["kl"] < 0.1 else "used")
     assert 0 <= report["discrimination"] <= 1
     assert len(report["epochs"]) == 2
-    assert "nll" not in ready("adem", "show", "drawn", "--json").json["report"]
+    assert "nll" not in ready("artefacts", "show", "vhred", "drawn", "--json").json["report"]
 
 
 def test_versions_are_listed_published_and_removed(ready: Home) -> None:
     assert ready(*PRETRAIN, "--again", "--no-publish").code == 0
     assert weights(ready, 1) == weights(ready, 2)
     assert listed(ready) == [("chat", "1", True), ("chat", "2", False), ("drawn", "1", True)]
-    newest = ready("adem", "list", "--json").json["vhreds"][1]["version"]
-    assert ready("adem", "publish", f"chat@{newest}").code == 0
-    assert ready("adem", "rollback", "chat").code == 0
+    newest = ready("artefacts", "list", "vhred", "--json").json["versions"][1]["version"]
+    assert ready("artefacts", "publish", "vhred", f"chat@{newest}").code == 0
+    assert ready("artefacts", "rollback", "vhred", "chat").code == 0
     assert listed(ready)[0] == ("chat", "1", True)
-    assert ready("adem", "gc", "chat", "--keep", "0").code == 0
+    assert ready("artefacts", "gc", "vhred", "chat", "--keep", "0").code == 0
     assert listed(ready) == [("chat", "1", True), ("drawn", "1", True)]
-    assert "no adem or vhred 'nope'" in ready("adem", "show", "nope").err
+    assert "no vhred 'nope'" in ready("artefacts", "show", "vhred", "nope").err
 
 
 def test_a_stopped_training_resumes_to_the_same_bits(ready: Home, stopping: Callable[[int], None]) -> None:
@@ -119,8 +119,8 @@ def test_a_finished_training_is_not_repeated(ready: Home) -> None:
 
 def test_an_exported_version_is_the_same_elsewhere(ready: Home, tmp_path: Path) -> None:
     file, elsewhere = tmp_path / "chat.tar.zst", tmp_path / "elsewhere"
-    assert ready("export", "vhred", "chat", file).code == 0
-    assert main(["--home", str(elsewhere), "--quiet", "import", str(file)]) == 0
+    assert ready("artefacts", "export", "vhred", "chat", file).code == 0
+    assert main(["--home", str(elsewhere), "--quiet", "artefacts", "import", str(file)]) == 0
     (folder,) = (elsewhere / "vhreds/chat").glob("*.1")
     assert (folder / "weights.safetensors").read_bytes() == weights(ready, 1)
     here, there = (open_vhred(Settings(home=home), "chat", threads=1) for home in (ready.path, elsewhere))
@@ -161,7 +161,7 @@ def test_a_scorer_says_how_many_replies_it_could_not_learn_from(ready: Home, tmp
     full = ready(*train, "--name", "full")
     assert full.code == 0, full.err
     assert "left_out                     40 without a context\n" in full.out
-    assert "left_out                     40 without a context\n" in ready("adem", "report", "full").out
+    assert "left_out                     40 without a context\n" in ready("artefacts", "show", "adem", "full").out
     assert "left_out" not in ready(*train, "--name", "reference", "--form", "reference").out
 
 

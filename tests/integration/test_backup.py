@@ -275,7 +275,7 @@ def test_an_altered_or_missing_file_is_named_and_nothing_restored(
     assert [path.name for path in other.home.iterdir()] == [RESTORING]
     with pytest.raises(Conflict, match="half restored"), lock_home(other, ServeSettings()):
         pass
-    assert main(["--home", str(other.home), "index", "list"]) == 4
+    assert main(["--home", str(other.home), "artefacts", "list", "index"]) == 4
     assert "half restored" in capsys.readouterr().err
     victim.write_bytes(whole)
     restored(backup, other.home)

@@ -67,7 +67,7 @@ def baselines(home: Home) -> Path:
 def test_score_takes_the_b_that_the_command_prints(ready: Home, items: Path) -> None:
     (bare,) = scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
     printed = ready("metrics", "baseline", "chrf", "--index", "chat", "--json").json
-    version = ready("index", "show", "chat", "--json").json
+    version = ready("artefacts", "show", "index", "chat", "--json").json
     assert printed["parameter"] == f"b={b_of(bare)}"
     assert (printed["index"], printed["pairs"], printed["seed"]) == (f"chat@{version['version']}", 10_000, 1)
     assert printed["index_pairs"] == version["segments"][0]["pairs"]
@@ -116,11 +116,11 @@ def test_the_rest_of_the_index_is_as_it_was(ready: Home, items: Path) -> None:
         files = (path for path in (ready.path / "indexes").rglob("*") if path.is_file())
         return {str(path): path.read_bytes() for path in files if path.parent != baselines(ready)}
 
-    before, listed = others(), ready("index", "list").out
+    before, listed = others(), ready("artefacts", "list", "index").out
     scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
-    assert (others(), ready("index", "list").out) == (before, listed)
+    assert (others(), ready("artefacts", "list", "index").out) == (before, listed)
     assert "baselines" not in ready("doctor").out
-    assert ready("index", "gc", "chat", "--keep", "1").code == 0
+    assert ready("artefacts", "gc", "index", "chat", "--keep", "1").code == 0
     assert len(list(baselines(ready).glob("[!.]*"))) == 1
 
 
@@ -132,7 +132,7 @@ def test_items_that_refs_has_written_count_from_0_and_the_command_is_told(
 ) -> None:
     file = tmp_path / "refs.jsonl"
     file.write_text(ready("refs", items, *FOUND).out, "utf-8")
-    index = f"chat@{ready('index', 'show', 'chat', '--json').json['version']}"
+    index = f"chat@{ready('artefacts', 'show', 'index', 'chat', '--json').json['version']}"
     told = f"upsilon-chrf without b counts from 0, though the references are those of an index: refaug metrics baseline upsilon-chrf --index {index} measures b"  # noqa: E501  one sentence
     bare = ready("score", file, "-m", "upsilon-chrf", *QUIET)
     assert (b_of(bare.json["scores"][0]), told in bare.err) == ("0", True)
@@ -145,7 +145,7 @@ def test_items_that_refs_has_written_count_from_0_and_the_command_is_told(
 
 def test_a_frozen_set_wants_b_and_says_how_to_get_it(ready: Home, items: Path) -> None:
     frozen = ready("sets", "freeze", items, "--purpose", "test", *FOUND, "--json").json["id"]
-    index = f"chat@{ready('index', 'show', 'chat', '--json').json['version']}"
+    index = f"chat@{ready('artefacts', 'show', 'index', 'chat', '--json').json['version']}"
     refused = ready("sets", "score", frozen, items, "-m", "upsilon-chrf", *QUIET)
     assert (refused.code, refused.out) == (2, "")
     assert "upsilon-chrf has no b" in refused.err
@@ -190,7 +190,7 @@ def test_what_cannot_be_meant_is_refused(ready: Home, arguments: tuple[str, ...]
 
 def test_the_command_names_the_version_and_the_form_to_ask_for(ready: Home) -> None:
     shown = ready("metrics", "baseline", "chrf:char-order=4", "--index", "chat", "--pairs", "200", "--seed", "7")
-    version = ready("index", "show", "chat", "--json").json["version"]
+    version = ready("artefacts", "show", "index", "chat", "--json").json["version"]
     first, second = shown.out.splitlines()
     assert first.startswith("chrf: mean 0.")
     assert first.endswith(f" over 200 random pairs of index chat@{version} (seed 7)")

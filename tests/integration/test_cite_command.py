@@ -70,7 +70,7 @@ def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
     file = tmp_path / "scores.json"
     file.write_text(ready("score", items, *BOTH, "-m", "upsilon-bleu", *NO_INTERVALS).out)
     before = ready("cite", file, "--json").json
-    assert ready("index", "remove", "chat", "--yes").code == 0
+    assert ready("artefacts", "remove", "index", "chat", "--yes").code == 0
     removal = read_removal(Settings(home=ready.path).indexes, *version_in(before, 0))
     cited = ready("cite", file, "--json").json
     (citation,) = cited["citations"]

@@ -50,13 +50,13 @@ def trained(home: Home, with_rater: Path) -> Home:
 
 
 def test_lists_and_reports_name_the_network(trained: Home, tmp_path: Path) -> None:
-    (row,) = trained("rater", "list", "--json").json["raters"]
+    (row,) = trained("artefacts", "list", "rater", "--json").json["versions"]
     assert (row["name"], row["network"], row["published"]) == ("chat", "cross", True)
-    shown = trained("rater", "show", "chat", "--json").json
+    shown = trained("artefacts", "show", "rater", "chat", "--json").json
     assert (shown["network"], shown["kind"]) == ("cross", "rater")
     assert shown["config"]["layers"] == 2
     assert shown["report"]["parameters"] == open_rater(Settings(home=trained.path), "chat").model.parameter_count  # type: ignore[attr-defined]
-    assert "auc_good_vs_dialogue" in trained("rater", "show", "chat").out
+    assert "auc_good_vs_dialogue" in trained("artefacts", "show", "rater", "chat").out
     page = trained("rater", "report", "chat", "--to", tmp_path / "page")
     assert page.code == 0, page.err
     assert "is rated above a wrong one" in (tmp_path / "page/index.html").read_text("utf-8")

@@ -272,7 +272,7 @@ def test_the_audit_log_is_for_admins(client: TestClient, home: Settings) -> None
 def test_a_home_without_a_database_gets_none_for_the_audit_log(tmp_path: Path, capfdbinary: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("REFAUG_DATABASE", raising=False)
-        assert main(["--home", str(tmp_path), "index", "publish", "chat@2026-11-20.1"]) == 3
+        assert main(["--home", str(tmp_path), "artefacts", "publish", "index", "chat@2026-11-20.1"]) == 3
     assert not (tmp_path / "refaug.db").exists()
 
 

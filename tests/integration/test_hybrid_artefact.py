@@ -40,12 +40,12 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
         *("--draws", "100", "--json"),
     ).json
     assert result.json["report"] == evaluated
-    shown = home("hybrid", "report", "mine", "--json").json
+    shown = home("artefacts", "show", "hybrid", "mine", "--json").json
     assert shown["report"] == evaluated
     assert shown["weights"]["columns"] == evaluated["sets"]["wide"]["columns"]
-    assert shown["manifest"]["fitted_to"]["bots"] == [f"b{bot}" for bot in range(6)]
-    assert shown["manifest"]["fit"]["seed"] == 1
-    text = home("hybrid", "report", "mine").out
+    assert shown["fitted_to"]["bots"] == [f"b{bot}" for bot in range(6)]
+    assert shown["fit"]["seed"] == 1
+    text = home("artefacts", "show", "hybrid", "mine").out
     assert "coefficients, a standard deviation of the column" in text
 
     scored = home("hybrid", "score", "mine", file, "--vectors", vectors, "--json").json
@@ -54,7 +54,7 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     assert {row["bot"]: row["mean"] for row in scored["bots"]} == pytest.approx(predictions)
     assert {row["fit"] for row in scored["bots"]} == {"without it"}
     assert scored["agreement"]["pearson"] == pytest.approx(evaluated["sets"]["wide"]["agreement"]["common"]["pearson"])
-    assert f"|hybrid:{shown['hybrid']}|" in scored["signature"]
+    assert f"|hybrid:mine@{shown['version']}#{shown['id'][:12]}|" in scored["signature"]
     new = [{**conversation(number), "id": f"n{number}", "bot": "fresh"} for number in range(500, 503)]
     mixed = written(tmp_path / "mixed.jsonl", [{**talks[7], "id": "copy", "bot": "fresh"}, *new])
     of_mixed = home("hybrid", "score", "mine", mixed, "--vectors", vectors, "--json").json
@@ -66,9 +66,9 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     assert (refused.code, refused.error["code"]) == (3, "trained_on")
 
     archive = tmp_path / "mine.tar.zst"
-    assert home("export", "hybrid", "mine", archive).code == 0
+    assert home("artefacts", "export", "hybrid", "mine", archive).code == 0
     other = home_at(tmp_path / "other")
-    assert other("import", archive).code == 0
+    assert other("artefacts", "import", archive).code == 0
     again = other("hybrid", "score", "mine", file, "--vectors", vectors, "--json").json
     assert again == scored
 
@@ -83,25 +83,25 @@ def test_encoders_that_are_files_have_to_be_the_same(home: Home, tmp_path: Path,
     assert (changed.error["code"], "was fitted with sem:mean[words#" in changed.error["message"]) == ("conflict", True)
     weights = next((home.path / "hybrids" / "mine").glob("*/weights.json"))
     weights.write_bytes(weights.read_bytes().replace(b"common", b"commom"))
-    assert home("hybrid", "report", "mine", "--json").error["code"] == "corrupt"
+    assert home("artefacts", "show", "hybrid", "mine", "--json").error["code"] == "corrupt"
     assert "hybrid mine" in home("doctor", "--verify").out
 
 
 def test_versions_are_listed_published_and_removed(home: Home, tmp_path: Path, vectors: Path) -> None:
     file = written(tmp_path / "talks.jsonl", [conversation(number) for number in range(60)])
     first, second = (fitted(home, file, vectors, "--ridge", ridge).json["version"] for ridge in ("0", "0.5"))
-    rows = home("hybrid", "list", "--json").json["hybrids"]
-    assert [(row["version"], row["published"], row["bots"], row["target"]) for row in rows] == [
+    rows = home("artefacts", "list", "hybrid", "--json").json["versions"]
+    assert [(row["version"], row["published"], len(row["bots"]), row["target"]) for row in rows] == [
         (first, False, 6, "quality"),
         (second, True, 6, "quality"),
     ]
-    assert home("hybrid", "report", "mine", "--json").json["manifest"]["fit"]["penalty"] == 0.5
-    assert home("hybrid", "rollback", "mine").code == 0
-    assert home("hybrid", "report", "mine", "--json").json["manifest"]["fit"]["penalty"] == 0.0
-    assert home("hybrid", "publish", f"mine@{second}").code == 0
-    assert home("hybrid", "gc", "mine", "--keep", "1", "--json").json["removed"] == [first]
-    assert home("hybrid", "remove", "mine", "--yes").code == 0
-    assert home("hybrid", "list", "--json").json == {"hybrids": []}
+    assert home("artefacts", "show", "hybrid", "mine", "--json").json["fit"]["penalty"] == 0.5
+    assert home("artefacts", "rollback", "hybrid", "mine").code == 0
+    assert home("artefacts", "show", "hybrid", "mine", "--json").json["fit"]["penalty"] == 0.0
+    assert home("artefacts", "publish", "hybrid", f"mine@{second}").code == 0
+    assert home("artefacts", "gc", "hybrid", "mine", "--keep", "1", "--json").json["removed"] == [first]
+    assert home("artefacts", "remove", "hybrid", "mine", "--yes").code == 0
+    assert home("artefacts", "list", "hybrid", "--json").json == {"versions": []}
 
 
 def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
@@ -113,13 +113,13 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     assert "upsilon-bleu" in result.json["report"]["sets"]["wide"]["columns"]
     assert result.json["report"]["alone"]["upsilon-bleu, worst"]["bots"] == 6
     assert "gold:none" in result.json["report"]["turn_signatures"]["upsilon-bleu"]
-    manifest = ready("hybrid", "report", "mine", "--json").json["manifest"]
+    manifest = ready("artefacts", "show", "hybrid", "mine", "--json").json
     assert manifest["turns"]["index"].startswith("chat@")
     references = manifest["turns"]["references"]
     assert (references["mode"], references["weights"], references["k"]) == ("bm25-utterance", "one", 15)
-    refused = ready("index", "remove", "chat", "--yes", "--json")
+    refused = ready("artefacts", "remove", "index", "chat", "--yes", "--json")
     assert (refused.code, refused.error["message"].startswith("hybrid mine@")) == (4, True)
-    assert refused.error["remedy"] == "remove that hybrid first: refaug hybrid remove mine --yes"
+    assert refused.error["remedy"] == "remove that hybrid first: refaug artefacts remove hybrid mine --yes"
     play = (
         "selfplay",
         "play",

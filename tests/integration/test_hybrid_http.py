@@ -100,7 +100,7 @@ def test_self_play_is_scored_and_a_job_that_was_killed_publishes_once(words: Hom
     marks.write_bytes(orjson.dumps({"fitted": orjson.loads(marks.read_bytes())["fitted"]}))  # killed before its end
     second = kinds.run(order, home, SERVE, Silent(), job="fit")
     assert second["version"] == first["version"]
-    assert len(words("hybrid", "list", "--json").json["hybrids"]) == 2
+    assert len(words("artefacts", "list", "hybrid", "--json").json["versions"]) == 2
     many = {"self_play": "alone", "on_error": "report"}
     with client_of(home, ready=False, replies=19) as small:
         refused = small.post("/v1/hybrids/mine/scores", json=many)

@@ -18,7 +18,7 @@ import pytest
 from disks import close_strictly, small_disk
 from indexes import add_vectors
 from integration import reference
-from integration.conftest import ROOT
+from integration.conftest import ROOT, in_group
 
 from refaug.core.errors import Corrupt, StorageFull
 from refaug.core.files import read_json, with_checksum
@@ -119,7 +119,7 @@ def built(home, homes):
 
 
 def listed(home, name="chat"):
-    rows = home("index", "list", "--json").json["indexes"]
+    rows = home("artefacts", "list", "index", "--json").json["versions"]
     return [(int(row["version"].partition(".")[2]), row["published"]) for row in rows if row["name"] == name]
 
 
@@ -183,7 +183,7 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
     wanted = {
         "published": True,
         "logs": ["chat"],
-        "vectors": f"chat@{ready('vectors', 'list', '--json').json['vectors'][0]['version']}",
+        "vectors": f"chat@{ready('artefacts', 'list', 'vectors', '--json').json['versions'][0]['version']}",
         "dimensions": 12,
         "tokenizer": "word",
         "kind": "Flat",
@@ -199,13 +199,13 @@ def test_a_build_tells_what_it_built_and_so_do_show_and_list(ready):
         "recall_queries": 20,
     }
     assert {name: told[name] for name in wanted} == wanted
-    shown = ready("index", "show", "chat", "--json").json
+    shown = ready("artefacts", "show", "index", "chat", "--json").json
     assert (f"chat@{shown['version']}", shown["id"][:12]) == (told["index"], told["id"])
     assert shown["segments"][0]["occurrences"] == len(pairs_of(talk()))
     assert sum(facts["size"] for facts in shown["files"].values()) == told["bytes"]
-    row = ready("index", "list", "--json").json["indexes"][0]
+    row = ready("artefacts", "list", "index", "--json").json["versions"][0]
     assert (row["name"], row["published"], row["pairs"], row["bytes"]) == ("chat", True, len(pairs), told["bytes"])
-    assert ready("index", "show", "chat").out.startswith(f"index {told['index']}\n")
+    assert ready("artefacts", "show", "index", "chat").out.startswith(f"index {told['index']}\n")
     assert list((ready.path / "cache").iterdir()) == []
 
 
@@ -251,9 +251,9 @@ def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     assert texts("chat") == texts("plain")
     same = ready("index", "reshard", "chat", "--shards", "5", "--json")
     assert (same.code, same.error["message"]) == (2, "index chat has 5 shards already")
-    ready("export", "index", "chat", ready.path / "chat.tar.zst")
-    ready("index", "remove", "chat", "--yes")
-    assert ready("import", ready.path / "chat.tar.zst").code == 0
+    ready("artefacts", "export", "index", "chat", ready.path / "chat.tar.zst")
+    ready("artefacts", "remove", "index", "chat", "--yes")
+    assert ready("artefacts", "import", ready.path / "chat.tar.zst").code == 0
     assert texts("chat") == texts("plain")
     refused = ready("index", "build", "chat", "--shards", "2", "--factory", "HNSW32", "--json")
     assert (refused.code, refused.error["code"]) == (2, "usage")
@@ -358,16 +358,16 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
         (("search", "chat", "tea", "-k", "1001"), 2, "-k: 1,001 is out of range: from 1 to 1,000"),
         (("search", "chat", "tea", "--depth", "3"), 2, "--depth: a depth of 3 for k=15 references"),
         (("search", "chat", "tea", "--after", "yesterday"), 2, "--after: 'yesterday' is not a time"),
-        (("show", "nowhere"), 3, "no index 'nowhere'"),
+        (("artefacts", "show", "index", "nowhere"), 3, "no index 'nowhere'"),
         (("check", "nowhere"), 3, "no index 'nowhere'"),
         (("check", "chat", "--mode", "nonsense"), 2, "--mode: 'nonsense' is not one of"),
-        (("publish", "chat"), 2, "'chat' names no version"),
-        (("publish", "chat@yesterday"), 3, "no index 'chat@yesterday'"),
-        (("publish", "nowhere@2020-01-01.1"), 3, "no index 'nowhere'"),
-        (("rollback", "nowhere"), 3, "no index 'nowhere'"),
-        (("rollback", "chat"), 4, "there is no version of index chat before"),
-        (("rollback", "chat", "--to", "2020-01-01.1"), 3, "no index 'chat@2020-01-01.1'"),
-        (("gc", "nowhere"), 3, "no index 'nowhere'"),
+        (("artefacts", "publish", "index", "chat"), 2, "'chat' names no version"),
+        (("artefacts", "publish", "index", "chat@yesterday"), 3, "no index 'chat@yesterday'"),
+        (("artefacts", "publish", "index", "nowhere@2020-01-01.1"), 3, "no index 'nowhere'"),
+        (("artefacts", "rollback", "index", "nowhere"), 3, "no index 'nowhere'"),
+        (("artefacts", "rollback", "index", "chat"), 4, "there is no version of index chat before"),
+        (("artefacts", "rollback", "index", "chat", "--to", "2020-01-01.1"), 3, "no index 'chat@2020-01-01.1'"),
+        (("artefacts", "gc", "index", "nowhere"), 3, "no index 'nowhere'"),
         (("update", "nowhere"), 3, "no index 'nowhere'"),
         (("compact", "nowhere"), 3, "no index 'nowhere'"),
         (("delete", "nowhere", "--pair", "chat/d1#1"), 3, "no index 'nowhere'"),
@@ -378,7 +378,7 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
 def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(home_at, homes, arguments, code, told):
     built = home_at(homes / "built")
     before = sorted(built.path.rglob("*"))
-    result = built("index", *arguments)
+    result = built(*in_group("index", arguments))
     assert (result.code, told in result.err) == (code, True), result.err
     assert "Traceback" not in result.err
     assert sorted(built.path.rglob("*")) == before
@@ -498,11 +498,11 @@ def test_a_check_in_any_mode_finds_that_a_flat_index_finds_everything(built, mod
 def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
     result = ready("index", "build", "chat", "--factory", "HNSW2", "--recall", "1.0", "--json")
     assert (result.code, result.error["code"]) == (6, "check_failed")
-    row = ready("index", "list", "--json").json["indexes"][0]
+    row = ready("artefacts", "list", "index", "--json").json["versions"][0]
     name = f"chat@{row['version']}"
     assert (row["published"], row["kind"], row["recall_at_15"] < 1) == (False, "HNSW2", True)
     assert f"{name} was built but not published: it finds {100 * row['recall_at_15']:.1f} %" in result.error["message"]
-    assert f"refaug index publish {name}" in result.error["remedy"]
+    assert f"refaug artefacts publish index {name}" in result.error["remedy"]
     unpublished = ready("index", "search", "chat", "tea", "--json")
     assert (unpublished.code, unpublished.error["code"]) == (4, "conflict")
     assert name in unpublished.error["remedy"]
@@ -510,10 +510,10 @@ def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
     assert ready("index", "check", name, "--least", "0.5").code == 0
     check = ready("index", "check", name, "--queries", "150", "--least", "1.0", "--json")
     assert (check.code, check.error["code"]) == (6, "check_failed")
-    refusal = ready("index", "publish", name, "--json")
+    refusal = ready("artefacts", "publish", "index", name, "--json")
     assert (refusal.code, refusal.error["code"]) == (4, "conflict")
     assert f"index {name} was refused by a check: recall is" in refusal.error["message"]
-    assert ready("index", "publish", name, "--even-refused").out == f"index {name} is published\n"
+    assert ready("artefacts", "publish", "index", name, "--even-refused").out == f"index {name} is published\n"
     assert found(ready, "tea")[0] == found(ready, "tea", index=name)[0]
 
 
@@ -526,22 +526,23 @@ def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
         built("index", "build", "chat", *FEW, "--again", *more)
     assert listed(built) == [(1, False), (2, False), (3, False), (4, True)]
     before = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
-    assert built("index", "rollback", "chat").out == f"index chat@{day}.2 is published\n"
+    assert built("artefacts", "rollback", "index", "chat").out == f"index chat@{day}.2 is published\n"
     after = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
     assert [path.name for path in before if before[path] != after.get(path) and path.name != ".lock"] == ["CURRENT"]
     assert current() == "2"
-    assert built("index", "rollback", "chat", "--to", f"{day}.1").code == 0
-    assert built("index", "rollback", "chat").code == 4
-    assert built("index", "publish", f"chat@{day}.2").code == 0
+    assert built("artefacts", "rollback", "index", "chat", "--to", f"{day}.1").code == 0
+    assert built("artefacts", "rollback", "index", "chat").code == 4
+    assert built("artefacts", "publish", "index", f"chat@{day}.2").code == 0
     assert found(built, "tea")[0]["references"][0]["index"] == f"chat@{day}.2"
-    assert built("index", "gc", "chat", "--keep", "1", "--json").json == {
-        "index": "chat",
+    assert built("artefacts", "gc", "index", "chat", "--keep", "1", "--json").json == {
+        "kind": "index",
+        "name": "chat",
         "removed": [f"{day}.1", f"{day}.3"],
         "pinned": {},
         "needed_by_judges": {},
     }
     assert listed(built) == [(2, True), (4, False)]
-    assert built("index", "gc", "chat").out == "index chat: 0 versions removed\n"
+    assert built("artefacts", "gc", "index", "chat").out == "index chat: 0 versions removed\n"
     told = built("index", "build", "chat", *FEW, "--json").json
     assert (told["index"], "nothing to do" in told["note"]) == (f"chat@{day}.2", True)
     built("index", "build", "chat", *FEW, "--again")
@@ -607,8 +608,8 @@ def test_index_builds_exclude_each_other_and_never_publish_deleted_pairs(ready, 
     second = ready("index", "build", "chat", *FEW, "--json")
     assert (second.code, second.error["code"]) == (4, "locked")
     assert f"building index chat, process {process.pid}" in second.error["message"]
-    for command in (("update", "chat"), ("compact", "chat"), ("rollback", "chat")):
-        assert ready("index", *command).code in (3, 4)  # there is no version yet
+    for command in (("update", "chat"), ("compact", "chat"), ("artefacts", "rollback", "index", "chat")):
+        assert ready(*in_group("index", command)).code in (3, 4)  # there is no version yet
     assert ready("index", "build", "chat", "--name", "other", *FEW).code == 0
     ready("log", "delete", "chat", "--dialogue", "gone")
     code, error = finish(process)
@@ -661,7 +662,7 @@ def test_abandoned_build_leaves_nothing_after_the_next_one(ready, begun):
 
 
 def refused(home, *command):
-    result = home("index", *command)
+    result = home(*in_group("index", command))
     assert (result.code, result.err.startswith("error [corrupt]")) == (3, True), result.err
     return result.err
 
@@ -680,7 +681,11 @@ def test_every_file_that_is_missing_or_has_another_size_is_named(built):
             ReferenceIndex.open(places, "chat")
         path.write_bytes(data)
     (folder / "segments/0/vectors.faiss").unlink()
-    for command in (("search", "chat", "tea"), ("check", "chat"), ("publish", f"chat@{folder.name}")):
+    for command in (
+        ("search", "chat", "tea"),
+        ("check", "chat"),
+        ("artefacts", "publish", "index", f"chat@{folder.name}"),
+    ):
         assert "vectors.faiss is missing" in refused(built, *command)
 
 
@@ -717,13 +722,18 @@ def test_a_manifest_that_cannot_be_read_is_named_and_hides_no_other_index(built,
         del value["segments"]
     path.write_bytes(b"{" if what == "no JSON" else orjson.dumps(with_checksum(value)))
     version = f"chat@{path.parent.name}"
-    for command in (("search", "chat", "tea"), ("show", "chat"), ("update", "chat"), ("compact", "chat")):
+    for command in (
+        ("search", "chat", "tea"),
+        ("artefacts", "show", "index", "chat"),
+        ("update", "chat"),
+        ("compact", "chat"),
+    ):
         told = refused(built, *command)
         assert str(path) in told
         if what == "newer":
             assert "has format 2; this refaug reads up to 1\n  upgrade refaug" in told
-    assert str(path) in refused(built, "publish", version)
-    rows = {row["name"]: row for row in built("index", "list", "--json").json["indexes"]}
+    assert str(path) in refused(built, "artefacts", "publish", "index", version)
+    rows = {row["name"]: row for row in built("artefacts", "list", "index", "--json").json["versions"]}
     assert str(path) in rows["chat"]["problem"]
     assert (rows["other"]["problem"], rows["other"]["published"]) == (None, True)
     assert built("index", "search", "other", "tea").code == 0
@@ -734,7 +744,7 @@ def test_damaged_older_version_does_not_prevent_a_rollback_to_another(built):
         built("index", "build", "chat", *FEW, "--again")
     first, second, _ = Places.under(built.path).indexes.versions("chat")
     (built.path / "indexes/chat" / first / "manifest.json").write_bytes(b"{")
-    result = built("index", "rollback", "chat")
+    result = built("artefacts", "rollback", "index", "chat")
     assert (result.code, result.out) == (0, f"index chat@{second} is published\n"), result.err
 
 
@@ -747,7 +757,7 @@ def test_a_published_version_that_is_not_there_is_told_with_those_that_are(built
     assert version in told
     current.write_text("nonsense\n")
     assert f"{current} holds 'nonsense', which is no version" in refused(built, "search", "chat", "tea")
-    assert built("index", "publish", f"chat@{version}").code == 0
+    assert built("artefacts", "publish", "index", f"chat@{version}").code == 0
     assert built("index", "search", "chat", "tea").code == 0
 
 
@@ -782,7 +792,7 @@ def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
     assert ready("index", "delete", "chat", "--dialogue", "d1").code == 0
     assert ready("index", "compact", "chat", "--json").json["tokenizer"] == told.json["tokenizer"]
     assert found(ready, "tea rain bus", "-k", "5")[0]["references"]
-    assert ready("vectors", "show", "chat", "--log", "chat").code == 0
+    assert ready("vectors", "try", "chat", "--log", "chat").code == 0
 
 
 # ── a full disk ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -870,11 +880,11 @@ def test_a_training_on_a_full_disk_says_so_and_goes_on_when_there_is_room(homes,
         train_vectors(places, settings, Fills(disk, stage))
     (disk / "filler").unlink()
     stored = train_vectors(places, settings, Silent())
-    assert stored.sha256 == home("vectors", "show", "chat", "--json").json["sha256"]
+    assert stored.sha256 == home("artefacts", "show", "vectors", "chat", "--json").json["sha256"]
 
 
 def test_what_is_open_is_closed_when_nobody_needs_it(built):
     places = Places.under(built.path)
     with ReferenceIndex.open(places, "chat") as opened:
-        assert built("index", "gc", "chat", "--keep", "0", "--json").json["removed"] == []
+        assert built("artefacts", "gc", "index", "chat", "--keep", "0", "--json").json["removed"] == []
         assert opened.version == folder_of(built).name

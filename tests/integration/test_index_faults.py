@@ -31,7 +31,7 @@ DELETE = ("index", "delete", "chat", "--dialogue", "demo/000004", "--speaker", "
 BUILD_SHARDS = (*BUILD, "--shards", "3")
 BUILD_MANY_SHARDS = (*BUILD, "--shards", "40")  # so that a deletion concerns a few of them
 DELETE_DIALOGUE = ("index", "delete", "chat", "--dialogue", "demo/000004", *ONE)
-RESHARD, GC = ("index", "reshard", "chat", "--shards", "2", *ONE), ("index", "gc", "chat", "--keep", "0")
+RESHARD, GC = ("index", "reshard", "chat", "--shards", "2", *ONE), ("artefacts", "gc", "index", "chat", "--keep", "0")
 GROW = (("ingest", "{more}", "--log", "chat"), ("log", "delete", "chat", "--dialogue", "demo/000003"))
 ASKED = ("Is it going to rain today?", "Where do you buy your tea?")
 

@@ -19,7 +19,7 @@ from encoders import keep_texts, kept_texts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from integration import reference
-from integration.conftest import ROOT
+from integration.conftest import ROOT, in_group
 
 from refaug.core.errors import CheckFailed
 from refaug.core.progress import Silent
@@ -192,7 +192,7 @@ class Indexed:
     def require_world(self) -> None:
         """What can be found is what is alive, as often as it is, and everything that is alive is counted."""
         counts = self.world.counts()
-        shown = self.run("index", "show", "chat")
+        shown = self.run("artefacts", "show", "index", "chat")
         utterances = sum(one["utterances"] - one["superseded"] for one in shown["segments"])
         assert utterances == len({utterance for utterance, _ in counts})
         ids = {said.id for said in self.world.alive}
@@ -299,7 +299,7 @@ def live(indexed: Indexed, steps: int) -> None:
             compacted = indexed.run("index", "compact", "chat")
             assert (compacted["segments"], compacted["superseded"]) == (1, 0)
             indexed.require_as_anew(*EMBEDDING, *BM25)
-            assert indexed.run("index", "show", "anew")["id"][:12] == compacted["id"]
+            assert indexed.run("artefacts", "show", "index", "anew")["id"][:12] == compacted["id"]
             indexed.require_nothing_gone()
 
 
@@ -351,7 +351,7 @@ def found(indexed: Indexed, index: str = "chat") -> list[str]:
 
 
 def versions(indexed: Indexed) -> list[tuple[str, bool]]:
-    rows = indexed.run("index", "list")["indexes"]
+    rows = indexed.run("artefacts", "list", "index")["versions"]
     return [(row["version"], row["published"]) for row in rows if row["name"] == "chat"]
 
 
@@ -364,7 +364,7 @@ def test_what_is_deleted_is_masked_at_once_and_the_rest_is_the_same_file(indexed
     assert [pair for pair in before if pair not in found(indexed)] == [chosen.id]
     shared = [path for path in base.rglob("*") if path.is_file() and path.name != "manifest.json"]
     assert all(path.samefile(indexed.folder() / path.relative_to(base)) for path in shared)
-    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [base.name]
+    assert indexed.run("artefacts", "gc", "index", "chat", "--keep", "0")["removed"] == [base.name]
     assert chosen.id not in found(indexed)
     again = indexed.run("index", "delete", "chat", "--pair", chosen.id)
     assert (again["changed"], again["gone"], again["published"]) == (0, 0, False)
@@ -374,12 +374,16 @@ def test_what_is_deleted_is_masked_at_once_and_the_rest_is_the_same_file(indexed
 
 def test_an_index_whose_log_is_gone_can_be_removed(indexed):
     assert indexed.home("log", "delete", "chat", "--whole", "--yes").code == 0
-    refused = indexed.home("index", "remove", "chat", "--json")
+    refused = indexed.home("artefacts", "remove", "index", "chat", "--json")
     assert (refused.code, refused.error["message"]) == (2, "this removes index chat with all its versions")
     versions = indexed.places.indexes.versions("chat")
-    assert indexed.run("index", "remove", "chat", "--yes") == {"index": "chat", "removed": versions}
+    assert indexed.run("artefacts", "remove", "index", "chat", "--yes") == {
+        "kind": "index",
+        "name": "chat",
+        "removed": versions,
+    }
     assert not (indexed.home.path / "indexes/chat").exists()
-    again = indexed.home("index", "remove", "chat", "--yes", "--json")
+    again = indexed.home("artefacts", "remove", "index", "chat", "--yes", "--json")
     assert (again.code, again.error["code"]) == (3, "not_found")
 
 
@@ -388,24 +392,28 @@ def test_publishing_and_rolling_back_say_as_json_which_version_serves(indexed):
     indexed.build("chat", "--again")
     second = indexed.places.indexes.current("chat")
     assert second != first
-    assert indexed.run("index", "rollback", "chat") == {"index": "chat", "published": first}
-    assert indexed.run("index", "publish", f"chat@{second}") == {"index": "chat", "published": second}
+    assert indexed.run("artefacts", "rollback", "index", "chat") == {"kind": "index", "name": "chat", "version": first}
+    assert indexed.run("artefacts", "publish", "index", f"chat@{second}") == {
+        "kind": "index",
+        "name": "chat",
+        "version": second,
+    }
     assert indexed.places.indexes.current("chat") == second
 
 
 def test_an_index_that_is_read_is_not_removed(indexed):
     with indexed.places.indexes.open("chat"):
-        refused = indexed.home("index", "remove", "chat", "--yes", "--json")
+        refused = indexed.home("artefacts", "remove", "index", "chat", "--yes", "--json")
     assert (refused.code, refused.error["code"]) == (4, "conflict")
     assert found(indexed)
 
 
 def test_an_exported_version_does_not_bring_back_what_was_deleted_since(indexed):
     file, chosen = indexed.home.path / "chat.tar.zst", indexed.world.alive[0]
-    indexed.run("export", "index", "chat", file)
+    indexed.run("artefacts", "export", "index", "chat", file)
     indexed.run("index", "delete", "chat", "--pair", chosen.id)
-    indexed.run("index", "gc", "chat", "--keep", "0")
-    result = indexed.home("import", file, "--publish", "--json")
+    indexed.run("artefacts", "gc", "index", "chat", "--keep", "0")
+    result = indexed.home("artefacts", "import", file, "--publish", "--json")
     assert (result.code, result.error["code"]) == (4, "conflict")
     assert chosen.id not in found(indexed)
 
@@ -421,15 +429,19 @@ def test_a_version_that_shows_what_was_deleted_since_never_comes_back(indexed, w
     else:
         indexed.run("index", "delete", "chat", "--dialogue", chosen)
     (first, _), (second, _), (third, _) = versions(indexed)
-    for command in (("rollback", "chat"), ("rollback", "chat", "--to", first), ("publish", f"chat@{second}")):
-        result = indexed.home("index", *command)
+    for command in (
+        ("artefacts", "rollback", "index", "chat"),
+        ("artefacts", "rollback", "index", "chat", "--to", first),
+        ("artefacts", "publish", "index", f"chat@{second}"),
+    ):
+        result = indexed.home(*in_group("index", command))
         assert (result.code, result.err.startswith("error [conflict]")) == (4, True)
         assert "holds pairs that have been deleted since" in result.err
         assert "refaug index compact chat" in result.err
     assert versions(indexed)[-1] == (third, True)
     indexed.ingest(1)
     fourth = indexed.run("index", "update", "chat")["index"].partition("@")[2]
-    assert indexed.home("index", "rollback", "chat").code == 0  # the third has lost nothing
+    assert indexed.home("artefacts", "rollback", "index", "chat").code == 0  # the third has lost nothing
     assert versions(indexed)[-2:] == [(third, True), (fourth, False)]
 
 
@@ -439,7 +451,7 @@ def test_version_does_not_come_back_after_its_log_was_deleted_and_remade(indexed
     indexed.ingest(3)
     indexed.run("index", "update", "chat")
     assert not set(lost) <= set(found(indexed))
-    result = indexed.home("index", "rollback", "chat")
+    result = indexed.home("artefacts", "rollback", "index", "chat")
     assert (result.code, "holds pairs that have been deleted since" in result.err) == (4, True), result.err
 
 
@@ -447,10 +459,10 @@ def test_version_from_before_a_deletion_cannot_be_published_or_restored(indexed)
     (first, _) = versions(indexed)[0]
     indexed.run("log", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
     indexed.build("chat", "--no-publish")
-    assert indexed.home("index", "publish", f"chat@{first}").code == 4
+    assert indexed.home("artefacts", "publish", "index", f"chat@{first}").code == 4
     second = versions(indexed)[-1][0]
-    assert indexed.home("index", "publish", f"chat@{second}").code == 0
-    assert indexed.home("index", "rollback", "chat").code == 4
+    assert indexed.home("artefacts", "publish", "index", f"chat@{second}").code == 0
+    assert indexed.home("artefacts", "rollback", "index", "chat").code == 4
 
 
 def test_pairs_deleted_from_the_index_alone_stay_out_of_later_versions(indexed):
@@ -470,7 +482,7 @@ def test_pairs_deleted_from_the_index_alone_stay_out_of_later_versions(indexed):
     indexed.ingest(5)
     wanted = {said.id for said in indexed.world.alive if said.dialogue not in out and "ann" not in said.speakers}
     for command in (("update", "chat"), ("compact", "chat")):
-        indexed.run("index", *command)
+        indexed.run(*in_group("index", command))
         assert set(found(indexed)) <= wanted
     indexed.build()
     assert set(found(indexed)) <= wanted
@@ -492,7 +504,7 @@ def test_deletion_is_published_even_if_the_recall_is_missed(indexed):
     build = ("build", "chat", "--name", "chat", "--vectors", "chat", "--factory", "HNSW2", "--recall", "1.0")
     failed = indexed.home("index", *build)
     assert failed.code == 6
-    assert indexed.home("index", "publish", f"chat@{versions(indexed)[-1][0]}", "--even-refused").code == 0
+    assert indexed.home("artefacts", "publish", "index", f"chat@{versions(indexed)[-1][0]}", "--even-refused").code == 0
     chosen = next(said for said in indexed.world.alive if said.id in found(indexed))
     result = indexed.home("index", "delete", "chat", "--pair", chosen.id)
     assert chosen.id not in found(indexed), result.err
@@ -540,7 +552,7 @@ def test_an_update_tells_what_it_did_and_when_compacting_pays(indexed):
     people = indexed.home("index", "update", "chat").out
     assert ["changed", str(len(changed))] in [line.split() for line in people.splitlines()]
     assert "much of it lies in later segments: refaug index compact chat makes searching quicker" in people
-    shown = indexed.run("index", "show", "chat")
+    shown = indexed.run("artefacts", "show", "index", "chat")
     assert [one["utterances"] for one in shown["segments"]] == [len(before), len(changed)]
     assert [one["superseded"] for one in shown["segments"]] == [len(changed & before), 0]
     assert [one["folder"] for one in shown["segments"]] == ["segments/0", "segments/1"]
@@ -560,7 +572,7 @@ def test_an_update_that_is_not_published_waits_until_it_is(indexed):
     told = indexed.run("index", "update", "chat", "--no-publish")
     assert told["published"] is False
     assert found(indexed) == before
-    assert indexed.home("index", "publish", told["index"]).code == 0
+    assert indexed.home("artefacts", "publish", "index", told["index"]).code == 0
     assert found(indexed) != before
     indexed.require_as_anew(*EMBEDDING)
 
@@ -583,8 +595,8 @@ def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(
     require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=True)
     with pytest.raises(CheckFailed, match=r"recall@15 is 0\.500, 0\.900 were asked for"):
         require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=False)
-    assert indexed.home("index", "publish", f"chat@{version}").code != 0
-    assert indexed.home("index", "publish", f"chat@{version}", "--even-refused").code == 0
+    assert indexed.home("artefacts", "publish", "index", f"chat@{version}").code != 0
+    assert indexed.home("artefacts", "publish", "index", f"chat@{version}", "--even-refused").code == 0
 
 
 def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed):
@@ -600,13 +612,13 @@ def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed
 
 
 def test_an_index_keeps_the_vectors_that_it_was_built_with(indexed):
-    before = indexed.run("index", "show", "chat")["vectors"]
+    before = indexed.run("artefacts", "show", "index", "chat")["vectors"]
     train = ("vectors", "train", "chat", "--min-count", "1", "--dimensions", "5", "--epochs", "1")
     assert indexed.run(*train)["published"] is True
     indexed.ingest(3)
     indexed.run("index", "update", "chat")
     indexed.run("index", "compact", "chat")
-    assert indexed.run("index", "show", "chat")["vectors"] == before
+    assert indexed.run("artefacts", "show", "index", "chat")["vectors"] == before
     assert indexed.build()["dimensions"] == 5
 
 
@@ -676,9 +688,9 @@ def test_a_reader_keeps_its_version_and_nobody_removes_it(indexed, reader):
     indexed.run("index", "delete", "chat", "--dialogue", indexed.world.alive[0].dialogue)
     indexed.run("index", "compact", "chat")
     (_, (second, _), _) = versions(indexed)
-    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [second]
+    assert indexed.run("artefacts", "gc", "index", "chat", "--keep", "0")["removed"] == [second]
     assert ask(reader) == before
     assert first in [version for version, _ in versions(indexed)]
     reader.communicate()
-    assert indexed.run("index", "gc", "chat", "--keep", "0")["removed"] == [first]
+    assert indexed.run("artefacts", "gc", "index", "chat", "--keep", "0")["removed"] == [first]
     assert len(versions(indexed)) == 1

@@ -51,7 +51,7 @@ def fitted(home: Home, tmp_path: Path) -> tuple[Home, list[Path]]:
 
 def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, list[Path]]) -> None:
     home, _ = fitted
-    shown = home("judge-fit", "show", "mine", "--json").json
+    shown = home("artefacts", "show", "judge-fit", "mine", "--json").json
     report = shown["report"]
     assert shown["metrics"] == ["bleu", "chrf"]
     assert report["groups"] == 2
@@ -60,8 +60,8 @@ def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, 
     agreement = report["agreement"]
     assert agreement["out of group"]["spearman"] > 0.2
     assert abs(agreement["shuffled ratings"]["spearman"]) < 0.25
-    assert "out of group" in home("judge-fit", "show", "mine").out
-    assert home("judge-fit", "list", "--json").json["judges"][0]["published"] is True
+    assert "out of group" in home("artefacts", "show", "judge-fit", "mine").out
+    assert home("artefacts", "list", "judge-fit", "--json").json["versions"][0]["published"] is True
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_trees_stand_beside_ridge_regression_on_the_same_metrics(home: Home, tmp
     assert trained.code == 0, trained.err
     report = trained.json["report"]
     assert home("judge-fit", "train", *files, "--name", "ridge", *METRICS).code == 0
-    ridge = home("judge-fit", "show", "ridge", "--json").json["report"]["agreement"]
+    ridge = home("artefacts", "show", "judge-fit", "ridge", "--json").json["report"]["agreement"]
     for name in ("out of group", "other contexts of the same sets"):
         assert report["agreement"][f"ridge, {name}"] == ridge[name]
         difference = report["over_ridge"][name]
@@ -79,7 +79,7 @@ def test_trees_stand_beside_ridge_regression_on_the_same_metrics(home: Home, tmp
         assert difference["value"] == pytest.approx(apart, abs=1e-9)
         assert difference["low"] <= difference["value"] <= difference["high"]
     assert sum(report["shares"].values()) == pytest.approx(1)
-    shown = home("judge-fit", "show", "trees").out
+    shown = home("artefacts", "show", "judge-fit", "trees").out
     assert f"{report['shares']['bleu']:.3f}" in shown
     assert "fit with --method ridge" in shown
     items = rated_items(tmp_path / "new.jsonl", 3)
@@ -147,7 +147,7 @@ def test_few_more_rows_than_are_needed_are_fitted_and_measured_on_folds(home: Ho
     assert report["sets"]["few"]["fitted"] == 56
     assert report["agreement"]["other contexts of the same sets"]["spearman"] > 0.2
     assert report["penalty"] in (0.001, 0.01, 0.1, 1.0, 10.0)
-    assert f"penalty        {report['penalty']:g}" in home("judge-fit", "show", "mine").out
+    assert f"penalty        {report['penalty']:g}" in home("artefacts", "show", "judge-fit", "mine").out
     assert report["notes"] == []
 
 
@@ -162,7 +162,7 @@ def test_a_group_that_nothing_can_be_fitted_to_leaves_the_judge_without_figures_
     [note] = report["notes"]
     assert "out of group: not measured" in note
     assert "40 rated replies" in note
-    assert note in home("judge-fit", "show", "mine").out
+    assert note in home("artefacts", "show", "judge-fit", "mine").out
 
 
 def test_rows_of_one_context_serve_equal_weights_alone(home: Home, tmp_path: Path) -> None:

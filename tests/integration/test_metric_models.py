@@ -288,8 +288,8 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     assert (again["signature_full"], replies_of(again)) == (by_path["signature_full"], replies_of(by_path))
     answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["bertscore:vectors=small"]}).json()
     assert answer["scores"][0]["signature_full"] == by_name["signature_full"]
-    assert command("encoder", "list", "--json").json["encoders"][0]["content"] == spec.partition("#")[2]
-    assert command("encoder", "remove", "small", "--yes").code == 0
+    assert command("artefacts", "list", "encoder", "--json").json["versions"][0]["content"] == spec.partition("#")[2]
+    assert command("artefacts", "remove", "encoder", "small", "--yes").code == 0
 
 
 def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(

@@ -59,7 +59,7 @@ def test_an_index_of_the_preset_has_its_sentences_and_contradictions_are_refused
         assert (result.code, result.out) == (2, "")
         assert message in result.err
     assert ready(*_BUILD, *PRESET, "--oov", "unk").code == 0
-    shown = ready("index", "show", "plain", "--json").json
+    shown = ready("artefacts", "show", "index", "plain", "--json").json
     sentence = {name: shown["sentence"][name] for name in ("norm_words", "oov", "weighting")}
     assert sentence == {"norm_words": True, "oov": "unk", "weighting": "mean"}
 

@@ -174,7 +174,7 @@ def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None
     for command in ("score", "meta"):
         result = ready(command, "nowhere.jsonl", "-m", "rater", "--json")
         assert result.error["message"] == "metric `rater` needs a rater: pass rater:model=NAME"
-        assert result.error["remedy"] == "refaug rater list"
+        assert result.error["remedy"] == "refaug artefacts list rater"
 
 
 def test_item_without_utterance_is_unscored_and_empty_reply_scores_least(ready: Home, tmp_path: Path) -> None:

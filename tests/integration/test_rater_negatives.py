@@ -111,10 +111,10 @@ def test_training_on_hard_negatives_is_reproducible_and_reported(logged: Home) -
         assert 0 <= one["taken_for_good"] <= 1
     validation = mixed.json["report"]["examples"]["validation"]
     assert 200 <= measured[0]["examples"] <= 2 * validation["positive"]
-    shown = [" ".join(line.split()) for line in logged("rater", "show", "chat").out.splitlines()]
+    shown = [" ".join(line.split()) for line in logged("artefacts", "show", "rater", "chat").out.splitlines()]
     assert f"auc_good_vs_hard {measured[1]['auc_good_vs_hard']:.4f}" in shown
     assert f"hard_taken_for_good {100 * measured[1]['taken_for_good']:.0f} %" in shown
-    details = logged("rater", "show", "chat", "--json").json["details"]
+    details = logged("artefacts", "show", "rater", "chat", "--json").json["details"]
     assert details["examples"]["negatives"] == "mixed"
 
     again = logged(*TRAIN, "--negatives", "mixed", "--again", "--json").json
@@ -140,7 +140,7 @@ def test_without_vectors_hard_negatives_are_neither_measured_nor_allowed(logged:
     drawn = logged(*TRAIN, "--embeddings", "random", "--json")
     assert drawn.code == 0, drawn.err
     assert drawn.json["report"]["hard"] is None
-    assert "auc_good_vs_hard" not in logged("rater", "show", "chat").out
+    assert "auc_good_vs_hard" not in logged("artefacts", "show", "rater", "chat").out
 
 
 @pytest.mark.parametrize(

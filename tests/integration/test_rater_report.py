@@ -38,7 +38,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_without_an_index_the_report_is_of_the_training_alone(ready: Home, tmp_path: Path) -> None:
     to = tmp_path / "new" / "report"
     found = reported(ready, to)
-    shown = ready("rater", "show", "chat", "--json").json
+    shown = ready("artefacts", "show", "rater", "chat", "--json").json
     assert found["training"] == shown["report"]
     assert (found["id"], found["logs"], found["retrieved"]) == (shown["id"], ["chat"], None)
     assert found["rater"] == f"chat@{shown['version']}#{shown['id'][:12]}"

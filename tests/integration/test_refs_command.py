@@ -222,8 +222,8 @@ def test_signature_has_retrieval_and_weighting_only_where_they_count(ready: Home
     )
     settings = dict(signature_of(weighted).settings)
     added = {key: settings[key] for key in list(settings)[-9:]}
-    index = ready("index", "show", "chat", "--json").json
-    rater = ready("rater", "show", "tiny", "--json").json
+    index = ready("artefacts", "show", "index", "chat", "--json").json
+    rater = ready("artefacts", "show", "rater", "tiny", "--json").json
     assert list(added.items()) == [
         ("k", "7"),
         ("mode", "embedding-utterance"),

@@ -166,7 +166,7 @@ def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> N
     for command in (("score",), ("meta",), ("meta", "probe")):
         result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
         assert result.error["message"] == "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"
-        assert result.error["remedy"] == "refaug ruber list"
+        assert result.error["remedy"] == "refaug artefacts list ruber"
 
 
 def test_a_frozen_set_is_scored_by_it_as_the_items_are(ready: Home, items: Path) -> None:

@@ -53,24 +53,24 @@ def test_two_bots_play_and_are_checked_against_the_log_of_their_index(ready: Hom
 
 def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at, tmp_path: Path) -> None:
     version = ready(*PLAY, "--json").json["version"]
-    listed = ready("selfplay", "list", "--json").json["self_plays"]
+    listed = ready("artefacts", "list", "self-play", "--json").json["versions"]
     newest = next(row for row in listed if row["version"] == version)
     assert (newest["published"], newest["conversations"], newest["turns"]) == (True, 24, 6)
-    shown = ready("selfplay", "show", f"pair@{version}", "--json").json["manifest"]
+    shown = ready("artefacts", "show", "self-play", f"pair@{version}", "--json").json
     assert shown["start"] == "log:chat"
     assert shown["bots"][0]["provenance"]["mode"] == "bm25-utterance"
     file = tmp_path / "pair.tar.zst"
-    assert ready("export", "self-play", "pair", file).code == 0
+    assert ready("artefacts", "export", "self-play", "pair", file).code == 0
     other = home_at(tmp_path / "other")
-    assert other("import", file).code == 0
+    assert other("artefacts", "import", file).code == 0
     assert (
         other("selfplay", "check", "pair", "--json").json["bots"]
         == (ready("selfplay", "check", "pair", "--json").json["bots"])
     )
-    assert other("selfplay", "remove", "pair").code == 2
-    assert other("selfplay", "remove", "pair", "--yes").code == 0
-    assert other("selfplay", "list", "--json").json == {"self_plays": []}
-    assert "selfplay play BOT --name NAME" in other("selfplay", "list").out
+    assert other("artefacts", "remove", "self-play", "pair").code == 2
+    assert other("artefacts", "remove", "self-play", "pair", "--yes").code == 0
+    assert other("artefacts", "list", "self-play", "--json").json == {"versions": []}
+    assert "selfplay play BOT --name NAME" in other("artefacts", "list", "self-play").out
 
 
 def test_an_empty_start_is_begun_by_the_bot_with_what_its_seed_draws(ready: Home) -> None:
@@ -104,10 +104,10 @@ def test_a_bot_that_was_changed_since_it_played_is_named(home: Home, tmp_path: P
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["One.", "Two."], "cycle": True}))
     assert home("bots", "add", "fixed", file).code == 0
     assert home("selfplay", "play", "fixed", "--conversations", "2", "--turns", "2", "--name", "alone").code == 0
-    assert "was changed" not in home("selfplay", "show", "alone").err
+    assert "was changed" not in home("artefacts", "show", "self-play", "alone").err
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["Three."]}))
     assert home("bots", "add", "fixed", file, "--replace").code == 0
-    assert "was changed since: it is fixed#" in home("selfplay", "show", "alone").err
+    assert "was changed since: it is fixed#" in home("artefacts", "show", "self-play", "alone").err
     assert home("bots", "remove", "fixed").code == 0
     assert "was removed since" in home("selfplay", "check", "alone").err
 

@@ -1,4 +1,4 @@
-"""`refaug store`: an index goes through a store to another home, and no kill leaves half of it anywhere."""
+"""`refaug artefacts push|fetch`: an index goes through a store to another home, and no kill leaves half of it."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def scene(tmp_path):
     home, node, store = tmp_path / "home", tmp_path / "node", tmp_path / "store"
     first = add_vectors(home, b"first")
     driver = KillingDriver()
-    assert driver(0, "--home", home, "store", "push", "vectors", "tiny", "--store", store) == 0
-    assert driver(0, "--home", node, "store", "fetch", "vectors", "tiny", "--store", store) == 0
+    assert driver(0, "--home", home, "artefacts", "push", "vectors", "tiny", "--store", store) == 0
+    assert driver(0, "--home", node, "artefacts", "fetch", "vectors", "tiny", "--store", store) == 0
     driver.close()
     second = add_vectors(home, b"second")
     return home, node, store, first, second
@@ -152,13 +152,13 @@ def test_a_push_that_is_killed_leaves_the_store_whole_and_then_goes_on(killing, 
         stored = require_whole(copied / "store", copied / "home")
         assert stored in ([{first, second}] if done else [{first}, {first, second}])
 
-    command = ("--home", home, "store", "push", "vectors", f"tiny@{second}", "--store", store)
+    command = ("--home", home, "artefacts", "push", "vectors", f"tiny@{second}", "--store", store)
     assert kills(killing, tmp_path_factory.mktemp("push"), scene, command, check) > 10
 
 
 def test_a_fetch_that_is_killed_leaves_the_version_before_and_then_goes_on(killing, scene, tmp_path_factory):
     home, node, store, first, second = scene
-    assert killing(0, "--home", home, "store", "push", "vectors", "tiny", "--store", store) == 0
+    assert killing(0, "--home", home, "artefacts", "push", "vectors", "tiny", "--store", store) == 0
 
     def check(copied: Path, *, done: bool = False) -> None:
         require_whole(copied / "store", copied / "node")
@@ -167,14 +167,14 @@ def test_a_fetch_that_is_killed_leaves_the_version_before_and_then_goes_on(killi
         if done:
             assert list((copied / "node" / "cache").iterdir()) == []
 
-    command = ("--home", node, "store", "fetch", "vectors", "tiny", "--store", store, "--publish")
+    command = ("--home", node, "artefacts", "fetch", "vectors", "tiny", "--store", store, "--publish")
     assert kills(killing, tmp_path_factory.mktemp("fetch"), scene, command, check) > 10
 
 
 def test_a_collection_that_is_killed_deletes_nothing_that_a_version_names(killing, scene, tmp_path_factory):
     home, _, store, first, second = scene
-    assert killing(0, "--home", home, "store", "push", "vectors", "tiny", "--store", store) == 0
-    assert killing(0, "--home", home, "store", "remove", "vectors", f"tiny@{first}", "--yes", "--store", store) == 0
+    assert killing(0, "--home", home, "artefacts", "push", "vectors", "tiny", "--store", store) == 0
+    assert killing(0, "--home", home, "artefacts", "remove", "vectors", f"tiny@{first}", "--yes", "--store", store) == 0
 
     def check(copied: Path, *, done: bool = False) -> None:
         assert require_whole(copied / "store") == {second}
@@ -183,13 +183,13 @@ def test_a_collection_that_is_killed_deletes_nothing_that_a_version_names(killin
                 moment = mark.stat().st_mtime - 3_700
                 os.utime(mark, (moment, moment))
 
-    command = ("--home", home, "store", "gc", "--grace", "0s", "--store", store)
+    command = ("--home", home, "artefacts", "gc", "--grace", "0s", "--store", store)
     assert kills(killing, tmp_path_factory.mktemp("gc"), scene, command, check) > 4
 
 
 def test_an_orphan_of_a_killed_push_is_collected(killing, scene, tmp_path):
     home, _, folder, first, second = scene
-    assert killing(14, "--home", home, "store", "push", "vectors", f"tiny@{second}", "--store", folder) == -9
+    assert killing(14, "--home", home, "artefacts", "push", "vectors", f"tiny@{second}", "--store", folder) == -9
     for path in folder.rglob("*"):
         if path.is_file() and path.parent.name != "tiny":
             os.utime(path, (path.stat().st_mtime - 7_200,) * 2)
@@ -201,9 +201,9 @@ def test_an_orphan_of_a_killed_push_is_collected(killing, scene, tmp_path):
 
 @pytest.mark.parametrize("command", ["list", "gc"])
 def test_a_folder_that_is_not_there_is_named(home, tmp_path, command):
-    refused = home("store", command, "--store", tmp_path / "missing", "--json")
+    refused = home("artefacts", command, "--store", tmp_path / "missing", "--json")
     assert (refused.code, refused.error["code"]) == (3, "not_found")
     assert str(tmp_path / "missing") in refused.error["message"]
     assert not (tmp_path / "missing").exists()
     (tmp_path / "missing").mkdir()
-    assert home("store", "list", "--store", tmp_path / "missing", "--json").json["versions"] == []
+    assert home("artefacts", "list", "--store", tmp_path / "missing", "--json").json["versions"] == []

@@ -1,4 +1,4 @@
-"""`refaug store` in a bucket: moto's server speaks S3 on loopback (`make test-store`)."""
+"""`refaug artefacts push` and `fetch` with a bucket: moto's server speaks S3 on loopback (`make test-store`)."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def content_of(home: Path, version: str) -> dict[str, bytes]:
 
 def test_a_version_goes_through_a_bucket(home, environment, store, tmp_path):
     version = add_vectors(home.path, bytes(12_000_000))  # more than one part of an upload
-    pushed = home("store", "push", "vectors", "tiny", "--json")
+    pushed = home("artefacts", "push", "vectors", "tiny", "--json")
     assert (pushed.code, [row["uploaded_files"] for row in pushed.json["versions"]]) == (0, [3])
-    assert home("store", "push", "vectors", "tiny", "--json").json["versions"][0]["uploaded_files"] == 0
+    assert home("artefacts", "push", "vectors", "tiny", "--json").json["versions"][0]["uploaded_files"] == 0
     assert [record.spec for record in store.records()] == [f"tiny@{version}"]
     assert damaged_objects(store, store.records()[0], Silent()) == []
     first = home.path
     home.path = tmp_path / "node"
-    fetched = home("store", "fetch", "vectors", "tiny", "--json")
+    fetched = home("artefacts", "fetch", "vectors", "tiny", "--json")
     assert (fetched.code, fetched.json["versions"][0]["fetched_files"]) == (0, 3)
     assert content_of(home.path, version) == content_of(first, version)
     assert SECRET not in pushed.out + pushed.err + fetched.out + fetched.err
@@ -117,7 +117,7 @@ def test_a_version_goes_through_a_bucket(home, environment, store, tmp_path):
 
 def test_a_bucket_holds_no_secret(home, environment, store):
     add_vectors(home.path, b"x")
-    assert home("store", "push", "vectors", "tiny").code == 0
+    assert home("artefacts", "push", "vectors", "tiny").code == 0
     for folder in ("versions", "objects", "claims", "uploads"):
         for entry in store.files.list(folder):
             content = b"".join(store.files.pieces(entry.path))
@@ -127,28 +127,28 @@ def test_a_bucket_holds_no_secret(home, environment, store):
 
 def test_two_publishers_of_one_name_are_kept_apart(home, environment, store, tmp_path):
     add_vectors(home.path, b"mine")
-    assert home("store", "push", "vectors", "tiny").code == 0
+    assert home("artefacts", "push", "vectors", "tiny").code == 0
     record = store.records()[0]
     store.remove_record(record)
     first, home.path = home.path, tmp_path / "other"
     add_vectors(home.path, b"theirs")
     with store.claiming(record) as claim:
-        refused = home("store", "push", "vectors", "tiny", "--json")
+        refused = home("artefacts", "push", "vectors", "tiny", "--json")
         assert (refused.code, refused.error["code"]) == (4, Locked.code)
         claim.put_record()
     assert store.records() == [record]
-    refused = home("store", "push", "vectors", "tiny", "--json")
+    refused = home("artefacts", "push", "vectors", "tiny", "--json")
     assert (refused.code, refused.error["code"]) == (4, Conflict.code)
     assert first != home.path
 
 
 def test_unused_objects_go_and_named_ones_stay(home, environment, store):
     first = add_vectors(home.path, b"first")
-    assert home("store", "push", "vectors", "tiny").code == 0
+    assert home("artefacts", "push", "vectors", "tiny").code == 0
     old = store.records()[0]
     add_vectors(home.path, b"second")
-    assert home("store", "push", "vectors", "tiny").code == 0
-    assert home("store", "remove", "vectors", f"tiny@{first}", "--yes").code == 0
+    assert home("artefacts", "push", "vectors", "tiny").code == 0
+    assert home("artefacts", "remove", "--store", "env", "vectors", f"tiny@{first}", "--yes").code == 0
     assert collect_unused(store, timedelta(0), Silent()).deleted_files == 2
     gone = {file.name for file in [*old.files, old.manifest] if store.files.size(object_path(file.sha256)) is None}
     assert gone == {"vectors.npy", "manifest.json"}
@@ -158,14 +158,15 @@ def test_unused_objects_go_and_named_ones_stay(home, environment, store):
 def test_a_bucket_that_is_not_there_is_named(home, environment, monkeypatch):
     add_vectors(home.path, b"x")
     monkeypatch.setenv("REFAUG_STORE", "s3://no-such-bucket/x")
-    for command in (("push", "vectors", "tiny"), ("list",), ("gc",), ("check", "vectors", "tiny")):
-        refused = home("store", *command, "--json")
+    env = ("--store", "env")
+    for command in (("push", "vectors", "tiny"), ("list", *env), ("gc", *env), ("verify", "vectors", "tiny", *env)):
+        refused = home("artefacts", *command, "--json")
         assert (refused.code, refused.error["code"]) == (3, NotFound.code), command
         assert "s3://no-such-bucket/x" in refused.error["message"]
 
 
 def test_a_bucket_without_versions_is_no_error(home, environment):
-    listed = home("store", "list", "--json")
+    listed = home("artefacts", "list", "--store", "env", "--json")
     assert (listed.code, listed.json["versions"]) == (0, [])
 
 
@@ -178,7 +179,7 @@ def test_a_server_that_is_down_or_silent_is_named(home, environment, monkeypatch
             if listens:
                 silent.listen()
             monkeypatch.setenv("REFAUG_STORE_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-            refused = home("store", "push", "vectors", "tiny", "--json")
+            refused = home("artefacts", "push", "vectors", "tiny", "--json")
             assert (refused.code, refused.error["code"]) == (4, "unavailable")
             assert SECRET not in refused.out + refused.err
 
@@ -200,10 +201,10 @@ def test_a_push_that_is_killed_leaves_no_version_and_then_goes_on(home, environm
         "TimedCalls.run = run\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    command = [sys.executable, "-c", script, "--home", str(home.path), "store", "push", "vectors", "tiny"]
+    command = [sys.executable, "-c", script, "--home", str(home.path), "artefacts", "push", "vectors", "tiny"]
     killed = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})
     assert killed.returncode == -signal.SIGKILL
     assert store.records() == []
-    assert home("store", "push", "vectors", "tiny").code == 0
+    assert home("artefacts", "push", "vectors", "tiny").code == 0
     assert [record.version for record in store.records()] == [version]
     assert damaged_objects(store, store.records()[0], Silent()) == []

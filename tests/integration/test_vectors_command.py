@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pytest
 from integration import reference
-from integration.conftest import ROOT
+from integration.conftest import ROOT, in_group
 
 from refaug.core.files import read_json, with_checksum, write_json
 from refaug.core.progress import Silent
@@ -53,7 +53,7 @@ def train(home, *more):
 
 
 def listed(home):
-    rows = home("vectors", "list", "--json").json["vectors"]
+    rows = home("artefacts", "list", "vectors", "--json").json["versions"]
     return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
 
 
@@ -111,9 +111,9 @@ def test_what_was_trained_is_told(logged):
     losses = details["losses"]
     assert len(losses) == 5
     assert min(losses) < losses[0] / 10
-    shown = logged("vectors", "show", "chat", "--json").json
+    shown = logged("artefacts", "show", "vectors", "chat", "--json").json
     assert (shown["sha256"], shown["details"]["losses"]) == (told["sha256"], losses)
-    people = logged("vectors", "show", "chat").out
+    people = logged("artefacts", "show", "vectors", "chat").out
     assert f"loss                  {losses[-1]:.6f}" in people
     assert "known_tokens          1,920 of 1,920 (100.00 %)" in people
 
@@ -160,19 +160,19 @@ def test_rarer_words_and_all_but_the_most_frequent_get_no_vector(home, tmp_path)
         (("train", "chat", "--tokenizer", "nonsense"), 2, "nonsense"),
         (("import", "a b", "nothing.txt"), 2, "'a b' is no name"),
         (("import", "glove", "nothing.txt"), 3, "nothing.txt"),
-        (("show", "glove"), 3, "no vectors 'glove'"),
-        (("show", "../logs"), 2, "'../logs' is no name"),
-        (("publish", "glove"), 2, "'glove' names no version"),
-        (("publish", "glove@yesterday"), 3, "no vectors 'glove'"),
-        (("show", "glove@yesterday"), 3, "no vectors 'glove'"),
+        (("artefacts", "show", "vectors", "glove"), 3, "no vectors 'glove'"),
+        (("artefacts", "show", "vectors", "../logs"), 2, "'../logs' is no name"),
+        (("artefacts", "publish", "vectors", "glove"), 2, "'glove' names no version"),
+        (("artefacts", "publish", "vectors", "glove@yesterday"), 3, "no vectors 'glove'"),
+        (("artefacts", "show", "vectors", "glove@yesterday"), 3, "no vectors 'glove'"),
         (("write", "glove", "out.txt"), 3, "no vectors 'glove'"),
-        (("rollback", "glove"), 3, "no vectors 'glove'"),
-        (("gc", "glove"), 3, "no vectors 'glove'"),
+        (("artefacts", "rollback", "vectors", "glove"), 3, "no vectors 'glove'"),
+        (("artefacts", "gc", "vectors", "glove"), 3, "no vectors 'glove'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(logged, arguments, code, told):
     before = sorted(logged.path.rglob("*"))
-    result = logged("vectors", *arguments)
+    result = logged(*in_group("vectors", arguments))
     assert (result.code, told in result.err) == (code, True), result.err
     left = [path for path in sorted(logged.path.rglob("*")) if path.name not in ("vectors", "cache")]
     assert left == before
@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged,
     again = logged("vectors", "train", "chat", *SMALL, "--threads", "2")
     epochs = [line for line in again.err.splitlines() if line.startswith("epoch ") and "loss" in line]
     assert epochs == [f"epoch {n}: loss {loss:.6f}" for n, loss in enumerate(whole["details"]["losses"], 1) if n > 2]
-    assert logged("vectors", "show", "chat", "--json").json["sha256"] == whole["sha256"]
+    assert logged("artefacts", "show", "vectors", "chat", "--json").json["sha256"] == whole["sha256"]
     assert list((logged.path / "cache").iterdir()) == []
 
 
@@ -288,7 +288,7 @@ def test_a_published_file_in_any_of_its_forms_gives_its_numbers_back(home, tmp_p
     assert numbers_in(tmp_path / "written.txt") == wanted
     assert list(numbers_in(tmp_path / "written.txt")) == list(GLOVE)  # order is frequency
     home("vectors", "import", "again", tmp_path / "written.txt")
-    assert home("vectors", "show", "again", "--json").json["sha256"] == told["sha256"]
+    assert home("artefacts", "show", "vectors", "again", "--json").json["sha256"] == told["sha256"]
 
 
 def test_trained_vectors_survive_being_written_and_read_to_the_last_bit(logged, tmp_path):
@@ -308,9 +308,9 @@ def test_coverage_is_what_one_counts_by_hand(imported, tmp_path):
     ]
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     imported.ingest(tmp_path / "log.jsonl")
-    shown = imported("vectors", "show", "glove", "--log", "chat", "--json").json
+    shown = imported("vectors", "try", "glove", "--log", "chat", "--json").json
     assert shown["of_logs"] == {"tokens": 16, "known_tokens": 8, "texts": 5, "without_vector": 1}
-    people = imported("vectors", "show", "glove", "--log", "chat").out
+    people = imported("vectors", "try", "glove", "--log", "chat").out
     assert "known_tokens          8 of 16 (50.00 %)" in people
     assert "texts_without_vector  1 of 5 (20.00 %)" in people
 
@@ -319,10 +319,10 @@ def test_the_words_most_like_one_are_those_of_the_largest_cosine(imported):
     matrix = np.array(list(GLOVE.values()), np.float64)
     units = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     cosines = dict(zip(GLOVE, units @ units[1], strict=True))
-    near = imported("vectors", "show", "glove", "--like", "cat", "--json").json["nearest"]["cat"]
+    near = imported("vectors", "try", "glove", "--like", "cat", "--json").json["nearest"]["cat"]
     assert [word for word, _ in near] == sorted(cosines.keys() - {"cat"}, key=cosines.get, reverse=True)
     assert [number for _, number in near] == pytest.approx([cosines[word] for word, _ in near], abs=2e-6)
-    result = imported("vectors", "show", "glove", "--like", "Cat", "--json")
+    result = imported("vectors", "try", "glove", "--like", "Cat", "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
     assert "no word 'Cat'" in result.error["message"]
 
@@ -358,19 +358,20 @@ def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
         file.write_text(f"the {number} 0\ncat 0 {number}\n")
         imported("vectors", "import", "glove", file, *(["--no-publish"] if number == 4 else []))
     assert listed(imported) == [("glove", str(number), number == 3) for number in range(1, 5)]
-    day = imported("vectors", "list", "--json").json["vectors"][0]["version"].partition(".")[0]
-    dimensions = [row["dimensions"] for row in imported("vectors", "list", "--json").json["vectors"]]
+    day = imported("artefacts", "list", "vectors", "--json").json["versions"][0]["version"].partition(".")[0]
+    dimensions = [row["dimensions"] for row in imported("artefacts", "list", "vectors", "--json").json["versions"]]
     assert dimensions == [3, 2, 2, 2]
-    assert imported("vectors", "rollback", "glove").out == f"vectors glove@{day}.2 are published\n"
-    assert imported("vectors", "rollback", "glove").code == 0
-    none = imported("vectors", "rollback", "glove")
+    assert imported("artefacts", "rollback", "vectors", "glove").out == f"vectors glove@{day}.2 are published\n"
+    assert imported("artefacts", "rollback", "vectors", "glove").code == 0
+    none = imported("artefacts", "rollback", "vectors", "glove")
     assert (none.code, f"no version older than its published one, {day}.1" in none.err) == (4, True)
-    assert imported("vectors", "rollback", "glove", "--to", f"{day}.9").code == 3
-    assert imported("vectors", "publish", f"glove@{day}.4").out == f"vectors glove@{day}.4 are published\n"
-    assert imported("vectors", "show", f"glove@{day}.1", "--json").json["dimensions"] == 3
-    imported("vectors", "rollback", "glove", "--to", f"{day}.2")
-    assert imported("vectors", "gc", "glove", "--keep", "1", "--json").json == {
-        "vectors": "glove",
+    assert imported("artefacts", "rollback", "vectors", "glove", "--to", f"{day}.9").code == 3
+    assert imported("artefacts", "publish", "vectors", f"glove@{day}.4").out == f"vectors glove@{day}.4 are published\n"
+    assert imported("artefacts", "show", "vectors", f"glove@{day}.1", "--json").json["dimensions"] == 3
+    imported("artefacts", "rollback", "vectors", "glove", "--to", f"{day}.2")
+    assert imported("artefacts", "gc", "vectors", "glove", "--keep", "1", "--json").json == {
+        "kind": "vectors",
+        "name": "glove",
         "removed": [f"{day}.1", f"{day}.3"],
         "pinned": {},
         "needed_by_judges": {},
@@ -390,7 +391,7 @@ def test_vectors_that_an_index_needs_are_not_removed(logged):
     assert logged("index", "build", "chat", "--check-queries", "0").code == 0
     second = train(logged, "--seed", "2").json["version"]
     train(logged, "--seed", "3")
-    assert logged("vectors", "gc", "chat", "--keep", "0", "--json").json["removed"] == [second]
+    assert logged("artefacts", "gc", "vectors", "chat", "--keep", "0", "--json").json["removed"] == [second]
     assert logged("index", "search", "chat", "tea and rain", "-k", "1").code == 0
     assert [one[1] for one in listed(logged)] == [first.partition(".")[2], "3"]
 
@@ -398,12 +399,12 @@ def test_vectors_that_an_index_needs_are_not_removed(logged):
 def test_vectors_are_removed_whole_unless_an_index_needs_them(logged):
     versions = [train(logged).json["version"].partition("@")[2] or train(logged).json["version"]]
     assert logged("index", "build", "chat", "--check-queries", "0").code == 0
-    refused = logged("vectors", "remove", "chat", "--yes", "--json")
+    refused = logged("artefacts", "remove", "vectors", "chat", "--yes", "--json")
     assert (refused.code, refused.error["code"]) == (4, "conflict")
-    assert logged("vectors", "remove", "chat", "--json").code == 2
-    assert logged("index", "remove", "chat", "--yes").code == 0
-    assert logged("vectors", "remove", "chat", "--yes", "--json").json["removed"] == versions
-    assert logged("vectors", "remove", "chat", "--yes", "--json").code == 3
+    assert logged("artefacts", "remove", "vectors", "chat", "--json").code == 2
+    assert logged("artefacts", "remove", "index", "chat", "--yes").code == 0
+    assert logged("artefacts", "remove", "vectors", "chat", "--yes", "--json").json["removed"] == versions
+    assert logged("artefacts", "remove", "vectors", "chat", "--yes", "--json").code == 3
 
 
 def damaged(home, what):
@@ -424,7 +425,7 @@ def damaged(home, what):
 
 
 @pytest.mark.parametrize("what", ["shortened", "missing", "no JSON", "newer"])
-@pytest.mark.parametrize("command", [("show", "glove"), ("write", "glove", "out.txt")])
+@pytest.mark.parametrize("command", [("artefacts", "show", "vectors", "glove"), ("write", "glove", "out.txt")])
 def test_damaged_vectors_are_named_with_what_was_expected(imported, tmp_path, monkeypatch, what, command):
     monkeypatch.chdir(tmp_path)
     path = damaged(imported, what)
@@ -434,7 +435,7 @@ def test_damaged_vectors_are_named_with_what_was_expected(imported, tmp_path, mo
         "no JSON": f"{path}: not JSON",
         "newer": f"{path} has format 2; this refaug reads up to 1\n  upgrade refaug",
     }
-    result = imported("vectors", *command)
+    result = imported(*in_group("vectors", command))
     assert (result.code, result.err.startswith("error [corrupt]")) == (3, True)
     assert told[what] in result.err
     assert not (tmp_path / "out.txt").exists()
@@ -443,8 +444,8 @@ def test_damaged_vectors_are_named_with_what_was_expected(imported, tmp_path, mo
 def test_a_damaged_version_does_not_hide_the_others_from_the_list(imported, tmp_path):
     path = damaged(imported, "no JSON")
     imported("vectors", "import", "other", tmp_path / "glove.txt")
-    result = imported("vectors", "list", "--json")
+    result = imported("artefacts", "list", "vectors", "--json")
     assert result.code == 0, result.err
-    rows = {row["name"]: row for row in result.json["vectors"]}
+    rows = {row["name"]: row for row in result.json["versions"]}
     assert rows["other"]["words"] == len(GLOVE)
-    assert str(path) in rows["glove"]["made"]
+    assert str(path) in rows["glove"]["problem"]

@@ -3,8 +3,8 @@
 The main names:
 
 - `adem.pretrain_command`: `refaug adem pretrain`
-- `versions.list_command`: `refaug adem list`
-- `versions.publish_command`: `refaug adem publish`.
+- `scorers.train_command`: `refaug adem train`
+- `scorers.report_command`: `refaug adem report`.
 """
 
-__all__ = ["adem", "excluded_files", "versions"]
+__all__ = ["adem", "excluded_files"]

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from refaug.cli.adem import versions
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.network_commands import run_training
 from refaug.cli.shared.output import JsonFlag
@@ -37,7 +36,6 @@ def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json:
         lambda progress, on_now, on_epoch: pretrain_vhred(
             places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=options.again
         ),
-        versions.report_facts,
         as_json=as_json,
     )
 
@@ -60,13 +58,5 @@ def resume_command(
         lambda progress, on_now, on_epoch: resume_vhred(
             places, name, progress, on_now, on_epoch, read_excluded=read_excluded
         ),
-        versions.report_facts,
         as_json=as_json,
     )
-
-
-app.command("list")(versions.list_command)
-app.command("show")(versions.show_command)
-app.command("publish")(versions.publish_command)
-app.command("rollback")(versions.rollback_command)
-app.command("gc")(versions.gc_command)

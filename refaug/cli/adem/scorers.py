@@ -17,6 +17,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.files import read_json, sha256_of
+from refaug.evaluation.home.kinds.stored_adems import adem_figure
 from refaug.operations.training.train_adem import TrainAdem
 
 if TYPE_CHECKING:
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from refaug.rater.adem.scorer.rated_triples import Form
 
 _KIND: Final = "adem"
-_REASONS: Final = {
-    "golds_themselves": "golds themselves",
-    "without_context": "without a context",
-    "without_gold": "without a gold",
-}
 _SpecArgument = Annotated[
     str, typer.Argument(help="Name of the adem, or name@version for one that is not published.", metavar="ADEM")
 ]
@@ -79,7 +75,7 @@ def train_command(
         trained = train_adem(context.obj, artefact_stores(context.obj)[_KIND], order, files, named, progress)
     if trained.published:
         record_act(context.obj, "publish", f"{_KIND} {trained.name}@{trained.version}")
-    network_commands.print_training_result(_KIND, trained, report_facts, as_json=as_json)
+    network_commands.print_training_result(context.obj, _KIND, trained, as_json=as_json)
 
 
 def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: Progress) -> list[RatedFile]:
@@ -106,78 +102,29 @@ def _read_file(path: Path, called: str, form: Form, scale: Scale | None, progres
     return rated_file(Path(called).name, items, form, sha256=sha256_of(path), scale=scale)
 
 
-def report_facts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the main facts of a report."""
-    balance, spread, validation = report["balance"], report["spread"], report["validation"]
-    return {
-        "form": report["form"],
-        "state": report["state"],
-        "protocol": report["protocol"],
-        **_left_out(report["files"]),
-        "train_rows": report["train_rows"],
-        "balanced_rows": balance["balanced_rows"],
-        "dropped_rows": balance["dropped"],
-        "length_rating_before": _number(balance["length_rating_before"]),
-        "length_rating_after": _number(balance["length_rating_after"]),
-        "components_share": _number(report["components_share"]),
-        "best_epoch": report["best_epoch"],
-        "validation_rows": report["validation_rows"],
-        "validation_error": _number(report["validation_error"]),
-        "validation_spearman": _number(validation["trained"]["spearman"]),
-        "validation_partial_spearman": _number(validation["trained"]["partial_spearman"]),
-        "before_training_spearman": _number(validation["untrained"]["spearman"]),
-        "sd_score_over_sd_rating": _number(spread["sd_score_over_sd_rating"]),
-        "share_near_mean": _number(spread["share_near_mean"]),
-    }
-
-
-def _left_out(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return how many rated replies no scorer of the form learns from, and why; nothing where all count."""
-    totals = {reason: sum(counts[reason] for counts in files) for reason in _REASONS}
-    listed = [f"{total:,} {_REASONS[reason]}" for reason, total in totals.items() if total]
-    return {"left_out": ", ".join(listed)} if listed else {}
-
-
-def _number(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:.4f}"
-
-
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_command(
     context: typer.Context,
     adem: _SpecArgument,
+    *,
     leave_one_out: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Option(
             "--leave-one-out",
             help="A test file with ratings; repeat it: each group of files that share contexts is scored by a scorer "
             "with the settings of the adem that was fitted to all others.",
             metavar="ITEMS",
         ),
-    ] = None,
+    ],
     scale: _ScaleOption = None,
     draws: Annotated[int, typer.Option(help="Draws of the bootstrap over contexts.", min=1, max=100_000)] = 1_000,
     threads: network_commands.ThreadsOption = None,
     as_json: output.JsonFlag = False,
 ) -> None:
-    """How a scorer was fitted and how its scores spread; or agreement on files that it is not fitted to."""
-    if leave_one_out:
-        _report_left_out(context.obj, adem, leave_one_out, scale, draws, threads, as_json=as_json)
-        return
-    with artefact_stores(context.obj)[_KIND].open(adem) as held:
-        report: dict[str, Any] = read_json(held.folder / "report.json")
-        title = f"{_KIND} {held.name}@{held.version}"
-    if as_json:
-        output.print_json({"adem": title.removeprefix(f"{_KIND} "), "report": report})
-        return
-    output.print_facts(title, report_facts(report))
-    output.print_table("balancing", ("what", "number"), list(report["balance"].items()))
-    output.print_table("matrices", list(report["matrices"][0]), [list(facts.values()) for facts in report["matrices"]])
-    conicity = report["spread"]["conicity"]
-    rows = [(kind, _number(sides["encoder"]), _number(sides["projected"])) for kind, sides in conicity.items()]
-    output.print_table("conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), rows)
+    """How well scorers with these settings agree with people on files that they are not fitted to."""
+    _report_left_out(context.obj, adem, leave_one_out, scale, draws, threads, as_json=as_json)
 
 
 def _report_left_out(
@@ -224,7 +171,7 @@ def _print_left_out(left_out: Sequence[LeftOutFile]) -> None:
 
 def _interval(figure: Mapping[str, float | None]) -> str:
     if figure["value"] is None or figure["low"] is None or figure["high"] is None:
-        return _number(figure["value"])
+        return adem_figure(figure["value"])
     return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
 
 

@@ -1,4 +1,4 @@
-"""`refaug hybrid fit|score|report`: a hybrid metric that stays, and what it says of other conversations."""
+"""`refaug hybrid fit|score`: a hybrid metric that stays, and what it says of other conversations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from refaug.cli.conversations.hybrid import print_report
 from refaug.cli.conversations.inputs import FittedFiles, read_conversations
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_sections, print_table
 from refaug.cli.shared.progress import display_progress
+from refaug.evaluation.conversations.hybrids.stored_hybrids import hybrid_sections
 from refaug.evaluation.conversations.options.conversation_source import ConversationSource
 from refaug.operations.bots.fit_hybrid import FitHybrid
 
@@ -34,8 +34,7 @@ def fit_command(context: typer.Context, *, order: FitHybrid, as_json: JsonFlag =
     if as_json:
         print_json({"hybrid": order.name, "version": fitted.version, "report": dict(fitted.report)})
         return
-    print_line(f"hybrid {order.name}@{fitted.version}")
-    print_report(dict(fitted.report))
+    print_sections([f"hybrid {order.name}@{fitted.version}", *hybrid_sections(dict(fitted.report))])
 
 
 @with_options
@@ -93,43 +92,3 @@ def _print_bots(rows: Sequence[Mapping[str, Any]]) -> None:
             for row in rows
         ],
     )
-
-
-def report_command(context: typer.Context, hybrid: SpecArgument, as_json: JsonFlag = False) -> None:
-    """What a hybrid was fitted to and made of, its coefficients, and its figures on bots that were left out."""
-    from refaug.evaluation.conversations.hybrids.stored import open_hybrid  # noqa: PLC0415
-
-    stored = open_hybrid(context.obj, hybrid)
-    if as_json:
-        print_json(
-            {
-                "hybrid": stored.spec,
-                "manifest": dict(stored.manifest),
-                "weights": stored.weights.as_json(),
-                "report": dict(stored.report),
-            }
-        )
-        return
-    fitted_to = stored.manifest["fitted_to"]
-    print_facts(
-        f"hybrid {stored.spec}",
-        {
-            "columns": stored.manifest["columns"],
-            "conversations": fitted_to["conversations"],
-            "bots": ", ".join(fitted_to["bots"]),
-            "data": fitted_to["data"][:12],
-            "seed": stored.settings.seed,
-        },
-    )
-    weights = stored.weights
-    folds = list(weights.without.values())
-    print_table(
-        "coefficients, a standard deviation of the column",
-        ("column", "all bots", "least without one", "most without one"),
-        [
-            (name, *(f"{number:+.4f}" for number in (weights.all_bots.coefficients[place], min(own), max(own))))
-            for place, name in enumerate(weights.columns)
-            for own in [[fold.coefficients[place] for fold in folds]]
-        ],
-    )
-    print_report(dict(stored.report))

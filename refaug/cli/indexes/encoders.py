@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print_json, print_line
-from refaug.cli.shared.version_commands import VersionCommands
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
-from refaug.core.errors import RefaugError
 from refaug.core.files import read_json
 
 app = typer.Typer(help="Take over encoders of texts, for bertscore and sentence-cosine.", no_args_is_help=True)
 
 _NameArgument = Annotated[str, typer.Argument(help="Name of the encoder.", metavar="ENCODER")]
-_SpecArgument = Annotated[str, typer.Argument(help="Name and version.", metavar="NAME@VERSION")]
 
 
 @app.command("import")
@@ -58,37 +55,3 @@ def forget_command(
         print_json({"encoder": spec, "freed": freed})
     else:
         print_line(f"{format_amount(freed, 'B')} freed")
-
-
-def _facts(folder: Path) -> dict[str, object]:
-    """Return the columns of an encoder in the list; a damaged one does not hide the others."""
-    try:
-        manifest: Any = read_json(folder / MANIFEST)
-        return {"dimensions": manifest["dimensions"], "file": manifest["file"], "content": manifest["id"]}
-    except (RefaugError, KeyError, TypeError) as error:
-        return {"dimensions": None, "file": f"damaged: {error}", "content": None}
-
-
-_COMMANDS: Final = VersionCommands(
-    kind="encoder",
-    plural="encoders",
-    name=_NameArgument,
-    spec=_SpecArgument,
-    helps={
-        "list": "All encoders with their versions; the published one is marked.",
-        "publish": "Let a name stand for this version.",
-        "rollback": "Let the name stand for the version that was published before again.",
-        "gc": "Remove old versions; those stay that are published, being read, or needed by a fitted judge.",
-        "remove": "Remove an encoder with all its versions; refused while a fitted judge needs one of them.",
-    },
-    begin="import",
-    source="NAME FOLDER",
-    facts=_facts,
-    removal="its versions",
-)
-
-app.command("list")(_COMMANDS.list_command())
-app.command("publish")(_COMMANDS.publish_command())
-app.command("rollback")(_COMMANDS.rollback_command())
-app.command("gc")(_COMMANDS.gc_command())
-app.command("remove")(_COMMANDS.remove_command(Annotated[bool, typer.Option("--yes", help="Yes, remove it.")]))

@@ -1,4 +1,4 @@
-"""`refaug index …`: planning, building, showing and checking indexes."""
+"""`refaug index …`: planning, building and checking indexes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.indexes import cluster_plan
-from refaug.cli.indexes.index_versions import list_command
 from refaug.cli.shared import index_options, output
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
@@ -160,34 +159,6 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     index_options.print_built(built, as_json=as_json)
-
-
-app.command("list")(list_command)
-
-
-@app.command("show")
-def show_command(context: typer.Context, index: index_options.SpecArgument, as_json: output.JsonFlag = False) -> None:
-    """What an index version holds, how it was made, and how much of exact search it finds."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
-
-    indexes = places_of(context.obj).indexes
-    name, version = indexes.resolve(index)
-    manifest = IndexManifest.read(indexes.folder(name, version))
-    if as_json:
-        output.print_json({"version": version, "id": manifest.id, **asdict(manifest)})
-        return
-    facts = {"id": manifest.id[:12], "created": manifest.created, **index_options.facts_of(manifest)}
-    output.print_facts(f"index {name}@{version}", index_options.readable_facts(facts))
-    output.print_table(
-        "segments",
-        ("folder", "kind", "search depth", "utterances", "superseded", "pairs"),
-        [
-            (segment.folder, segment.factory, segment.effort, segment.utterances, segment.superseded, segment.pairs)
-            for segment in manifest.segments
-        ],
-    )
-    output.print_facts("seconds", manifest.seconds)
 
 
 @app.command("check")

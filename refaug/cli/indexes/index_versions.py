@@ -1,10 +1,10 @@
-"""`refaug index update|delete|compact|reshard|list|publish|rollback|gc|remove`: keeping an index current."""
+"""`refaug index update|delete|compact|reshard`: keeping an index current."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,7 @@ from refaug.cli.shared import index_options, output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
-from refaug.cli.shared.version_commands import VersionCommands
-from refaug.core.errors import Corrupt, Usage
+from refaug.core.errors import Usage
 from refaug.operations.compact_index import CompactIndex
 from refaug.operations.update_index import UpdateIndex
 
@@ -170,46 +169,3 @@ def reshard_command(
 def _record_built(home: Settings, built: IndexBuild) -> None:
     if built.published:
         record_act(home, "publish", f"index {built.name}@{built.version}")
-
-
-# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_FACTS_IN_LIST: Final = ("kind", "utterances", "pairs", "segments", "recall_at_15", "bytes")
-
-
-def _facts_in_list(folder: Path) -> dict[str, object]:
-    """Return the facts of a version in the list, with the problem of a damaged one."""
-    from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415  compiles
-
-    try:
-        facts = index_options.facts_of(IndexManifest.read(folder))
-    except Corrupt as error:
-        return {**dict.fromkeys(_FACTS_IN_LIST), "problem": error.message}
-    return {**{fact: facts[fact] for fact in _FACTS_IN_LIST}, "problem": None}
-
-
-_COMMANDS: Final = VersionCommands(
-    kind="index",
-    plural="indexes",
-    name=index_options.NameArgument,
-    spec=index_options.SpecArgument,
-    helps={
-        "list": "All indexes with their versions; the published one is marked.",
-        "publish": "Let a version serve: one that was built without publishing, or an older one; one that a check "
-        "refused only with --even-refused.",
-        "rollback": "Let the version that was published before serve again.",
-        "gc": "Remove old versions; the published one stays, and any that is being read or that a frozen set names.",
-        "remove": "Remove an index with all its versions, whether its logs are still there or not; refused while it is "
-        "read.",
-    },
-    begin="build",
-    facts=_facts_in_list,
-    removal="its versions",
-)
-list_command: Final = _COMMANDS.list_command()
-publish_command: Final = _COMMANDS.publish_command()
-rollback_command: Final = _COMMANDS.rollback_command()
-gc_command: Final = _COMMANDS.gc_command()
-remove_command: Final = _COMMANDS.remove_command(
-    Annotated[bool, typer.Option("--yes", help="Yes, the whole index.")],
-)

@@ -1,10 +1,10 @@
-"""`refaug vectors …`: training word vectors on logs, importing published ones, showing them."""
+"""`refaug vectors …`: training word vectors on logs, importing published ones, trying them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,10 +13,11 @@ from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.shared.version_commands import VersionCommands
-from refaug.core.errors import Corrupt
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
+from refaug.evaluation.home.kinds.stored_vectors import coverage_facts, training_facts
 from refaug.operations.train_vectors import TrainVectors
 
 if TYPE_CHECKING:
@@ -69,32 +70,9 @@ def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
         "sha256": stored.sha256[:12],
         "published": stored.published,
         **({} if stored.is_new else {"note": "made of exactly this before: nothing to do; --again makes them anew"}),
-        **_detail_facts(stored.details),
+        **training_facts(stored.details),
     }
     output.print_facts(f"vectors {stored.name}@{stored.version}", facts)
-
-
-def _detail_facts(details: Any) -> dict[str, Any]:
-    """Return the main facts of how vectors were made."""
-    coverage = details.get("coverage")
-    losses = details.get("losses")
-    return {
-        "made": details.get("made", "-"),
-        "tokenizer": details.get("tokenizer", "not known"),
-        **({} if not losses else {"epochs": len(losses), "loss": f"{losses[-1]:.6f}"}),
-        **({} if not coverage else _coverage(coverage)),
-    }
-
-
-def _coverage(coverage: dict[str, int]) -> dict[str, Any]:
-    return {
-        "known_tokens": _share(coverage["known_tokens"], coverage["tokens"]),
-        "texts_without_vector": _share(coverage["without_vector"], coverage["texts"]),
-    }
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,} ({100 * part / max(1, whole):.2f} %)"
 
 
 @app.command("import")
@@ -119,44 +97,8 @@ def import_command(
     _print_stored(imported, as_json=as_json)
 
 
-def _facts_in_list(folder: Path) -> dict[str, Any]:
-    """Return the facts of a version in the list, with the problem of a damaged one."""
-    try:
-        manifest: dict[str, Any] = read_json(folder / "manifest.json")
-    except Corrupt as error:
-        manifest = {"details": {"made": error.message}}
-    return {
-        "words": manifest.get("words"),
-        "dimensions": manifest.get("dimensions"),
-        "made": manifest.get("details", {}).get("made"),
-        "sha256": str(manifest.get("sha256"))[:12],
-    }
-
-
-_COMMANDS: Final = VersionCommands(
-    kind="vectors",
-    plural="vectors",
-    name=NameArgument,
-    spec=SpecArgument,
-    helps={
-        "list": "All word vectors with their versions; the published one is marked.",
-        "publish": "Let a name stand for this version: one that was made without publishing, or another one.",
-        "rollback": "Let the name stand for the version that was published before again; indexes keep the vectors that "
-        "they were built with.",
-        "gc": "Remove old versions; those stay that are published, being read, or needed by an index.",
-        "remove": "Remove word vectors with all their versions; refused while they are read, or an index needs one of "
-        "them.",
-    },
-    begin="train",
-    facts=_facts_in_list,
-    removal="their versions",
-)
-
-app.command("list")(_COMMANDS.list_command())
-
-
-@app.command("show")
-def show_command(
+@app.command("try")
+def try_command(
     context: typer.Context,
     vectors: SpecArgument,
     log: Annotated[
@@ -167,7 +109,7 @@ def show_command(
     ] = None,
     as_json: output.JsonFlag = False,
 ) -> None:
-    """What vectors hold and how they were made; what they know of a log; which words they take for alike."""
+    """What vectors know of a log, and which words they take for alike."""
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
@@ -175,35 +117,28 @@ def show_command(
     from refaug.indexer.vectors.training import coverage_of, nearest_words  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415  only here
 
+    if not log and not like:
+        raise Usage(
+            "nothing is to be tried", remedy=f"--log LOG or --like WORD; refaug artefacts show vectors {vectors}"
+        )
     places = places_of(context.obj)
     with places.vectors.open(vectors) as open_version, display_progress(quiet=context.obj.quiet) as progress:
         word_vectors = open_vectors_version(open_version)
-        manifest: dict[str, Any] = read_json(open_version.folder / "manifest.json")
-        details = manifest.get("details", {})
         logs = [StoredLog.open(places.logs, name) for name in log or ()]
         coverage = None
         if logs:
-            name = details.get("tokenizer")
+            name = read_json(open_version.folder / MANIFEST).get("details", {}).get("tokenizer")  # type: ignore[attr-defined]
             tokenizer = (
                 load_tokenizer(name, open_version.folder) if name else get_tokenizer(default_tokenizer_for(logs))
             )
             coverage = asdict(coverage_of(word_vectors, logs, tokenizer, progress))
         near = {word: nearest_words(word_vectors, word, 10) for word in like or ()}
     if as_json:
-        output.print_json(
-            {
-                **manifest,
-                "name": open_version.name,
-                "version": open_version.version,
-                "of_logs": coverage,
-                "nearest": near,
-            }
-        )
+        spec = {"name": open_version.name, "version": open_version.version}
+        output.print_json({**spec, "of_logs": coverage, "nearest": near})
         return
-    facts = {"words": manifest["words"], "dimensions": manifest["dimensions"], "sha256": word_vectors.sha256[:12]}
-    output.print_facts(f"vectors {open_version.name}@{open_version.version}", {**facts, **_detail_facts(details)})
     if coverage is not None:
-        output.print_facts(f"of {', '.join(log or ())}", _coverage(coverage))
+        output.print_facts(f"of {', '.join(log or ())}", coverage_facts(coverage))
     for word, words in near.items():
         output.print_table(f"like {word}", ("word", "cosine"), words)
 
@@ -227,11 +162,3 @@ def write_command(
         digest = write_text(word_vectors, file, header=header)
     words = output.count_of(len(word_vectors.words), "word")
     output.print_line(f"{file}: {words} of {word_vectors.dimensions} dimensions, SHA-256 {digest[:12]}")
-
-
-app.command("publish")(_COMMANDS.publish_command())
-app.command("rollback")(_COMMANDS.rollback_command())
-app.command("gc")(_COMMANDS.gc_command())
-app.command("remove")(
-    _COMMANDS.remove_command(Annotated[bool, typer.Option("--yes", help="Yes, all versions.")]),
-)

@@ -7,4 +7,4 @@ The main names:
 - `judge_fit.train_command`: `refaug judge-fit train`.
 """
 
-__all__ = ["judge", "judge_fit", "judge_items", "judge_versions"]
+__all__ = ["judge", "judge_fit", "judge_items"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,11 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.item_inputs import ItemInputs
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_sections, print_table
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import require_models
 from refaug.core.errors import Usage
+from refaug.evaluation.fitted_judge.stored_judges import judge_sections
 from refaug.operations.item_sources import TableOptions
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def train_command(
     if as_json:
         print_json({"name": name, "version": version, "report": dict(trained.report)})
         return
-    _print_judge(f"{name}@{version}", trained.report)
+    print_sections(judge_sections(f"judge-fit {name}@{version}", trained.report))
 
 
 def _bound_metrics(models: ModelRegistry, specifications: Sequence[str], progress: Progress) -> list[Metric]:
@@ -161,79 +162,3 @@ def score_command(
     print_table(
         "systems", ("system", "mean", "replies"), [(name, f"{mean:.4f}", n) for name, mean, n in scored.systems()]
     )
-
-
-@app.command("show")
-def show_command(context: typer.Context, judge: NameArgument, as_json: JsonFlag = False) -> None:
-    """What a judge is made of, what it was fitted to, and how well judges like it agree with ratings they never saw."""
-    from refaug.evaluation.metric_setup.combined.stored_judge import open_judge  # noqa: PLC0415  scipy
-
-    stored = open_judge(context.obj, judge)
-    if as_json:
-        print_json(
-            {
-                "judge": stored.spec,
-                "metrics": list(stored.metrics),
-                "fit": stored.judge.as_json(),
-                "report": dict(stored.report),
-            }
-        )
-        return
-    _print_judge(stored.spec, stored.report)
-
-
-def _print_judge(title: str, report: Any) -> None:
-    """Print the weights of a judge and its figures."""
-    fitted = sum(counts["fitted"] for counts in report["sets"].values())
-    print_facts(
-        f"judge-fit {title}",
-        {
-            "sets": ", ".join(report["sets"]),
-            "fitted_to": f"{fitted:,} replies",
-            "groups": report["groups"],
-            **({"trees": report["trees"]} if "trees" in report else {"penalty": f"{report['penalty']:g}"}),
-            "length_effect": f"{report['length_effect']:+.3f}",
-        },
-    )
-    if "shares" in report:
-        print_table(
-            "what the trees rest on",
-            ("metric", "share"),
-            [(name, f"{share:.3f}") for name, share in report["shares"].items()],
-        )
-    else:
-        print_table(
-            "weights",
-            ("metric", "weight"),
-            [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()],
-        )
-    print_table(
-        "agreement with people, mean over sets",
-        ("scores", "Spearman", "given length"),
-        [
-            (name, _digits(figures["spearman"]), _digits(figures["partial_spearman"]))
-            for name, figures in report["agreement"].items()
-        ],
-    )
-    for name, difference in report.get("over_ridge", {}).items():
-        if name not in ("draws", "seed"):
-            print_line(_over_ridge(name, difference))
-    for note in report.get("notes", ()):
-        print_line(note)
-
-
-def _over_ridge(name: str, difference: Mapping[str, float | None]) -> str:
-    """Return in words what the trees have over ridge regression, by the interval of their difference."""
-    low, high = difference["low"], difference["high"]
-    if low is None or high is None:
-        return f"{name}: the trees cannot be compared with ridge regression"
-    verdict = "shown to be worse" if high < 0 else "not shown to be better"
-    advice = "" if low > 0 else "; fit with --method ridge"
-    return (
-        f"{name}: the trees are {'better' if low > 0 else verdict} than ridge regression on the same metrics: "
-        f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]{advice}"
-    )
-
-
-def _digits(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:.3f}"

@@ -1,4 +1,4 @@
-"""`refaug rater …`: training raters on logs, showing and publishing them, rating by hand."""
+"""`refaug rater …`: training raters on logs, reports on them, rating by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from refaug.cli.shared.network_commands import run_training
 from refaug.cli.shared.output import JsonFlag, print_json
 from refaug.operations.training.train_rater import CROSS, TrainRater
 
-app = typer.Typer(help="Train raters on logs, publish them, ask them.", no_args_is_help=True)
+app = typer.Typer(help="Train raters on logs, measure them, rate replies.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the rater.", metavar="RATER")]
 SpecArgument = Annotated[
@@ -32,7 +32,6 @@ OnOption = Annotated[
     ),
 ]
 _KIND: Final = "rater"
-_VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument, SpecArgument)
 
 
 @app.command("train")
@@ -62,7 +61,6 @@ def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonF
                 again=options.again,
                 cluster=cluster,
             ),
-            _report_facts,
             as_json=as_json,
         )
 
@@ -92,7 +90,6 @@ def resume_command(context: typer.Context, name: NameArgument, on: OnOption = No
                 illustrate=_illustrate,
                 cluster=cluster,
             ),
-            _report_facts,
             as_json=as_json,
         )
 
@@ -101,43 +98,6 @@ def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
     from refaug.evaluation.rater_report.plots import training_images  # noqa: PLC0415  matplotlib
 
     return training_images(report)
-
-
-def _report_facts(report: Any) -> dict[str, object]:
-    """Return the main facts of a report."""
-    return {
-        "parameters": report["parameters"],
-        **({"shared_utterances": report["mined"]["utterances"]} if "mined" in report else {}),
-        "positive_examples": report["examples"]["train"]["positive"],
-        "best_epoch": report["best_epoch"],
-        "validation_loss": f"{report['validation_loss']:.4f}",
-        "validation_accuracy": f"{report['validation_accuracy']:.4f}",
-        "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
-        **_hard_negative_facts(report.get("hard")),
-        **{f"auc_good_vs_{kind}": f"{auc:.4f}" for kind, auc in report.get("auc_by_kind", {}).items()},
-        "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
-        "temperature": f"{report['temperature']:.3f}",
-        "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
-    }
-
-
-def _hard_negative_facts(hard: Any) -> dict[str, object]:
-    """Return the figures on hard negatives, if these were measured; some of them would do as responses."""
-    if hard is None:
-        return {}
-    return {
-        "auc_good_vs_hard": f"{hard['auc_good_vs_hard']:.4f}",
-        "hard_taken_for_good": f"{100 * hard['taken_for_good']:.0f} %",
-    }
-
-
-app.command("list")(_VERSIONS.list_command())
-
-
-@app.command("show")
-def show_command(context: typer.Context, rater: SpecArgument, as_json: JsonFlag = False) -> None:
-    """How a rater was made, and how good it is on utterances that it was not trained on."""
-    network_commands.print_network(context.obj, _KIND, rater, _report_facts, as_json=as_json)
 
 
 app.command("report")(report_command)
@@ -181,8 +141,3 @@ def rate_command(
 
 
 app.command("evaluate")(evaluate_command)
-
-
-app.command("publish")(_VERSIONS.publish_command())
-app.command("rollback")(_VERSIONS.rollback_command())
-app.command("gc")(_VERSIONS.gc_command())

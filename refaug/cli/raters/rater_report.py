@@ -62,7 +62,9 @@ def report_command(
     from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
 
     if index is None and items is not None:
-        raise Usage("test pairs need an index to find references in", remedy="--index NAME: refaug index list")
+        raise Usage(
+            "test pairs need an index to find references in", remedy="--index NAME: refaug artefacts list index"
+        )
     require_folder(to)
     with (
         display_progress(quiet=context.obj.quiet) as progress,

@@ -1,10 +1,10 @@
-"""`refaug ruber …`: training networks of RUBER's unreferenced part, showing and publishing them, scoring replies."""
+"""`refaug ruber …`: training networks of RUBER's unreferenced part, scoring replies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -33,7 +33,6 @@ SpecArgument = Annotated[
     str, typer.Argument(help="Name of the ruber, or name@version for one that is not published.", metavar="RUBER")
 ]
 _KIND: Final = "ruber"
-_VERSIONS: Final = network_commands.network_version_commands(_KIND, NameArgument, SpecArgument)
 
 
 @app.command("train")
@@ -52,7 +51,6 @@ def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonF
         lambda progress, on_now, on_epoch: train_ruber(
             places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=options.again
         ),
-        _report_facts,
         as_json=as_json,
     )
 
@@ -71,33 +69,8 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
         lambda progress, on_now, on_epoch: resume_ruber(
             places, name, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors
         ),
-        _report_facts,
         as_json=as_json,
     )
-
-
-def _report_facts(report: Any) -> dict[str, object]:
-    """Return the main facts of a report."""
-    return {
-        "parameters": report["parameters"],
-        "pairs": report["examples"]["train"]["pairs"],
-        "held_out_pairs": report["examples"]["validation"]["an_epoch"],  # on which the figures below are measured
-        "best_epoch": report["best_epoch"],
-        "validation_loss": f"{report['validation_loss']:.4f}",
-        "ranking_accuracy": f"{report['ranking_accuracy']:.4f}",
-        "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
-        "mean_score_good": f"{report['mean_score']['good']:.4f}",
-        "mean_score_wrong": f"{report['mean_score']['wrong']:.4f}",
-    }
-
-
-app.command("list")(_VERSIONS.list_command())
-
-
-@app.command("show")
-def show_command(context: typer.Context, ruber: SpecArgument, as_json: JsonFlag = False) -> None:
-    """How a ruber was made, and how good it is on utterances that it was not trained on."""
-    network_commands.print_network(context.obj, _KIND, ruber, _report_facts, as_json=as_json)
 
 
 # ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,11 +154,3 @@ def _rows(path: Path, called: str, bad: list[BadItem], progress: Progress) -> It
         for system, reply in test_item.replies.items():
             utterance = test_item.utterance or ""
             yield _ReplyRow(test_item.id, system, utterance if utterance.strip() else None, reply)
-
-
-# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-app.command("publish")(_VERSIONS.publish_command())
-app.command("rollback")(_VERSIONS.rollback_command())
-app.command("gc")(_VERSIONS.gc_command())

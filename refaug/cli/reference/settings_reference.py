@@ -35,7 +35,7 @@ counts as not set. `refaug doctor` shows which folder is in use.
 
 ## The store
 
-What [`refaug store`](../beyond-one-machine.md) reads; `--store LOCATION` overrules the first.
+What [`refaug artefacts push`](../beyond-one-machine.md) reads; `--store LOCATION` overrules the first.
 
 | variable | what it does | default |
 |---|---|---|

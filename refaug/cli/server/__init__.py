@@ -1,4 +1,4 @@
-"""Commands of an operator: serve, jobs, schedules, keys, doctor, export and import.
+"""Commands of an operator: serve, jobs, schedules, keys, doctor.
 
 The main names:
 
@@ -7,4 +7,4 @@ The main names:
 - `doctor.doctor_command`: `refaug doctor`.
 """
 
-__all__ = ["doctor", "jobs", "kernels", "keys", "schedules", "serve", "serve_check", "transfer"]
+__all__ = ["doctor", "jobs", "kernels", "keys", "schedules", "serve", "serve_check"]

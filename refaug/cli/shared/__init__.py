@@ -19,5 +19,4 @@ __all__ = [
     "progress_bars",
     "reference_options",
     "score_options",
-    "version_commands",
 ]

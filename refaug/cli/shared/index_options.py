@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
+from refaug.evaluation.home.kinds.stored_indexes import index_facts, readable_facts
 
 if TYPE_CHECKING:
     from refaug.indexer.building.build import IndexBuild
-    from refaug.indexer.manifest import IndexManifest
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the index.", metavar="INDEX")]
 SpecArgument = Annotated[
@@ -52,47 +52,9 @@ def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:
         "published": built.published,
         **({} if built.is_new else {"note": "made of exactly this before: nothing to do; --again builds it anew"}),
         **more,
-        **facts_of(built.manifest),
+        **index_facts(built.manifest),
     }
     if as_json:
         print_json(facts)
     else:
         print_facts(f"index {facts.pop('index')}", readable_facts(facts))
-
-
-def readable_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Round recall to its significant digits, and leave out the search depth of a flat index."""
-    shown = {name: fact for name, fact in facts.items() if not (facts["kind"] == "Flat" and name == "search_depth")}
-    for name in ("recall_at_15", "lost_similarity"):
-        if shown.get(name) is not None:
-            shown[name] = f"{shown[name]:.4f}"
-    if shown.get("recall_interval"):
-        shown["recall_interval"] = "[" + ", ".join(f"{end:.4f}" for end in shown["recall_interval"]) + "]"
-    return shown
-
-
-def facts_of(manifest: IndexManifest) -> dict[str, Any]:
-    """Return the main facts of a version."""
-    check = manifest.check
-    main = manifest.segments[0]
-    return {
-        "logs": [log.name for log in manifest.logs],
-        "vectors": manifest.vectors.name,
-        "dimensions": manifest.vectors.dimensions,
-        "tokenizer": manifest.tokenizer,
-        "kind": main.factory,
-        "search_depth": [segment.effort for segment in manifest.segments],
-        "utterances": manifest.utterances,
-        "without_vector": sum(segment.utterances - segment.with_vector for segment in manifest.segments),
-        "pairs": manifest.pairs,
-        **({"shards": manifest.shards} if manifest.shards > 1 else {}),
-        "segments": len(manifest.segments),
-        "superseded": sum(segment.superseded for segment in manifest.segments),
-        "recall_at_15": None if check is None else check.recall,
-        "recall_interval": None if check is None else [check.low, check.high],
-        "lost_similarity": None if check is None else check.lost_similarity,
-        "recall_target": None if check is None else check.target,
-        "recall_queries": None if check is None else check.queries,
-        "bytes": sum(facts["size"] for facts in manifest.files.values()),
-        "build_seconds": round(sum(manifest.seconds.values()), 1),
-    }

@@ -17,6 +17,7 @@ import typer
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
 from refaug.core.full_disk import storage_errors
 from refaug.core.text.characters import make_printable
+from refaug.evaluation.home.descriptions import FactList, Section, TitledTable
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[
@@ -167,6 +168,17 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
         print_line(f"  {name:<{width}}  {format_value(fact)}")
 
 
+def print_sections(sections: Iterable[Section]) -> None:
+    """Print facts, tables and lines, one after another."""
+    for section in sections:
+        if isinstance(section, FactList):
+            print_facts(section.title, section.facts)
+        elif isinstance(section, TitledTable):
+            print_table(section.title, section.columns, section.rows)
+        else:
+            print_line(section)
+
+
 def format_value(fact: object) -> str:
     """Format a value for people."""
     if fact is None:
@@ -187,7 +199,7 @@ def format_value(fact: object) -> str:
 def print_published(kind: str, name: str, version: str, *, as_json: bool) -> None:
     """Print which version a name stands for from now on."""
     if as_json:
-        print_json({kind: name, "published": version})
+        print_json({"kind": kind, "name": name, "version": version})
     else:
         print_line(f"{kind} {name}@{version} {'are' if kind == 'vectors' else 'is'} published")
 

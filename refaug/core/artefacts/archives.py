@@ -118,7 +118,8 @@ class ArchiveReader:
 
     def _unknown(self, what: str) -> UnknownFormat:
         return UnknownFormat(
-            f"{self.name} is not what refaug export writes: {what}", remedy="give a file that refaug export has written"
+            f"{self.name} is not what refaug artefacts export writes: {what}",
+            remedy="give a file that refaug artefacts export has written",
         )
 
     def _take(self, count: int) -> bytes:

@@ -1,15 +1,21 @@
-"""What a home holds beside its logs: the kinds of artefacts that have versions, and kept sentence vectors."""
+"""What a home holds beside its logs: the kinds of artefacts that have versions, and kept sentence vectors.
+
+A kind is one line here, and one class in the module that the line names: the facts of a version, what `show`
+prints, and what is checked before a version is published or removed.
+"""
 
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Usage
 from refaug.core.home import VARIABLES, Settings
 from refaug.core.options.kinds import SizeKind, WrongValue
+from refaug.core.text.name_suggestions import suggestion
 
 if TYPE_CHECKING:
     from refaug.core.vectors.kept_vectors import Encodings
@@ -17,20 +23,71 @@ if TYPE_CHECKING:
 _LIMIT: Final = "REFAUG_ENCODINGS"
 
 
+class ArtefactKind(StrEnum):
+    """A kind by the name that manifests, commands and jobs use."""
+
+    folder: str  # of the home
+    rules: str  # module:class, a subclass of StoredArtefacts; imported when it is used
+    made_by: str  # the command that makes a first version
+
+    def __new__(cls, name: str, folder: str, rules: str, made_by: str) -> Self:
+        """Return the member with what is declared beside its name."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.folder, member.rules, member.made_by = folder, f"refaug.{rules}", f"refaug {made_by}"
+        return member
+
+    ADEM = "adem", "adems", "evaluation.home.kinds.stored_adems:StoredAdems", "adem train ITEMS --encoder NAME"
+    ENCODER = (
+        "encoder",
+        "encoders",
+        "evaluation.home.kinds.stored_encoders:StoredEncoders",
+        "encoder import NAME FOLDER",
+    )
+    HYBRID = (
+        "hybrid",
+        "hybrids",
+        "evaluation.conversations.hybrids.stored_hybrids:StoredHybrids",
+        "hybrid fit CONVERSATIONS --name NAME --vectors VECTORS",
+    )
+    INDEX = "index", "indexes", "evaluation.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
+    JUDGE_FIT = (
+        "judge-fit",
+        "fitted-judges",
+        "evaluation.fitted_judge.stored_judges:StoredJudges",
+        "judge-fit train ITEMS --name NAME -m METRIC",
+    )
+    RATER = "rater", "raters", "evaluation.home.kinds.stored_networks:StoredRaters", "rater train LOG"
+    RUBER = "ruber", "rubers", "evaluation.home.kinds.stored_networks:StoredRubers", "ruber train LOG"
+    SELF_PLAY = (
+        "self-play",
+        "self-plays",
+        "service.bots.stored_self_plays:StoredSelfPlays",
+        "selfplay play BOT --name NAME --start log:NAME",
+    )
+    VECTORS = "vectors", "vectors", "evaluation.home.kinds.stored_vectors:StoredWordVectors", "vectors train LOG"
+    VHRED = "vhred", "vhreds", "evaluation.home.kinds.stored_networks:StoredVhreds", "adem pretrain LOG"
+
+
+# What has no versions, and the commands about it.
+WITHOUT_VERSIONS: Final = {"bot": "bots", "judge": "judge", "log": "log", "set": "sets", "study": "studies"}
+
+
+def find_kind(name: str) -> ArtefactKind:
+    """Return the kind of this name; Usage for any other name, with the nearest one."""
+    if name in set(ArtefactKind):
+        return ArtefactKind(name)  # type: ignore[call-arg]  # by its value
+    if name in WITHOUT_VERSIONS:
+        raise Usage(f"a {name} has no versions", remedy=f"refaug {WITHOUT_VERSIONS[name]} --help")
+    raise Usage(
+        f"{name!r} is no kind of artefact{suggestion(name, map(str, ArtefactKind))}",
+        remedy=f"one of: {', '.join(ArtefactKind)}",
+    )
+
+
 def artefact_stores(settings: Settings) -> dict[str, Versions]:
     """Return the versions of every kind, by the name that manifests and commands use."""
-    return {
-        "adem": Versions(settings.adems, "adem"),
-        "judge-fit": Versions(settings.fitted_judges, "judge-fit"),
-        "encoder": Versions(settings.encoders, "encoder"),
-        "hybrid": Versions(settings.hybrids, "hybrid"),
-        "index": Versions(settings.indexes, "index"),
-        "rater": Versions(settings.raters, "rater"),
-        "ruber": Versions(settings.rubers, "ruber"),
-        "self-play": Versions(settings.self_plays, "self-play"),
-        "vectors": Versions(settings.vectors, "vectors"),
-        "vhred": Versions(settings.vhreds, "vhred"),
-    }
+    return {kind.value: Versions(settings.home / kind.folder, kind.value) for kind in ArtefactKind}
 
 
 def encodings_in(cache: Path) -> Encodings:

@@ -24,11 +24,11 @@ from typing import Final, Self
 
 from refaug.core import files
 from refaug.core.artefacts.changes import report_change
-from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.manifests import MANIFEST, file_problems, named_files, require_files
 from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
 from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unread
-from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
+from refaug.core.errors import Conflict, Corrupt, NotFound, RefaugError, Usage
 
 CURRENT: Final = "CURRENT"
 DELETED: Final = ".deleted-"  # begins the name of a folder that is being removed
@@ -118,7 +118,7 @@ class Versions:
             return name, self._published_version(name)
         if VersionName.parse(version) is None or not self._exists(name, version):
             self._require_not_removed(name, version)
-            existing = _list_versions(name, self._require_versions(name))
+            existing = _list_versions(name, self.require_versions(name))
             raise NotFound(f"no {self.kind} {spec!r} in {self.root}", remedy=f"there are: {existing}")
         return name, version
 
@@ -137,7 +137,7 @@ class Versions:
         while True:
             current = self.current(name)
             if current is None:
-                existing = _list_versions(name, self._require_versions(name))
+                existing = _list_versions(name, self.require_versions(name))
                 raise Conflict(
                     f"{self.kind} {name} has versions, but none of them is published",
                     remedy=f"publish one, or name one: {existing}",
@@ -161,7 +161,7 @@ class Versions:
             if held is not None:
                 return held
 
-    def _require_versions(self, name: str) -> list[str]:
+    def require_versions(self, name: str) -> list[str]:
         """Return the versions of an artefact; NotFound lists the existing names."""
         versions = self.versions(name)
         if not versions:
@@ -202,7 +202,7 @@ class Versions:
 
         A version that a check refused raises Conflict without `even_refused`.
         """
-        self._require_versions(name)
+        self.require_versions(name)
         with self.writing(name, f"publishing {self.kind} {name}@{version}") as writer:
             require(name, version)
             writer.require_not_refused(version, even_refused=even_refused)
@@ -210,7 +210,7 @@ class Versions:
 
     def refuse(self, name: str, version: str, reason: str) -> None:
         """Run `Writer.refuse` as a separate step."""
-        self._require_versions(name)
+        self.require_versions(name)
         with self.writing(name, f"refusing {self.kind} {name}@{version}") as writer:
             writer.refuse(version, reason)
 
@@ -233,7 +233,7 @@ class Versions:
         By default that is the newest of the versions older than the published one that were published before. A
         version that a check refused raises Conflict without `even_refused`.
         """
-        self._require_versions(name)
+        self.require_versions(name)
         with self.writing(name, f"rolling back {self.kind} {name}") as writer:
             version = to or (choose or writer.version_before)()
             require(name, version)
@@ -243,13 +243,13 @@ class Versions:
 
     def gc(self, name: str, keep: int, spare: Callable[[str, str], bool] = _none_spared) -> list[str]:
         """Run `Writer.gc` as a separate step."""
-        self._require_versions(name)
+        self.require_versions(name)
         with self.writing(name, f"removing old versions of {self.kind} {name}") as writer:
             return writer.gc(keep, spare)
 
     def delete(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one of them is held."""
-        self._require_versions(name)
+        self.require_versions(name)
         removed_folder = self.root / f"{DELETED}{name}@{files.unique_suffix()}"
         with files.exclusive(self.folder(name), f"deleting {self.kind} {name}"):
             versions = self.versions(name)
@@ -415,6 +415,19 @@ class Writer:
         if newest is None or name > newest:
             with files.write_aside(self.folder / _NEWEST) as file:
                 file.write(f"{name}\n".encode())
+
+
+def check_version(versions: Versions, name: str, version: str, *, hashes: bool) -> tuple[int, list[str]]:
+    """Return how many files a version has, and what is wrong with them; hashes only on demand."""
+    try:
+        with versions.open(f"{name}@{version}") as held:
+            manifest = files.read_json(held.folder / MANIFEST)
+            problems = list(file_problems(held.folder, manifest, hashes=hashes))
+            return len(named_files(manifest, held.folder / MANIFEST)), problems
+    except RefaugError as error:
+        return 0, [error.message]
+    except OSError as error:
+        return 0, [str(error)]
 
 
 def _remove_if_empty(folder: Path) -> None:

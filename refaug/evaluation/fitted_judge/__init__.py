@@ -7,4 +7,4 @@ The main names:
 - `held_out.out_of_group_scores`: scores of rows by judges that were fitted without their group.
 """
 
-__all__ = ["artefact", "fit", "held_out", "rated_table", "scoring", "training"]
+__all__ = ["artefact", "fit", "held_out", "rated_table", "scoring", "stored_judges", "training"]

@@ -10,10 +10,12 @@ The main names:
 
 __all__ = [
     "adems",
+    "descriptions",
     "encoders",
     "indexes",
-    "judge_pins",
+    "kinds",
     "piece_vectors",
+    "pins",
     "raters",
     "rubers",
     "shared_store",

@@ -20,6 +20,6 @@ def open_stored_adem(settings: Settings, spec: str, *, threads: int | None = Non
         except NotFound as error:
             raise NotFound(
                 f"the adem {name} stands on the vhred {stored.encoder}, which is not in this home",
-                remedy=f"refaug import FILE, with what refaug export vhred {vhred} wrote elsewhere",
+                remedy=f"refaug artefacts import FILE, with what refaug artefacts export vhred {vhred} wrote elsewhere",
             ) from error
         return open_adem(held.folder, encoder, encoder_id=encoder.id, spec=name)

@@ -1,60 +1,49 @@
-"""The versioned artefacts of a home by kind: publishing, rolling back, removing, each with the rules of its kind.
+"""The versioned artefacts of a home by kind: listing, showing, publishing, rolling back, removing.
 
-An index with pairs that were deleted since is not published. Word vectors that an index needs are not removed, and
-neither is what a fitted judge was fitted with.
-Commands, jobs and HTTP routes all come here.
+A kind has a subclass of StoredArtefacts with its facts and its rules, which `core.artefacts.kinds` names: an index with
+pairs that were deleted since is not published; word vectors that an index needs are not removed, and neither is what a
+fitted judge was fitted with. Commands, jobs and HTTP routes all come here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar
 
-from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.kinds import artefact_stores, find_kind
+from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, NotFound, RefaugError
+from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.judge_pins import versions_for_judges, versions_named
+from refaug.core.options.declaring import Doc
+from refaug.evaluation.home.descriptions import FactList, Section
+from refaug.evaluation.home.pins import HYBRID_KIND, versions_for_hybrids, versions_for_judges
 
-# ── which fitted hybrids need which versions of other artefacts: the word vectors and the models of turns they pin ────
-
-HYBRID_KIND: Final = "hybrid"
-
-
-def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
-    """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`.
-
-    Damaged hybrids need nothing; `refaug doctor` lists them.
-    """
-    hybrids = artefact_stores(settings)[HYBRID_KIND]
-    needed = dict[str, list[str]]()
-    for hybrid in hybrids.names():
-        for hybrid_version in hybrids.versions(hybrid):
-            with suppress(RefaugError, OSError, AttributeError, KeyError, TypeError):
-                manifest: Any = read_json(hybrids.folder(hybrid, hybrid_version) / MANIFEST)
-                for version in dict.fromkeys(_versions_in(manifest, kind, name)):
-                    needed.setdefault(version, []).append(f"{HYBRID_KIND} {hybrid}@{hybrid_version}")
-    return dict(sorted(needed.items()))
+_DAMAGES = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading an altered manifest raises
 
 
-def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[str]:
-    """Yield the versions of this name that a manifest pins."""
-    turns = manifest["turns"] or {"rater": None, "metrics": [], "index": None}
-    pinned = {"vectors": manifest["encoders"]["vectors"], "rater": turns["rater"], "index": turns["index"]}
-    artefact, _, version = str(pinned.get(kind) or "").partition("#")[0].partition("@")
-    if artefact == name and version:
-        yield version
-    yield from versions_named(turns["metrics"], kind, name)
+@dataclass(frozen=True, kw_only=True)
+class VersionFacts:
+    """The facts of a version of any kind; a kind adds its own facts."""
+
+    id: Annotated[str | None, Doc("what signatures call its content: the first 12 digits of a SHA-256")] = None
+    logs: Annotated[list[str] | None, Doc("the logs that it was made of")] = None
+    bytes: Annotated[int | None, Doc("the size of its files")] = None
+    created: Annotated[str | None, Doc("when it was made")] = None
 
 
-# ── the versioned artefacts of a home by kind ─────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True, kw_only=True)
+class ShownVersion:
+    """A version in full: `document` is what --json prints, `sections` are for people."""
 
-# Modules that compile loops are imported in methods: listing raters needs none of them.
+    document: Mapping[str, Any]
+    sections: Callable[[], Sequence[Section]]
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +61,101 @@ class RemovedVersions:
 
 @dataclass(frozen=True)
 class StoredArtefacts:
-    """The artefacts of one kind in a home: a rater or a ruber depends on nothing, and a fitted judge may need it."""
+    """The artefacts of one kind in a home, with the rules that all kinds share."""
+
+    columns: ClassVar[tuple[str, ...]] = ("id",)  # the facts that a list shows to people
+    fact_type: ClassVar[type[VersionFacts]] = VersionFacts
+    user: ClassVar[str] = ""  # what may need a version, beside judges and hybrids: "an index was built with"
 
     settings: Settings
     versions: Versions
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the facts of this kind that a version's folder tells."""
+        return {}
+
+    def report_facts(self, report: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the main facts of a report, as people read them after a training."""
+        return {}
+
+    def facts(self, folder: Path) -> VersionFacts:
+        """Return the facts of the version in a folder; Corrupt where its files do not tell it."""
+        manifest: dict[str, Any] = read_json(folder / MANIFEST)
+        try:
+            details = manifest.get("details", {})
+            general = {
+                "id": str(manifest["id"])[:12] if "id" in manifest else None,
+                "logs": list(details["logs"]) if "logs" in details else None,
+                "bytes": sum(facts["size"] for facts in manifest["files"].values()),
+                "created": details.get("at"),
+            }
+            return self.fact_type(**{**general, **self.read_facts(folder, manifest)})
+        except _DAMAGES as error:
+            raise Corrupt(f"{folder / MANIFEST} lacks {error}", remedy="restore it from a backup") from error
+
+    def row(self, name: str, version: str) -> dict[str, Any]:
+        """Return a version for a list; a damaged one gets a row too, with its problem, and no facts."""
+        facts, problem = {fact.name: None for fact in fields(self.fact_type)}, None
+        try:
+            facts = asdict(self.facts(self.versions.folder(name, version)))
+        except RefaugError as error:
+            problem = error.message
+        except FileNotFoundError:  # removed after it was listed
+            problem = "it was removed in this moment"
+        return {
+            "version": version,
+            "published": version == self.versions.current(name),
+            **self._publication(name, version),
+            "problem": problem,
+            **facts,
+        }
+
+    def _publication(self, name: str, version: str) -> dict[str, Any]:
+        """Return whether a version was ever published, and why a check refused it."""
+        try:
+            publications = self.versions.publications(name)
+        except Corrupt:  # publishing mends the record
+            return {"was_published": None, "refused": None}
+        return {"was_published": version in publications.published, "refused": publications.refused.get(version)}
+
+    def show(self, spec: str) -> ShownVersion:
+        """Return a version in full."""
+        with self.versions.open(spec) as held:
+            manifest: dict[str, Any] = read_json(held.folder / MANIFEST)
+            require_files(held.folder, manifest)
+            title = f"{self.versions.kind} {held.name}@{held.version}"
+            return self.shown(held, manifest, title)
+
+    def shown(self, held: HeldVersion, manifest: dict[str, Any], title: str) -> ShownVersion:
+        """Return a version in full that is held; a kind adds to the manifest and to the facts."""
+        facts = self.facts(held.folder)
+        return self.described(held, manifest, {}, lambda: [FactList(title, asdict(facts))])
+
+    def described(
+        self,
+        held: HeldVersion,
+        manifest: Mapping[str, Any],
+        more: Mapping[str, Any],
+        sections: Callable[[], Sequence[Section]],
+        warnings: Sequence[str] = (),
+    ) -> ShownVersion:
+        """Return a version in full, of its manifest, what is beside it, and what people see of both."""
+
+        def sections_if_whole() -> Sequence[Section]:
+            try:
+                return sections()
+            except _DAMAGES as error:
+                raise Corrupt(
+                    f"{self.versions.kind} {held.name}@{held.version} lacks what is to be shown: {error}",
+                    remedy="restore it from a backup; --json shows what is there",
+                ) from error
+
+        document = {**manifest, "kind": self.versions.kind, "name": held.name, "version": held.version, **more}
+        return ShownVersion(document=document, sections=sections_if_whole, warnings=warnings)
+
+    # ── rules ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def require_publishable(self, name: str, version: str) -> None:
         """Raise an error if this version must not serve."""
@@ -96,10 +176,11 @@ class StoredArtefacts:
 
         So do those in `pins`: versions that frozen sets name, each with the ids of these sets.
         """
-        pins, needed = pins or {}, self._needed(name)
-        is_spared = self._spare(pins)
+        pins, needed, user_needs = pins or {}, self._needed(name), self.user_needs()
         removed = self.versions.gc(
-            name, keep, lambda of_name, version: version in needed or is_spared(of_name, version)
+            name,
+            keep,
+            lambda of_name, version: version in needed or version in pins or user_needs(of_name, version),
         )
         stored = self.versions.versions(name)
         newest = {self.versions.current(name), *stored[max(0, len(stored) - keep) :]}
@@ -110,12 +191,19 @@ class StoredArtefacts:
             needed={version: judges for version, judges in needed.items() if version in is_old},
         )
 
-    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
-        """Return a function that says whether a version stays, although it is old."""
-        return lambda _name, version: version in pinned
+    def user_needs(self) -> Callable[[str, str], bool]:
+        """Return a function that says whether an artefact of another kind needs a version."""
+        return lambda _name, _version: False
 
     def remove(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one is held or needed."""
+        user_needs = self.user_needs()
+        for version in self.versions.versions(name):
+            if user_needs(name, version):
+                raise Conflict(
+                    f"{self.user} {self.versions.kind} {name}@{version}",
+                    remedy="remove that first, or make it again with another one",
+                )
         self._require_no_judge(name)
         return self.versions.delete(name)
 
@@ -136,114 +224,17 @@ class StoredArtefacts:
             if judge.startswith(f"{HYBRID_KIND} "):
                 raise Conflict(
                     f"{judge} was fitted with {kind} {name}@{at_hand[0]}",
-                    remedy=f"remove that hybrid first: refaug {judge.partition('@')[0].replace(' ', ' remove ')} --yes",
+                    remedy=f"remove that hybrid first: refaug artefacts remove {judge.partition('@')[0]} --yes",
                 )
             raise Conflict(
                 f"judge-fit {judge} was fitted with {kind} {name}@{at_hand[0]}",
-                remedy=f"remove that judge first: refaug judge-fit remove {judge.partition('@')[0]} --yes",
+                remedy=f"remove that judge first: refaug artefacts remove judge-fit {judge.partition('@')[0]} --yes",
             )
 
 
-class StoredIndexes(StoredArtefacts):
-    """Indexes: a version that holds what was deleted since cannot serve again."""
-
-    def require_publishable(self, name: str, version: str) -> None:
-        """Raise Conflict if this version holds pairs that were deleted since."""
-        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-        from refaug.indexer.building.update import require_nothing_erased  # noqa: PLC0415
-
-        require_nothing_erased(places_of(self.settings), name, version)
-
-    def require_sound(self, name: str, version: str, folder: Path) -> None:
-        """Open the index in a folder; without its vectors this is checked when it is first opened with them."""
-        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-        from refaug.indexer.search.index import ReferenceIndex  # noqa: PLC0415
-
-        with suppress(NotFound, Conflict):
-            ReferenceIndex.of_folder(places_of(self.settings), folder, name, version).close()
-
-    def publish(self, name: str, version: str, *, even_refused: bool = False) -> None:
-        """Let a name stand for this version, unless it holds deleted pairs or a check refused it."""
-        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-        from refaug.indexer.building.update import publish_version  # noqa: PLC0415
-
-        publish_version(places_of(self.settings), name, version, even_refused=even_refused)
-
-    def rollback(self, name: str, to: str | None = None, *, even_refused: bool = False) -> str:
-        """Let the name stand for `to`, or for the version published before, and return that version."""
-        from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-        from refaug.indexer.building.update import rollback  # noqa: PLC0415
-
-        return rollback(places_of(self.settings), name, to, even_refused=even_refused)
-
-
-class StoredWordVectors(StoredArtefacts):
-    """Word vectors: an index opens those that it was built with."""
-
-    def remove(self, name: str) -> list[str]:
-        """Remove word vectors with all their versions, and return these; refused where an index needs one."""
-        is_needed = self._needed_by_indexes()
-        for version in self.versions.versions(name):
-            if is_needed(name, version):
-                raise Conflict(
-                    f"an index was built with vectors {name}@{version}",
-                    remedy="remove that index first, or build it anew",
-                )
-        return super().remove(name)
-
-    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:  # noqa: ARG002  sets name no vectors
-        return self._needed_by_indexes()
-
-    def _needed_by_indexes(self) -> Callable[[str, str], bool]:
-        """Return a function that says whether some index needs a version."""
-        from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415
-
-        needed = vectors_in_use(places_of(self.settings))
-
-        def is_needed(name: str, version: str) -> bool:
-            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
-            return manifest.get("sha256") in needed
-
-        return is_needed
-
-
-class StoredVhreds(StoredArtefacts):
-    """Encoders of dialogues: an adem opens the one that it was fitted with."""
-
-    def remove(self, name: str) -> list[str]:
-        """Remove a vhred with all its versions, and return these; refused where an adem needs one."""
-        is_needed = self._needed_by_adems()
-        for version in self.versions.versions(name):
-            if is_needed(name, version):
-                raise Conflict(
-                    f"an adem was fitted with vhred {name}@{version}", remedy="remove that adem first, or train it anew"
-                )
-        return super().remove(name)
-
-    def _spare(self, pinned: Collection[str]) -> Callable[[str, str], bool]:
-        is_needed = self._needed_by_adems()
-        return lambda name, version: version in pinned or is_needed(name, version)
-
-    def _needed_by_adems(self) -> Callable[[str, str], bool]:
-        """Return a function that says whether some adem needs a version."""
-        adems = artefact_stores(self.settings)["adem"]
-        manifests: list[Any] = [
-            read_json(adems.folder(name, version) / MANIFEST)
-            for name in adems.names()
-            for version in adems.versions(name)
-        ]
-        needed = {manifest.get("encoder", {}).get("id") for manifest in manifests}
-
-        def is_needed(name: str, version: str) -> bool:
-            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
-            return manifest.get("id") in needed
-
-        return is_needed
-
-
-_RULES: Final = {"index": StoredIndexes, "vectors": StoredWordVectors, "vhred": StoredVhreds}
-
-
 def stored_artefacts(settings: Settings, kind: str) -> StoredArtefacts:
-    """Return the artefacts of a kind: index, rater, ruber, vectors, vhred, adem, judge-fit or self-play."""
-    return _RULES.get(kind, StoredArtefacts)(settings, artefact_stores(settings)[kind])
+    """Return the artefacts of a kind, with its rules; Usage where there is no such kind."""
+    found = find_kind(kind)
+    module, _, name = found.rules.partition(":")
+    rules: type[StoredArtefacts] = getattr(import_module(module), name)
+    return rules(settings, artefact_stores(settings)[found])

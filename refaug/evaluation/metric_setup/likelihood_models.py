@@ -22,7 +22,7 @@ class ReplyLikelihoods:
         if not vhred.config.is_trained:
             raise BadInput(
                 f"the vhred {vhred.spec} was never trained: likelihoods by drawn weights mean nothing",
-                remedy="name one that was pre-trained: refaug adem list",
+                remedy="name one that was pre-trained: refaug artefacts list vhred",
             )
         self._vhred = vhred
         self._logs = dict[tuple[Context, str], Floats]()

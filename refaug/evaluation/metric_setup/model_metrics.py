@@ -145,6 +145,7 @@ class _Networks:
         """Return the rater that weighs references of the sample."""
         if self.models.default_rater is None:
             raise Usage(
-                "references of the sample are rated, and no rater is named", remedy="--rater NAME: refaug rater list"
+                "references of the sample are rated, and no rater is named",
+                remedy="--rater NAME: refaug artefacts list rater",
             )
         return self.models.rater(self.models.default_rater)

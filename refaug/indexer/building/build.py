@@ -249,7 +249,7 @@ def finish_build(
             f"index {built.name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what "
             f"exact search finds, {100 * check.target:.1f} % were asked for, and searching all of it does not help",
             remedy="build with another --index or --recall, or "
-            f"refaug index publish {built.name}@{version} --even-refused",
+            f"refaug artefacts publish index {built.name}@{version} --even-refused",
         )
     if not publish:
         return built

@@ -21,7 +21,7 @@ def require_recall(
     raise CheckFailed(
         f"index {name}@{version} was built but not published: recall@15 is {recall:.3f}, {least:.3f} were asked for",
         remedy="build the index anew, or publish it all the same: "
-        f"refaug index publish {name}@{version} --even-refused",
+        f"refaug artefacts publish index {name}@{version} --even-refused",
     )
 
 

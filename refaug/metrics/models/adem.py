@@ -94,7 +94,7 @@ class FittedReplies(MeanMetric):
         if judge.form != self.settings["form"]:
             raise Usage(
                 f"{self.name}:form={self.settings['form']} and an adem of the form {judge.form}",
-                remedy=f"{self.name}:form={judge.form}, or name another adem: refaug adem list",
+                remedy=f"{self.name}:form={judge.form}, or name another adem: refaug artefacts list adem",
             )
         copied = copy(self)
         copied.settings = {**self.settings, **judge.settings}

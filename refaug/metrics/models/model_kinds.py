@@ -47,7 +47,6 @@ _MISSING: Final = {
     ModelKind.JUDGE: "a judge behind an endpoint",
     ModelKind.INDEX: "an index, whose log says what its parts give to replies",
 }
-_COMMANDS: Final = {ModelKind.VHRED: "refaug adem list"}
 _WITH_PATHS: Final = frozenset({ModelKind.JUDGE, ModelKind.VECTORS, ModelKind.ENCODER})
 _ASKED: Final = frozenset(ModelKind) - {ModelKind.INDEX, ModelKind.VECTORS, ModelKind.ENCODER}
 
@@ -83,7 +82,7 @@ class ModelName(Parameter):
     @property
     def list_command(self) -> str:
         """The command that lists models of the kind."""
-        return _COMMANDS.get(self.kind, f"refaug {self.kind} list")
+        return "refaug judge list" if self.kind is ModelKind.JUDGE else f"refaug artefacts list {self.kind}"
 
     def canonical(self, text: str) -> str | None:
         """Return the text unchanged."""

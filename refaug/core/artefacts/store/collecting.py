@@ -28,7 +28,9 @@ def remove_versions(store: Store, kind: str, name: str, version: str | None) -> 
     """Remove a version, or all versions of a name, from a store; their files go when unused files are collected."""
     versions = [version] if version else store.versions(kind, name)
     if not versions:
-        raise NotFound(f"the store {store.name} has no {kind} {name!r}", remedy="refaug store list")
+        raise NotFound(
+            f"the store {store.name} has no {kind} {name!r}", remedy=f"refaug artefacts list --store {store.name}"
+        )
     records = [store.record(kind, name, each) for each in versions]
     _require_unneeded(store, records)
     for record in records:
@@ -46,7 +48,8 @@ def _require_unneeded(store: Store, records: list[VersionRecord]) -> None:
                 raise Conflict(
                     f"{record.kind} {record.spec} in the store {store.name} needs {needed.kind} "
                     f"{needed.name}@{needed.version}",
-                    remedy=f"remove that first: refaug store remove {record.kind} {record.spec} --yes",
+                    remedy=f"remove that first: refaug artefacts remove {record.kind} {record.spec} "
+                    f"--store {store.name} --yes",
                 )
 
 

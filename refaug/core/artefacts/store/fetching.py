@@ -160,7 +160,7 @@ class _Fetch:
             if is_last:
                 raise Corrupt(
                     f"the store {self._store.name} has a damaged file for {self._record.spec}: {file.name} {problem}",
-                    remedy=f"repair it from a machine that has the version: refaug store push {self._record.kind} "
+                    remedy=f"repair it from a machine that has the version: refaug artefacts push {self._record.kind} "
                     f"{self._record.spec} --verify",
                 )
             self._progress.warn(f"{file.name} from the store {problem}; it is fetched again")
@@ -196,7 +196,7 @@ class _Fetch:
         except NotFound:
             raise Unavailable(
                 f"the store {self._store.name} lacks {file.name} of {self._record.spec}",
-                remedy="was it removed meanwhile? If not: refaug store push from a machine that has it",
+                remedy="was it removed meanwhile? If not: refaug artefacts push from a machine that has it",
             ) from None
 
 

@@ -255,7 +255,10 @@ def _versions_folder(kind: str, name: str) -> str:
 def _record_path(kind: str, name: str, version: str) -> str:
     folder = _versions_folder(kind, name)
     if VersionName.parse(version) is None:
-        raise Usage(f"{version!r} is no version", remedy="give one as 2026-11-20.1; refaug store list has them")
+        raise Usage(
+            f"{version!r} is no version",
+            remedy="give one as 2026-11-20.1; refaug artefacts list --store LOCATION has them",
+        )
     return f"{folder}/{version}.json"
 
 

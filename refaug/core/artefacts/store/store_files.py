@@ -109,7 +109,7 @@ class LocalFiles:
         with _local_errors(self.name):
             if not self.root.exists():
                 raise NotFound(
-                    f"there is no folder {self.name}", remedy="is it mounted? refaug store push makes a new one"
+                    f"there is no folder {self.name}", remedy="is it mounted? refaug artefacts push makes a new one"
                 )
             next(self.root.iterdir(), None)  # refuses what is no folder, or may not be read
 
@@ -300,7 +300,9 @@ class ArrowFiles:
                 remedy="check the credentials in the environment, and what they allow",
             )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return StorageFull(f"the store {self.name} is full", remedy="free some room: refaug store gc")
+            return StorageFull(
+                f"the store {self.name} is full", remedy="free some room: refaug artefacts gc --store LOCATION"
+            )
         return Unavailable(
             f"the store {self.name} cannot be reached or does not answer: {text}",
             remedy="run the same command again later, it goes on",
@@ -325,7 +327,9 @@ def _no_bucket(store: str) -> NotFound:
 
 
 def _missing(store: str, path: str) -> NotFound:
-    return NotFound(f"the store {store} has no {path}", remedy="refaug store list shows what it has")
+    return NotFound(
+        f"the store {store} has no {path}", remedy=f"refaug artefacts list --store {store} shows what it has"
+    )
 
 
 @contextmanager
@@ -339,5 +343,7 @@ def _local_errors(store: str) -> Iterator[None]:
         raise Conflict(f"the store {store} is no folder: {error}", remedy="name a folder") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(f"the store {store} is full", remedy="free some room: refaug store gc") from error
+            raise StorageFull(
+                f"the store {store} is full", remedy="free some room: refaug artefacts gc --store LOCATION"
+            ) from error
         raise Unavailable(f"the store {store} cannot be used: {error}", remedy="is the disk there?") from error

@@ -7,4 +7,4 @@ The main names:
 - `scoring.score_conversations`: scores by a version, without what it was fitted to.
 """
 
-__all__ = ["fitting", "scoring", "stored"]
+__all__ = ["fitting", "scoring", "stored", "stored_hybrids"]

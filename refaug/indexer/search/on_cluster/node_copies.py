@@ -238,7 +238,7 @@ class _CopyFetch:
         if is_damaged:
             raise Corrupt(
                 f"{file.name} is damaged: {'; '.join(problems)}",
-                remedy="restore the version from a backup, or: refaug store push --verify from a machine that has it",
+                remedy="restore it from a backup, or: refaug artefacts push --verify from a machine that has it",
             )
         raise Unavailable(
             f"{file.name} is nowhere to be fetched from: {'; '.join(problems)}",

@@ -157,7 +157,7 @@ def open_adem(folder: Path, encoder: DialogueEncoder, *, encoder_id: str, spec: 
     if encoder_id != stored.encoder_id:
         raise Usage(
             f"the adem was fitted to vectors of {stored.encoder}, and this vhred is {encoder_id[:12]}",
-            remedy="refaug import the vhred that it was fitted with, or train the adem again",
+            remedy="refaug artefacts import the vhred that it was fitted with, or train the adem again",
         )
     return Adem(
         _scorer_of(folder / WEIGHTS, stored.form),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.judge_pins import versions_for_judges
+from refaug.evaluation.home.pins import versions_for_judges
 from refaug.evaluation.home.raters import open_rater
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
@@ -53,7 +53,7 @@ def nightly_job(order: RunNight, context: JobContext) -> Mapping[str, Any]:
         raise NotPublished(
             f"index {order.index}@{version} was built but not published: {'; '.join(failed)}",
             remedy=f"{update['before']} goes on serving; if the new one is as it should be: "
-            f"refaug index publish {order.index}@{version} --even-refused",
+            f"refaug artefacts publish index {order.index}@{version} --even-refused",
             facts=facts,
         )
     if failed:

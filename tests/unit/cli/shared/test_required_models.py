@@ -44,21 +44,22 @@ def test_it_is_known_whether_the_default_rater_is_of_use(
 @pytest.mark.parametrize(
     ("asked", "message", "remedy"),
     [
-        ("rater", "metric `rater` needs a rater: pass rater:model=NAME", "refaug rater list"),
-        ("ruber", "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME", "refaug ruber list"),
+        ("rater", "metric `rater` needs a rater: pass rater:model=NAME", "refaug artefacts list rater"),
+        ("ruber", "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME", "refaug artefacts list ruber"),
         ("ruber:unreferenced=rater", "metric `ruber` needs a rater: pass ruber:unreferenced=rater;model=NAME",
-         "refaug rater list"),
+         "refaug artefacts list rater"),
         (RUBER, "metric `ruber` needs an index, whose log says what its parts give to replies: "
-         "pass ruber:sample=NAME", "refaug index list; or norm=none"),
+         "pass ruber:sample=NAME", "refaug artefacts list index; or norm=none"),
         ("adem", "metric `adem` needs an ADEM model that was fitted to ratings: pass adem:model=NAME",
-         "refaug adem list"),
+         "refaug artefacts list adem"),
         ("judge:refs=gold", "metric `judge` needs a judge behind an endpoint: pass judge:model=NAME",
          "refaug judge list"),
         ("likelihood", "metric `likelihood` needs a trained VHRED model: pass likelihood:model=NAME",
-         "refaug adem list"),
-        ("judge-fit", "metric `judge-fit` needs a fitted judge: pass judge-fit:model=NAME", "refaug judge-fit list"),
+         "refaug artefacts list vhred"),
+        ("judge-fit", "metric `judge-fit` needs a fitted judge: pass judge-fit:model=NAME",
+         "refaug artefacts list judge-fit"),
         ("upsilon-greedy", "metric `upsilon-greedy` needs word vectors: pass upsilon-greedy:vectors=NAME",
-         "refaug vectors list"),
+         "refaug artefacts list vectors"),
     ],
 )  # fmt: skip
 def test_a_model_that_is_not_named_is_an_error_of_one_form(asked: str, message: str, remedy: str) -> None:

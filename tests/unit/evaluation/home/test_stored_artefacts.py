@@ -103,10 +103,13 @@ def test_the_command_says_for_which_sets_versions_stay(tmp_path: Path, capsys: p
         versions.publish("chat", versions.add("chat", staged_version(tmp_path / text)))
     oldest = versions.versions("chat")[0]
     set_id = frozen_set(settings, {"rater": f"chat@{oldest}#0123456789ab"})
-    command = ["--home", str(settings.home), "rater", "gc", "chat", "--keep", "1"]
+    command = ["--home", str(settings.home), "artefacts", "gc", "rater", "chat", "--keep", "1"]
     for more, expected in (
         ((), f"rater chat: 0 versions removed\n  {oldest} stays for the frozen set {set_id}\n"),
-        (("--json",), {"rater": "chat", "removed": [], "pinned": {oldest: [set_id]}, "needed_by_judges": {}}),
+        (
+            ("--json",),
+            {"kind": "rater", "name": "chat", "removed": [], "pinned": {oldest: [set_id]}, "needed_by_judges": {}},
+        ),
         (("--even-pinned",), f"rater chat: 1 version removed: {oldest}\n"),
     ):
         assert main([*command, *more]) == 0

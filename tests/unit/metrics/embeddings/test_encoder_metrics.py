@@ -127,7 +127,7 @@ def test_without_an_encoder_it_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(Usage) as refused:
         build(name)
     assert refused.value.message == f"metric `{name}` needs an ONNX encoder: pass {name}:vectors=NAME"
-    assert refused.value.remedy == "refaug encoder list"
+    assert refused.value.remedy == "refaug artefacts list encoder"
 
 
 @pytest.mark.parametrize("path", ["nothing", "nul\0here", "nothing/model.onnx"])

@@ -126,7 +126,7 @@ def test_without_vectors_it_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(Usage) as refused:
         build(name)
     assert refused.value.message == f"metric `{name}` needs word vectors: pass {name}:vectors=NAME"
-    assert refused.value.remedy == "refaug vectors list"
+    assert refused.value.remedy == "refaug artefacts list vectors"
 
 
 def test_vectors_that_are_not_there_are_not_found(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_without_a_rater_nothing_is_scored_and_the_remedy_is_named() -> None:
     metric = build("rater:target=reply")
     with pytest.raises(Usage, match="metric `rater` needs a rater: pass rater:model=NAME") as raised:
         metric.prepare([])
-    assert raised.value.remedy == "refaug rater list"
+    assert raised.value.remedy == "refaug artefacts list rater"
 
 
 def test_bound_metric_names_its_rater_first_and_the_unbound_one_stays() -> None:

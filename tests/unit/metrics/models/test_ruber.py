@@ -444,18 +444,18 @@ def test_without_a_judge_or_ranges_scoring_is_refused_with_a_remedy() -> None:
     unjudged = build("ruber:referenced=chrf,norm=none")
     with pytest.raises(Usage, match="metric `ruber` needs a trained RUBER model: pass ruber:model=NAME") as refused:
         unjudged.prepare([item("a", "b")])
-    assert refused.value.remedy == "refaug ruber list"
+    assert refused.value.remedy == "refaug artefacts list ruber"
     with pytest.raises(Usage, match="metric `rater` needs a rater"):
         build("ruber:referenced=chrf,norm=none,unreferenced=rater").prepare([item("a", "b")])
     with pytest.raises(Usage, match="metric `ruber` needs an index, whose log says what its parts give") as refused:
         ruber("ruber:referenced=chrf").prepare([item("a", "b")])
-    assert refused.value.remedy == "refaug index list; or norm=none"
+    assert refused.value.remedy == "refaug artefacts list index; or norm=none"
 
 
 @pytest.mark.parametrize(
     ("wrong", "message", "remedy"),
     [
-        ("", "metric `ruber` needs word vectors: pass ruber:vectors=NAME", "refaug vectors list"),
+        ("", "metric `ruber` needs word vectors: pass ruber:vectors=NAME", "refaug artefacts list vectors"),
         ("referenced=chrf,unreferenced=rater,model=u", "names a ruber, and a rater is asked", "rater;model=NAME"),
         ("referenced=chrf,norm=none,sample=chat", "sample=chat, and no log is sampled", "leave sample out"),
         ("referenced=nope", "referenced=nope: no metric is called 'nope'", "refaug metrics list"),

@@ -205,7 +205,7 @@ def hostile(set_id: str, content: bytes) -> dict[str, tuple[bytes, str]]:
         ),
         "a format of the future": (packed(label(set_id, format_version=2), (name, content)), "has format 2"),
         "a version of an artefact": (packed(label(set_id, kind="index"), (name, content)), "the kind 'index'"),
-        "no archive": (b"something else", "is not what refaug export writes"),
+        "no archive": (b"something else", "is not what refaug artefacts export writes"),
         "nothing": (b"", "it is empty"),
     }
 

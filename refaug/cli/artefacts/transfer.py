@@ -1,4 +1,4 @@
-"""`refaug export` and `refaug import`: taking an artefact to another machine as one file."""
+"""`refaug artefacts export|import`: taking an artefact to another machine as one file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, count_of, format_amount, print_json, print_line
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts import transfer
-from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, find_kind
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
@@ -27,9 +27,7 @@ def export_command(
     context: typer.Context,
     kind: Annotated[
         str,
-        typer.Argument(
-            help="What it is: index, rater, ruber, vectors, vhred, adem, self-play, hybrid or set.", metavar="KIND"
-        ),
+        typer.Argument(help=f"One of: {', '.join(ArtefactKind)}, set.", metavar="KIND"),
     ],
     artefact: Annotated[
         str,
@@ -41,14 +39,11 @@ def export_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one version of an artefact, or a frozen set, into one file; the same version gives the same file."""
-    kinds = artefact_stores(context.obj)
     if kind == _SET:
         _export_set(context.obj, artefact, file, as_json=as_json)
         return
-    if kind not in kinds:
-        raise Usage(f"{kind!r} cannot be exported", remedy=f"name one of: {', '.join([*kinds, _SET])}")
     with display_progress(quiet=context.obj.quiet) as progress:
-        moved = transfer.export_artefact(kinds[kind], artefact, file, progress)
+        moved = transfer.export_artefact(artefact_stores(context.obj)[find_kind(kind)], artefact, file, progress)
     size = file.stat().st_size
     if as_json:
         print_json({**asdict(moved), "file": str(file), "file_bytes": size})
@@ -61,7 +56,9 @@ def export_command(
 
 def import_command(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file that refaug export has written.", metavar="FILE.tar.zst")],
+    file: Annotated[
+        Path, typer.Argument(help="A file that refaug artefacts export has written.", metavar="FILE.tar.zst")
+    ],
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish it even if another version is published now.")
     ] = False,

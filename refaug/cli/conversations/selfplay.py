@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,6 @@ from refaug.core.errors import BadInput
 from refaug.operations.bots.play_conversations import PlayConversations
 
 if TYPE_CHECKING:
-    from refaug.core.home import Settings
-    from refaug.core.progress import Progress
     from refaug.evaluation.selfplay.check import SelfPlayCheck
 
 app = typer.Typer(
@@ -75,25 +73,17 @@ def check_command(
     from refaug.evaluation.selfplay.check import check_self_play  # noqa: PLC0415
     from refaug.evaluation.selfplay.stored import open_self_play  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415
+    from refaug.service.bots.stored_self_plays import changed_players  # noqa: PLC0415
 
     opened_log = StoredLog.open(context.obj.logs, log) if log is not None else None
     with display_progress(quiet=context.obj.quiet) as progress, open_self_play(context.obj, spec) as played:
-        _warn_of_changes(context.obj, played.manifest, progress)
+        for change in changed_players(context.obj, played.manifest):
+            progress.warn(change)
         checks = check_self_play(played, opened_log, scratch=context.obj.cache, tokenizer=tokenizer, progress=progress)
     if as_json:
         print_json({"self_play": played.spec, "log": log, "bots": [check.as_json() for check in checks]})
         return
     _print_checks(played.spec, checks, log)
-
-
-def _warn_of_changes(home: Settings, manifest: Mapping[str, Any], progress: Progress) -> None:
-    """Warn of stored bots that are no longer what they were when they played."""
-    from refaug.service.bots.stored_bots import changed_bots  # noqa: PLC0415  sqlalchemy
-
-    players = [*manifest["bots"], *([manifest["partner"]] if manifest["partner"] else [])]
-    specs = [player["provenance"]["bot"] for player in players if "bot" in player["provenance"]]
-    for change in changed_bots(home, specs):
-        progress.warn(change)
 
 
 def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -> None:
@@ -132,32 +122,3 @@ def _print_checks(spec: str, checks: Sequence[SelfPlayCheck], log: str | None) -
 def _first_and_last(words_by_turn: Sequence[float]) -> tuple[str, str]:
     """Return the words of the first and of the last reply; a bot without any reply has none."""
     return (f"{words_by_turn[0]:.1f}", f"{words_by_turn[-1]:.1f}") if words_by_turn else ("-", "-")
-
-
-@app.command("show")
-def show_command(context: typer.Context, spec: SpecArgument, as_json: JsonFlag = False) -> None:
-    """What a version was played with: bots with their versions, starts, rules, and conversations that ended early."""
-    from refaug.evaluation.selfplay.stored import open_self_play  # noqa: PLC0415
-
-    with display_progress(quiet=context.obj.quiet) as progress, open_self_play(context.obj, spec) as played:
-        manifest = dict(played.manifest)
-        _warn_of_changes(context.obj, manifest, progress)
-    if as_json:
-        print_json({"self_play": played.spec, "manifest": manifest})
-        return
-    shown = ("start", "conversations_per_bot", "turns", "context", "rules", "seed")
-    print_facts(f"self-play {played.spec}", {name: manifest[name] for name in shown})
-    partner = manifest["partner"]
-    print_table(
-        "bots",
-        ("bot", "partner", "made of", "ended early"),
-        [
-            (
-                bot["name"],
-                partner["name"] if partner else "itself",
-                ", ".join(f"{key} {text}" for key, text in bot["provenance"].items()),
-                sum(manifest["problems"][bot["name"]].values()),
-            )
-            for bot in manifest["bots"]
-        ],
-    )

@@ -1,4 +1,4 @@
-"""`refaug store …`: versions of artefacts in a folder or a bucket that several machines share."""
+"""`refaug artefacts push|fetch`, and what `--store` does: versions in a folder or a bucket that machines share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from refaug.cli.shared.output import (
     print_table,
 )
 from refaug.cli.shared.progress import display_progress
+from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.errors import Corrupt, Usage
+from refaug.core.home import Settings
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
 if TYPE_CHECKING:
@@ -29,17 +31,17 @@ if TYPE_CHECKING:
     from refaug.core.artefacts.store.objects import Store
     from refaug.core.artefacts.store.pushing import PushedVersion
 
-app = typer.Typer(help="Share versions with other machines, in a folder or a bucket.", no_args_is_help=True)
-
-KindArgument = Annotated[
-    str, typer.Argument(help="What it is: index, vectors, rater, ruber, vhred, adem, …", metavar="KIND")
+KINDS: Final = f"One of: {', '.join(ArtefactKind)}."
+KindArgument = Annotated[str, typer.Argument(help=KINDS, metavar="KIND")]
+SpecArgument = Annotated[
+    str, typer.Argument(help="Its name, or name@version for one that is not published.", metavar="NAME[@VERSION]")
 ]
-SpecArgument = Annotated[str, typer.Argument(help="Its name, or name@version.", metavar="NAME[@VERSION]")]
 StoreOption = Annotated[
     str | None,
     typer.Option(help="A folder, or s3://BUCKET/PREFIX; by default REFAUG_STORE.", metavar="LOCATION"),
 ]
 
+_FROM_ENVIRONMENT: Final = "env"
 _GRACE: Final = re.compile(r"(\d{1,6})(s|min|h|d)")
 _SECONDS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 
@@ -49,11 +51,10 @@ def _opened(location: str | None) -> Iterator[Store]:
     from refaug.core.artefacts.store.locations import StoreSettings, open_store  # noqa: PLC0415  pyarrow
     from refaug.core.artefacts.store.objects import Store  # noqa: PLC0415
 
-    with open_store(StoreSettings.from_env(location)) as files:
+    with open_store(StoreSettings.from_env(None if location == _FROM_ENVIRONMENT else location)) as files:
         yield Store(files)
 
 
-@app.command("push")
 def push_command(
     context: typer.Context,
     kind: KindArgument,
@@ -89,7 +90,10 @@ def push_command(
     if publish:
         print_published(kind, record.name, record.version, as_json=False)
     if outdated:
-        print_line(f"the store still holds text that was deleted, in {', '.join(outdated)}: refaug store gc --erased")
+        print_line(
+            f"the store still holds text that was deleted, in {', '.join(outdated)}: "
+            f"refaug artefacts gc --store {opened.name} --erased"
+        )
 
 
 def _pushed_facts(pushed: PushedVersion) -> dict[str, object]:
@@ -106,7 +110,6 @@ def _pushed_facts(pushed: PushedVersion) -> dict[str, object]:
     }
 
 
-@app.command("fetch")
 def fetch_command(
     context: typer.Context,
     kind: KindArgument,
@@ -177,11 +180,11 @@ def _fetched_line(fetched: FetchedVersion) -> str:
     return f"{spec}: {came}, {fetched.linked_files} linked from other versions; {outcome}"
 
 
-@app.command("list")
-def list_command(store: StoreOption = None, as_json: JsonFlag = False) -> None:
-    """The versions in a store, with their parts and sizes."""
+def list_store(store: str, kind: str | None, *, as_json: bool) -> None:
+    """Print the versions in a store, with their parts and sizes."""
     with _opened(store) as opened:
-        records, name = opened.records(), opened.name
+        records = [record for record in opened.records() if kind in (None, record.kind)]
+        name = opened.name
         if not records:  # of a store that does not exist there are none, either
             opened.files.require_root()
     rows = [
@@ -205,22 +208,15 @@ def list_command(store: StoreOption = None, as_json: JsonFlag = False) -> None:
     elif rows:
         print_table(f"versions in {name}", list(rows[0]), [list(row.values()) for row in rows])
     else:
-        print_line(f"no versions in {name} yet: refaug store push KIND NAME")
+        print_line(f"no versions in {name} yet: refaug artefacts push KIND NAME")
 
 
-@app.command("check")
-def check_command(
-    context: typer.Context,
-    kind: KindArgument,
-    artefact: SpecArgument,
-    store: StoreOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+def verify_store(home: Settings, store: str, kind: str, artefact: str, *, as_json: bool) -> None:
     """Read every file of a version in a store, and compare its hash."""
     from refaug.core.artefacts.store.collecting import damaged_objects  # noqa: PLC0415
     from refaug.core.artefacts.store.fetching import resolve  # noqa: PLC0415
 
-    with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+    with _opened(store) as opened, display_progress(quiet=home.quiet) as progress:
         record = resolve(opened, kind, artefact)
         problems = damaged_objects(opened, record, progress)
         name = opened.name
@@ -231,20 +227,12 @@ def check_command(
     if problems:
         raise Corrupt(
             f"{kind} {record.spec} in {name}: {'; '.join(problems[:5])}",
-            remedy=f"push it again from a machine that has it: refaug store push {kind} {record.spec} --verify",
+            remedy=f"push it again from a machine that has it: refaug artefacts push {kind} {record.spec} --verify",
         )
 
 
-@app.command("remove")
-def remove_command(
-    context: typer.Context,
-    kind: KindArgument,
-    artefact: SpecArgument,
-    store: StoreOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, out of the store.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Remove a version from a store, or all versions of a name; `refaug store gc` then deletes their files."""
+def remove_from_store(home: Settings, store: str, kind: str, artefact: str, *, yes: bool, as_json: bool) -> None:
+    """Remove a version from a store, or all versions of a name."""
     from refaug.core.artefacts.store.collecting import remove_versions  # noqa: PLC0415
 
     name, _, version = artefact.partition("@")
@@ -253,34 +241,24 @@ def remove_command(
         raise Usage(f"this removes {what} from the store", remedy="say --yes")
     with _opened(store) as opened:
         removed = [record.spec for record in remove_versions(opened, kind, name, version or None)]
-        record_act(context.obj, "remove", f"{kind} {artefact}", store=opened.name, versions=removed)
+        record_act(home, "remove", f"{kind} {artefact}", store=opened.name, versions=removed)
     if as_json:
         print_json({"kind": kind, "removed": removed})
     else:
-        print_line(f"{kind} {', '.join(removed)}: no longer in the store; refaug store gc deletes the files")
+        print_line(
+            f"{kind} {', '.join(removed)}: no longer in the store; refaug artefacts gc --store deletes the files"
+        )
 
 
-@app.command("gc")
-def gc_command(
-    context: typer.Context,
-    store: StoreOption = None,
-    grace: Annotated[
-        str, typer.Option(help="Unused files that are younger stay: a number with s, min, h or d.", metavar="TIME")
-    ] = "24h",
-    erased: Annotated[
-        bool,
-        typer.Option("--erased", help="Also remove versions that hold what was deleted since, without grace."),
-    ] = False,
-    as_json: JsonFlag = False,
-) -> None:
+def collect_store(home: Settings, store: str, grace: str, *, erased: bool, as_json: bool) -> None:
     """Delete the files that no version in a store names, and say when the remaining ones may go."""
     from refaug.core.artefacts.store.collecting import collect_unused  # noqa: PLC0415
 
-    with _opened(store) as opened, display_progress(quiet=context.obj.quiet) as progress:
+    with _opened(store) as opened, display_progress(quiet=home.quiet) as progress:
         opened.files.require_root()
         collected = collect_unused(opened, _grace(grace), progress, erased=erased)
         if collected.removed_versions:
-            record_act(context.obj, "remove", f"store {opened.name}", versions=list(collected.removed_versions))
+            record_act(home, "remove", f"store {opened.name}", versions=list(collected.removed_versions))
     if as_json:
         print_json(
             {

@@ -16,7 +16,7 @@ from refaug.core.artefacts.manifests import describe_files
 from refaug.core.errors import Conflict
 from refaug.core.files import write_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.judge_pins import versions_for_judges
+from refaug.evaluation.home.pins import versions_for_judges
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
 
@@ -61,7 +61,7 @@ def test_what_a_judge_names_stays_and_is_not_removed(settings: Settings, tmp_pat
     assert stored.gc("chat", 0).as_json() == {"removed": [old], "pinned": {}, "needed_by_judges": needed}
     with pytest.raises(Conflict, match=f"judge-fit even@{versions[0]} was fitted with {kind} chat@{middle}") as refused:
         stored.remove("chat")
-    assert refused.value.remedy == "remove that judge first: refaug judge-fit remove even --yes"
+    assert refused.value.remedy == "remove that judge first: refaug artefacts remove judge-fit even --yes"
     stored_artefacts(settings, "judge-fit").remove("even")
     assert stored.gc("chat", 0).as_json() == {"removed": [middle], "pinned": {}, "needed_by_judges": {}}
     assert stored.remove("chat") == [new]
@@ -92,21 +92,21 @@ def test_commands_keep_the_rater_of_a_judge_until_the_judge_goes(
     metrics = ("-m", "chrf", "-m", "rater:target=reply", "--rater", f"{name}@{oldest}")
     fit = ("judge-fit", "train", items, "--name", "even", "--method", "equal", "--length", "held", *metrics, "--json")
     judge = json.loads(run(*fit))["version"]
-    run("rater", "publish", f"{name}@{newest}")
+    run("artefacts", "publish", "rater", f"{name}@{newest}")
     stays = f"rater {name}: 0 versions removed\n  {oldest} stays for the fitted judge even@{judge}\n"
-    assert run("rater", "gc", name, "--keep", "0") == stays
-    assert run("rater", "gc", name, "--keep", "0", "--even-pinned") == stays
+    assert run("artefacts", "gc", "rater", name, "--keep", "0") == stays
+    assert run("artefacts", "gc", "rater", name, "--keep", "0", "--even-pinned") == stays
     assert stored.versions(name) == [oldest, newest]
     with pytest.raises(Conflict, match=f"judge-fit even@{judge} was fitted with rater {name}@{oldest}"):
         stored_artefacts(settings, "rater").remove(name)
-    [listed] = json.loads(run("judge-fit", "list", "--json"))["judges"]
+    [listed] = json.loads(run("artefacts", "list", "judge-fit", "--json"))["versions"]
     assert (listed["name"], listed["version"], listed["published"]) == ("even", judge, True)
-    assert listed["metrics"].startswith("chrf, rater:")
-    assert f"rater:model={name}@{oldest}#" in listed["metrics"]
-    assert "say --yes" in run("judge-fit", "remove", "even")
-    assert run("judge-fit", "gc", "even") == "judge-fit even: 0 versions removed\n"
-    assert run("judge-fit", "remove", "even", "--yes") == "judge-fit even removed: 1 version\n"
-    assert run("rater", "gc", name, "--keep", "0") == f"rater {name}: 1 version removed: {oldest}\n"
+    assert listed["metrics"][0] == "chrf"
+    assert listed["metrics"][1].startswith(f"rater:model={name}@{oldest}#")
+    assert "say --yes" in run("artefacts", "remove", "judge-fit", "even")
+    assert run("artefacts", "gc", "judge-fit", "even") == "judge-fit even: 0 versions removed\n"
+    assert run("artefacts", "remove", "judge-fit", "even", "--yes") == "judge-fit even removed: 1 version\n"
+    assert run("artefacts", "gc", "rater", name, "--keep", "0") == f"rater {name}: 1 version removed: {oldest}\n"
 
 
 def test_a_judge_goes_back_to_the_version_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,8 +117,8 @@ def test_a_judge_goes_back_to_the_version_before(tmp_path: Path, capsys: pytest.
         assert main([*home, *fit]) == 0
     older, newer = artefact_stores(Settings(home=tmp_path / "home"))["judge-fit"].versions("mine")
     capsys.readouterr()
-    assert main([*home, "judge-fit", "rollback", "mine"]) == 0
+    assert main([*home, "artefacts", "rollback", "judge-fit", "mine"]) == 0
     assert capsys.readouterr().out == f"judge-fit mine@{older} is published\n"
-    assert main([*home, "judge-fit", "publish", f"mine@{newer}"]) == 0
-    assert main([*home, "judge-fit", "gc", "mine", "--keep", "0"]) == 0
+    assert main([*home, "artefacts", "publish", "judge-fit", f"mine@{newer}"]) == 0
+    assert main([*home, "artefacts", "gc", "judge-fit", "mine", "--keep", "0"]) == 0
     assert capsys.readouterr().out.endswith(f"judge-fit mine: 1 version removed: {older}\n")
