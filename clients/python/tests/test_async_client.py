@@ -50,7 +50,7 @@ def test_both_have_the_same_methods_with_the_same_arguments_and_docstrings() -> 
 
 def test_a_method_shows_its_arguments_and_what_it_returns() -> None:
     sets = Client("http://127.0.0.1:1").sets
-    assert str(inspect.signature(sets.get)) == "(id: 'str') -> 'models.ReferenceSet'"
+    assert str(inspect.signature(sets.get)) == "(id: 'str') -> 'ReferenceSet'"
     assert "timeout_s" not in inspect.signature(sets.freeze).parameters
     assert typing.get_type_hints(sets.get)["return"] is ReferenceSet
     page = pydoc.plain(pydoc.render_doc(sets))

@@ -20,12 +20,12 @@ from scripted import Asked, Said, ok, page, problem, scripted
 from serving import small_items
 
 from refaug_client import AsyncClient, BadInput, Client, ConnectionLost, NotFound, RefaugError, Retry, Usage
+from refaug_client._asyncio import LoopWire
 from refaug_client._core.progress import make_reporter
 from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, read_json
 from refaug_client._http.connection import Connection
 from refaug_client._http.settings import ConnectionSettings
-from refaug_client._large import loops
 from refaug_client._large.batches import Batch, Size, cut
 from refaug_client._large.threads import run_in_order
 
@@ -148,9 +148,10 @@ def test_asyncio_keeps_order_and_bound_alike() -> None:
 
         async def tasks() -> AsyncIterator[Callable[[Any], Awaitable[dict[str, Any]]]]:
             for number in range(12):
-                yield partial(AsyncConnection.send, call=numbered(number))
+                yield partial(LoopWire.send, call=numbered(number))
 
-        found = [one["number"] async for one in loops.run_in_order(connection, tasks(), 3)]  # type: ignore[arg-type]
+        wire = LoopWire(connection, connection.settings)
+        found = [one["number"] async for one in wire.run_in_order(tasks(), 3)]  # type: ignore[arg-type]
         await connection.close()
         return found
 

@@ -15,8 +15,46 @@ import httpx
 import pytest
 
 from refaug_client import Client, Usage
-from refaug_client._api import items, models, retrieval
+from refaug_client._api import items, retrieval
 from refaug_client._api.methods import Resource
+from refaug_client._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from refaug_client._api.models.base import Model, Rows
+from refaug_client._api.models.evaluations import (
+    Evaluation,
+    EvaluationComparison,
+    FilePreview,
+    FullReply,
+    ReplyNote,
+    ScoredReplies,
+    ScorePoints,
+    Upload,
+    UploadList,
+)
+from refaug_client._api.models.jobs import Job, Schedule
+from refaug_client._api.models.logs import Ingest, Log, Posted
+from refaug_client._api.models.references import Ratings, ReferencedItem, References
+from refaug_client._api.models.replies import BotReplies, DialogueReplies, HybridScores, PutBot, StoredBot
+from refaug_client._api.models.scores import MetricInfo, Scores, Verification
+from refaug_client._api.models.server import AuditEntry, Health, Key, NewKey, OwnKey, ProblemCode, Ready
+from refaug_client._api.models.sets import FrozenSet, ListedSet, ReferenceSet, Withdrawal
+from refaug_client._api.models.studies import (
+    AddedItems,
+    Adjudication,
+    Disagreement,
+    ListedStudy,
+    NewStudyInvite,
+    ParticipantExclusion,
+    ParticipantTasks,
+    QuestionAgreement,
+    ResumeLink,
+    Study,
+    StudyInvite,
+    StudyParticipant,
+    StudyPower,
+    StudyPreview,
+    StudyProgress,
+    StudyReport,
+)
 from refaug_client._api.resources.access import Audit, Keys
 from refaug_client._api.resources.artefacts import Indexes, Logs, Raters, publish_version
 from refaug_client._api.resources.bots import Bots
@@ -66,11 +104,11 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         Client.references.call(
             [ITEM], index="chat", rater="base", settings={"k": 2, "show_excluded": 9}, on_error="report"
         ),
-        models.References,
+        References,
     ),
     "POST /v1/replies": (
         Client.replies.call([ITEM], {"c": "retrieval:chat"}, replace=True, without_reply="skip", on_error="report"),
-        models.BotReplies,
+        BotReplies,
     ),
     "POST /v1/scores": (
         Client.score.call(
@@ -87,17 +125,17 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             return_="stats",
             **DRAWN,
         ),
-        models.Scores,
+        Scores,
     ),
-    "POST /v1/verifications": (Client.verify.call({"scores": []}, [ITEM]), models.Verification),
-    "POST /v1/scores/combine": (Client.combine.call([{}], **DRAWN, on_error="report"), models.Scores),
+    "POST /v1/verifications": (Client.verify.call({"scores": []}, [ITEM]), Verification),
+    "POST /v1/scores/combine": (Client.combine.call([{}], **DRAWN, on_error="report"), Scores),
     "POST /v1/ratings": (
         Client.rate.call(
             [{"utterance": "a", "golds": ["b"], "candidates": ["c"]}], rater="base", combine="mean", calibrated=True
         ),
-        models.Ratings,
+        Ratings,
     ),
-    "GET /v1/metrics": (Client.metrics.call(), {"metrics": models.MetricInfo}),
+    "GET /v1/metrics": (Client.metrics.call(), {"metrics": MetricInfo}),
     "POST /v1/reference-sets": (
         first_call(
             Sets.freeze,
@@ -109,17 +147,17 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             settings={},
             on_error="fail",
         ),
-        models.FrozenSet,
+        FrozenSet,
     ),
-    "GET /v1/reference-sets": (Sets.list.call(purpose="test", **PAGED), {"sets": models.ListedSet}),
+    "GET /v1/reference-sets": (Sets.list.call(purpose="test", **PAGED), {"sets": ListedSet}),
     "POST /v1/reference-sets/{id}/derive": (
         Sets.derive.call("abcdef", weights="one", parrot=0.5, gold="rated", k=3, people=PEOPLE),
-        models.FrozenSet,
+        FrozenSet,
     ),
-    "GET /v1/reference-sets/{id}": (Sets.get.call("abcdef"), models.ReferenceSet),
+    "GET /v1/reference-sets/{id}": (Sets.get.call("abcdef"), ReferenceSet),
     "DELETE /v1/reference-sets/{id}": (
         Sets.withdraw.call("abcdef", reason="wrong", instead="fedcba"),
-        models.Withdrawal,
+        Withdrawal,
     ),
     "GET /v1/reference-sets/{id}/download": (first_call(Sets.download, "abcdef", to="x", format="jsonl"), None),
     "POST /v1/reference-sets/{id}/scores": (
@@ -135,41 +173,41 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             return_="values",
             **DRAWN,
         ),
-        models.Scores,
+        Scores,
     ),
-    "GET /v1/logs": (Logs.list.call(**PAGED), {"logs": models.Log}),
-    "GET /v1/logs/{name}": (Logs.get.call("chat"), models.Log),
-    "GET /v1/logs/{name}/ingests": (Logs.ingests.call("chat", **PAGED), {"ingests": models.Ingest}),
+    "GET /v1/logs": (Logs.list.call(**PAGED), {"logs": Log}),
+    "GET /v1/logs/{name}": (Logs.get.call("chat"), Log),
+    "GET /v1/logs/{name}/ingests": (Logs.ingests.call("chat", **PAGED), {"ingests": Ingest}),
     "POST /v1/logs/{name}/dialogues": (
         Logs.post.call("chat", [{"turns": ["a", "b"]}], on_error="report"),
-        models.Posted,
+        Posted,
     ),
-    "DELETE /v1/logs/{name}/dialogues/{dialogue}": (Logs.erase.call("chat", "d-1"), models.Job),
-    "GET /v1/indexes": (Indexes.list.call(**PAGED), {"indexes": models.Index}),
-    "GET /v1/indexes/{name}": (Indexes.get.call("chat"), models.Index),
-    "GET /v1/indexes/{name}/versions": (Indexes.versions.call("chat", **PAGED), {"versions": models.IndexVersion}),
+    "DELETE /v1/logs/{name}/dialogues/{dialogue}": (Logs.erase.call("chat", "d-1"), Job),
+    "GET /v1/indexes": (Indexes.list.call(**PAGED), {"indexes": Index}),
+    "GET /v1/indexes/{name}": (Indexes.get.call("chat"), Index),
+    "GET /v1/indexes/{name}/versions": (Indexes.versions.call("chat", **PAGED), {"versions": IndexVersion}),
     "PUT /v1/indexes/{name}/current": (
         publish_version("indexes", "chat", version="1", rollback=True, even_refused=True),
-        models.Published,
+        Published,
     ),
-    "GET /v1/raters": (Raters.list.call(**PAGED), {"raters": models.Rater}),
-    "GET /v1/raters/{name}": (Raters.get.call("base"), models.Rater),
-    "GET /v1/raters/{name}/versions": (Raters.versions.call("base", **PAGED), {"versions": models.RaterVersion}),
+    "GET /v1/raters": (Raters.list.call(**PAGED), {"raters": Rater}),
+    "GET /v1/raters/{name}": (Raters.get.call("base"), Rater),
+    "GET /v1/raters/{name}/versions": (Raters.versions.call("base", **PAGED), {"versions": RaterVersion}),
     "PUT /v1/raters/{name}/current": (
         publish_version("raters", "base", version="1", rollback=True, even_refused=True),
-        models.Published,
+        Published,
     ),
-    "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), models.Job),
-    "GET /v1/jobs": (Jobs.list.call(state="done", kind="gc", **PAGED), {"jobs": models.Job}),
-    "GET /v1/jobs/{id}": (Jobs.get.call("0"), models.Job),
-    "DELETE /v1/jobs/{id}": (Jobs.cancel.call("0"), models.Job),
-    "POST /v1/jobs/{id}/retry": (Jobs.retry.call("0"), models.Job),
+    "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), Job),
+    "GET /v1/jobs": (Jobs.list.call(state="done", kind="gc", **PAGED), {"jobs": Job}),
+    "GET /v1/jobs/{id}": (Jobs.get.call("0"), Job),
+    "DELETE /v1/jobs/{id}": (Jobs.cancel.call("0"), Job),
+    "POST /v1/jobs/{id}/retry": (Jobs.retry.call("0"), Job),
     "GET /v1/jobs/{id}/events": (follow_job("0", after=3), None),
-    "POST /v1/uploads": (Uploads.send.call(b"x", name="a.csv", format="csv"), models.Upload),
-    "GET /v1/uploads": (Uploads.list.call(), models.UploadList),
-    "GET /v1/uploads/{id}": (Uploads.get.call("0"), models.Upload),
+    "POST /v1/uploads": (Uploads.send.call(b"x", name="a.csv", format="csv"), Upload),
+    "GET /v1/uploads": (Uploads.list.call(), UploadList),
+    "GET /v1/uploads/{id}": (Uploads.get.call("0"), Upload),
     "GET /v1/uploads/{id}/content": (Uploads.download.call("0"), None),
-    "DELETE /v1/uploads/{id}": (Uploads.remove.call("0"), models.Upload),
+    "DELETE /v1/uploads/{id}": (Uploads.remove.call("0"), Upload),
     "POST /v1/uploads/preview": (
         Uploads.preview.call(
             items="a",
@@ -182,107 +220,107 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             encoding="latin-1",
             allow_truncated=True,
         ),
-        models.FilePreview,
+        FilePreview,
     ),
-    "POST /v1/evaluations": (Evaluations.start.call("score", items="a"), models.Evaluation),
-    "GET /v1/evaluations": (Evaluations.list.call(kind="meta", **PAGED), {"evaluations": models.Evaluation}),
-    "GET /v1/evaluations/{id}": (Evaluations.get.call("0"), models.Evaluation),
-    "DELETE /v1/evaluations/{id}": (Evaluations.remove.call("0"), models.Evaluation),
-    "POST /v1/evaluations/{id}/cancel": (Evaluations.cancel.call("0"), models.Evaluation),
-    "POST /v1/evaluations/{id}/retry": (Evaluations.retry.call("0"), models.Evaluation),
-    "GET /v1/evaluations/{id}/replies": (Evaluations.replies.call("0", other=1), models.ScoredReplies),
-    "GET /v1/evaluations/{id}/replies/{place}": (Evaluations.reply.call("0", 3), models.FullReply),
-    "GET /v1/evaluations/{id}/points": (Evaluations.points.call("0"), models.ScorePoints),
+    "POST /v1/evaluations": (Evaluations.start.call("score", items="a"), Evaluation),
+    "GET /v1/evaluations": (Evaluations.list.call(kind="meta", **PAGED), {"evaluations": Evaluation}),
+    "GET /v1/evaluations/{id}": (Evaluations.get.call("0"), Evaluation),
+    "DELETE /v1/evaluations/{id}": (Evaluations.remove.call("0"), Evaluation),
+    "POST /v1/evaluations/{id}/cancel": (Evaluations.cancel.call("0"), Evaluation),
+    "POST /v1/evaluations/{id}/retry": (Evaluations.retry.call("0"), Evaluation),
+    "GET /v1/evaluations/{id}/replies": (Evaluations.replies.call("0", other=1), ScoredReplies),
+    "GET /v1/evaluations/{id}/replies/{place}": (Evaluations.reply.call("0", 3), FullReply),
+    "GET /v1/evaluations/{id}/points": (Evaluations.points.call("0"), ScorePoints),
     "GET /v1/evaluations/{id}/download": (Evaluations.download.call("0", format="csv"), None),
-    "GET /v1/evaluations/{id}/comparison": (Evaluations.compare.call("0", "1"), models.EvaluationComparison),
-    "GET /v1/evaluations/{id}/notes": (Evaluations.notes.call("0"), {"notes": models.ReplyNote}),
-    "PUT /v1/evaluations/{id}/notes/{place}": (Evaluations.put_note.call("0", 3, "x"), models.ReplyNote),
-    "GET /v1/schedules": (Schedules.list.call(**PAGED), {"schedules": models.Schedule}),
-    "GET /v1/schedules/{name}": (Schedules.get.call("night"), models.Schedule),
+    "GET /v1/evaluations/{id}/comparison": (Evaluations.compare.call("0", "1"), EvaluationComparison),
+    "GET /v1/evaluations/{id}/notes": (Evaluations.notes.call("0"), {"notes": ReplyNote}),
+    "PUT /v1/evaluations/{id}/notes/{place}": (Evaluations.put_note.call("0", 3, "x"), ReplyNote),
+    "GET /v1/schedules": (Schedules.list.call(**PAGED), {"schedules": Schedule}),
+    "GET /v1/schedules/{name}": (Schedules.get.call("night"), Schedule),
     "PUT /v1/schedules/{name}": (
         Schedules.put.call("night", cron="0 2 * * *", order={}, timezone="UTC", enabled=False),
-        models.Schedule,
+        Schedule,
     ),
     "DELETE /v1/schedules/{name}": (Schedules.delete.call("night"), {}),
-    "GET /v1/bots": (Bots.list.call(**PAGED), {"bots": models.StoredBot}),
-    "GET /v1/bots/{name}": (Bots.get.call("mine"), models.StoredBot),
-    "PUT /v1/bots/{name}": (Bots.put.call("mine", {"kind": "replay"}, expected_sha256="0" * 64), models.PutBot),
+    "GET /v1/bots": (Bots.list.call(**PAGED), {"bots": StoredBot}),
+    "GET /v1/bots/{name}": (Bots.get.call("mine"), StoredBot),
+    "PUT /v1/bots/{name}": (Bots.put.call("mine", {"kind": "replay"}, expected_sha256="0" * 64), PutBot),
     "DELETE /v1/bots/{name}": (Bots.delete.call("mine"), {}),
     "POST /v1/bots/{name}/replies": (
         Bots.reply.call("mine", [["a"]], seed=7, sha256="0" * 64),
-        models.DialogueReplies,
+        DialogueReplies,
     ),
     "POST /v1/hybrids/{name}/scores": (
         Client.score_conversations.call("talks", [{"bot": "a", "turns": []}], self_play="both", on_error="report"),
-        models.HybridScores,
+        HybridScores,
     ),
-    "GET /v1/studies": (Studies.list.call(**PAGED), {"studies": models.ListedStudy}),
-    "POST /v1/studies": (Studies.create.call("autumn", {"kind": "chat"}, items=[{"id": "d"}]), models.Study),
+    "GET /v1/studies": (Studies.list.call(**PAGED), {"studies": ListedStudy}),
+    "POST /v1/studies": (Studies.create.call("autumn", {"kind": "chat"}, items=[{"id": "d"}]), Study),
     "POST /v1/studies/power": (
         Studies.power.call(
             difference=0.5, win_rate=0.6, sd=1.3, power=0.8, alpha=0.05, ratings_per_participant=4, rho=0.3
         ),
-        models.StudyPower,
+        StudyPower,
     ),
-    "GET /v1/studies/{id}": (Studies.get.call("autumn"), models.Study),
+    "GET /v1/studies/{id}": (Studies.get.call("autumn"), Study),
     "DELETE /v1/studies/{id}": (Studies.delete.call("autumn"), None),
-    "PUT /v1/studies/{id}/protocol": (Studies.amend.call("autumn", {"kind": "chat"}, reason="late"), models.Study),
-    "POST /v1/studies/{id}/dialogues": (Studies.add_items.call("autumn", [{"id": "d"}]), models.AddedItems),
-    "POST /v1/studies/{id}/pilot": (Studies.pilot.call("autumn"), models.Study),
-    "POST /v1/studies/{id}/open": (Studies.open.call("autumn"), models.Study),
-    "POST /v1/studies/{id}/pause": (Studies.pause.call("autumn"), models.Study),
-    "POST /v1/studies/{id}/close": (Studies.close.call("autumn"), models.Study),
-    "GET /v1/studies/{id}/preview": (Studies.preview.call("autumn", language="de"), models.StudyPreview),
+    "PUT /v1/studies/{id}/protocol": (Studies.amend.call("autumn", {"kind": "chat"}, reason="late"), Study),
+    "POST /v1/studies/{id}/dialogues": (Studies.add_items.call("autumn", [{"id": "d"}]), AddedItems),
+    "POST /v1/studies/{id}/pilot": (Studies.pilot.call("autumn"), Study),
+    "POST /v1/studies/{id}/open": (Studies.open.call("autumn"), Study),
+    "POST /v1/studies/{id}/pause": (Studies.pause.call("autumn"), Study),
+    "POST /v1/studies/{id}/close": (Studies.close.call("autumn"), Study),
+    "GET /v1/studies/{id}/preview": (Studies.preview.call("autumn", language="de"), StudyPreview),
     "POST /v1/studies/{id}/invites": (
         Studies.invite.call("autumn", count=2, label="x", uses_max=1, expires="2027-01-01T00:00:00Z"),
-        {"invites": models.NewStudyInvite},
+        {"invites": NewStudyInvite},
     ),
-    "GET /v1/studies/{id}/invites": (Studies.invites.call("autumn", **PAGED), {"invites": models.StudyInvite}),
-    "DELETE /v1/studies/{id}/invites/{invite}": (Studies.revoke.call("autumn", "0"), models.StudyInvite),
+    "GET /v1/studies/{id}/invites": (Studies.invites.call("autumn", **PAGED), {"invites": StudyInvite}),
+    "DELETE /v1/studies/{id}/invites/{invite}": (Studies.revoke.call("autumn", "0"), StudyInvite),
     "GET /v1/studies/{id}/participants": (
         Studies.participants.call("autumn", **PAGED),
-        {"participants": models.StudyParticipant},
+        {"participants": StudyParticipant},
     ),
-    "GET /v1/studies/{id}/participants/{code}": (Studies.participant.call("autumn", "P-1"), models.ParticipantTasks),
+    "GET /v1/studies/{id}/participants/{code}": (Studies.participant.call("autumn", "P-1"), ParticipantTasks),
     "DELETE /v1/studies/{id}/participants/{code}": (Studies.erase.call("autumn", "P-1"), None),
     "POST /v1/studies/{id}/participants/{code}/resume-link": (
         Studies.resume_link.call("autumn", "P-1"),
-        models.ResumeLink,
+        ResumeLink,
     ),
     "PUT /v1/studies/{id}/participants/{code}/exclusion": (
         Studies.exclude.call("autumn", "P-1", reason="hasty"),
-        models.ParticipantExclusion,
+        ParticipantExclusion,
     ),
-    "GET /v1/studies/{id}/progress": (Studies.progress.call("autumn"), models.StudyProgress),
-    "GET /v1/studies/{id}/report": (Studies.report.call("autumn", draws=100), models.StudyReport),
+    "GET /v1/studies/{id}/progress": (Studies.progress.call("autumn"), StudyProgress),
+    "GET /v1/studies/{id}/report": (Studies.report.call("autumn", draws=100), StudyReport),
     "GET /v1/studies/{id}/agreement": (
         Studies.agreement.call("autumn"),
-        {"questions": models.QuestionAgreement},
+        {"questions": QuestionAgreement},
     ),
     "GET /v1/studies/{id}/disagreements": (
         Studies.disagreements.call("autumn", limit=3),
-        {"items": models.Disagreement},
+        {"items": Disagreement},
     ),
     "PUT /v1/studies/{id}/adjudications": (
         Studies.adjudicate.call("autumn", "d", "overall", 3, note="x"),
-        models.Adjudication,
+        Adjudication,
     ),
     "GET /v1/studies/{id}/export": (
         first_call(Studies.export, "autumn", to="x", format="dpo", question="overall"),
         None,
     ),
-    "GET /v1/key": (Keys.own.call(), models.OwnKey),
-    "GET /v1/keys": (Keys.list.call(**PAGED), {"keys": models.Key}),
+    "GET /v1/key": (Keys.own.call(), OwnKey),
+    "GET /v1/keys": (Keys.list.call(**PAGED), {"keys": Key}),
     "POST /v1/keys": (
         Keys.create.call("ann", scopes=["read"], rate_per_s=1.5, quota_per_day=9, expires="2027-01-01T00:00:00Z"),
-        models.NewKey,
+        NewKey,
     ),
-    "DELETE /v1/keys/{id}": (Keys.revoke.call("a"), models.Key),
-    "GET /v1/audit": (Audit.list.call(since="2026-11-20", **PAGED), {"entries": models.AuditEntry}),
-    "GET /healthz": (Client.health.call(), models.Health),
-    "GET /readyz": (Client.ready.call(), models.Ready),
+    "DELETE /v1/keys/{id}": (Keys.revoke.call("a"), Key),
+    "GET /v1/audit": (Audit.list.call(since="2026-11-20", **PAGED), {"entries": AuditEntry}),
+    "GET /healthz": (Client.health.call(), Health),
+    "GET /readyz": (Client.ready.call(), Ready),
     "GET /metrics": (Client.server_metrics.call(), None),
-    "GET /problems/{code}": (Client.explain.call("usage"), models.ProblemCode),
+    "GET /problems/{code}": (Client.explain.call("usage"), ProblemCode),
 }
 FREE_FORM = {"POST /v1/jobs", "POST /v1/evaluations", "POST /v1/uploads"}  # an order is whatever the kind of job knows
 ELSEWHERE = {"Last-Event-ID", "If-None-Match"}  # said by what follows a job; and by nobody, as nothing is kept here
@@ -427,12 +465,12 @@ def test_no_field_of_an_order_is_taken_for_an_option_of_the_client(document: dic
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def keys_of(model: type[models.Model]) -> dict[str, Any]:
+def keys_of(model: type[Model]) -> dict[str, Any]:
     hints = typing.get_type_hints(model)
     return {one.metadata.get("key", one.name): hints[one.name] for one in fields(model)}  # type: ignore[arg-type]
 
 
-def needed(model: type[models.Model]) -> set[str]:
+def needed(model: type[Model]) -> set[str]:
     return {
         one.metadata.get("key", one.name)
         for one in fields(model)  # type: ignore[arg-type]
@@ -442,12 +480,12 @@ def needed(model: type[models.Model]) -> set[str]:
 
 def model_in(hint: Any) -> Any:
     """The model in an annotation, where there is one."""
-    if isinstance(hint, type) and issubclass(hint, models.Model):
+    if isinstance(hint, type) and issubclass(hint, Model):
         return hint
     return next((found for one in typing.get_args(hint) if (found := model_in(one))), None)
 
 
-def require_known(document: dict[str, Any], schema: dict[str, Any], model: type[models.Model], where: str) -> None:
+def require_known(document: dict[str, Any], schema: dict[str, Any], model: type[Model], where: str) -> None:
     """Every property has a field, of the kind it is; and what a model cannot do without is always there."""
     known, properties = keys_of(model), schema["properties"]
     assert set(properties) - set(known) <= {"request_id"}, where
@@ -478,7 +516,7 @@ def test_every_field_of_every_answer_has_a_place(document: dict[str, Any], name:
                 inner = resolved(document, schema["properties"][key]["items"])
                 require_known(document, inner, row, f"{name}.{key}")
         else:
-            kind = models.Job if "resources" in schema["properties"] else model
+            kind = Job if "resources" in schema["properties"] else model
             require_known(document, schema, kind, name)
 
 
@@ -492,7 +530,7 @@ def test_real_answers_in_the_document_are_read_and_given_back_whole(document: di
             for value in examples if status.startswith("2") else []:
                 call, model = ROUTES[name]
                 found = call.read(answered(int(status), value))
-                if isinstance(found, models.Rows):
+                if isinstance(found, Rows):
                     (key,) = model
                     assert found.to_dicts() == value[key], name
                 elif found is not None:
@@ -574,9 +612,9 @@ def test_moments_are_sent_as_iso_8601() -> None:
 
 
 def test_what_the_server_gave_goes_back_as_it_came() -> None:
-    item = models.ReferencedItem.of({"id": "d1", "references": [], "evidence": {}, "future": [1]})
+    item = ReferencedItem.of({"id": "d1", "references": [], "evidence": {}, "future": [1]})
     assert Client.score.call([item]).body["items"] == [{"id": "d1", "references": [], "evidence": {}, "future": [1]}]
-    sums = models.Scores.of({"stats": [], "scores": [], "data": "x"})
+    sums = Scores.of({"stats": [], "scores": [], "data": "x"})
     assert Client.combine.call([sums, {"stats": []}]).body["batches"] == [sums.to_dict(), {"stats": []}]
 
 

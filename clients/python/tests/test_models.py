@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from refaug_client import NoScore, Usage
-from refaug_client._api import models
+from refaug_client._api.models.base import Rows
+from refaug_client._api.models.jobs import Job
+from refaug_client._api.models.references import Ratings, Reference, ReferencedItem, References
+from refaug_client._api.models.scores import ReplyScore, Scores, SystemScores
+from refaug_client._api.models.server import Health, Versions
+from refaug_client._api.models.sets import Bin, ReferenceSet, Withdrawal
 from refaug_client._core.frames import make_frame
 
 REPLIES = [{"id": "d1", "score": 0.25}, {"id": "d2", "score": None, "problem": "no_reply", "message": "there is none"}]
@@ -37,8 +42,8 @@ WIRE: dict[str, Any] = {
 }
 
 
-def scores(**changed: Any) -> models.Scores:
-    return models.Scores.of({**copy.deepcopy(WIRE), **changed})
+def scores(**changed: Any) -> Scores:
+    return Scores.of({**copy.deepcopy(WIRE), **changed})
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +51,7 @@ def scores(**changed: Any) -> models.Scores:
 
 def test_an_answer_comes_out_as_it_went_in_with_what_nobody_knows_yet() -> None:
     wire = {**WIRE, "future": {"deep": [1, {"x": None}]}}
-    found = models.Scores.of(copy.deepcopy(wire))
+    found = Scores.of(copy.deepcopy(wire))
     assert found.to_dict() == wire
     assert found.more == {"future": {"deep": [1, {"x": None}]}}
     assert found.versions is not None
@@ -61,7 +66,7 @@ def test_to_dict_is_a_copy() -> None:
 
 
 def test_a_model_made_or_changed_here_says_its_fields() -> None:
-    made = models.Reference(text="tea", source="gold", weight=1.0)
+    made = Reference(text="tea", source="gold", weight=1.0)
     assert made.to_dict() == {
         "text": "tea",
         "source": "gold",
@@ -74,7 +79,7 @@ def test_a_model_made_or_changed_here_says_its_fields() -> None:
         "time": None,
         "unused": None,
     }
-    changed = dataclasses.replace(models.Bin.of({"from": -1, "to": 0, "references": 3}), references=4)
+    changed = dataclasses.replace(Bin.of({"from": -1, "to": 0, "references": 3}), references=4)
     assert changed.to_dict() == {"from": -1.0, "to": 0.0, "references": 4}
     assert made.more == {}
     assert made.request_id is None
@@ -90,7 +95,7 @@ def test_models_are_frozen_equal_by_value_and_can_be_pickled() -> None:
     assert again == found
     assert again.to_dict() == WIRE
     assert copy.deepcopy(found) == found
-    rows = models.Rows([models.Health("ok", "1")], "next")
+    rows = Rows([Health("ok", "1")], "next")
     assert pickle.loads(pickle.dumps(rows)) == rows
     assert pickle.loads(pickle.dumps(rows)).next == "next"
 
@@ -119,21 +124,21 @@ def test_a_value_of_another_kind_is_refused_with_its_place(changed: dict[str, An
 
 def test_what_is_missing_is_named_and_what_may_be_missing_is_none() -> None:
     with pytest.raises(KeyError, match="Health has no 'version'"):
-        models.Health.of({"status": "ok"})
+        Health.of({"status": "ok"})
     with pytest.raises(TypeError, match="an object, and not a list"):
-        models.Health.of([])
-    assert models.Reference.of({"text": "a", "source": "gold"}).rank is None
+        Health.of([])
+    assert Reference.of({"text": "a", "source": "gold"}).rank is None
 
 
 def test_whole_numbers_of_json_are_numbers() -> None:
-    found = models.SystemScores.of({"corpus": 1, "values": [0, 1, None, 0.5]})
+    found = SystemScores.of({"corpus": 1, "values": [0, 1, None, 0.5]})
     assert found.corpus == 1.0
     assert type(found.corpus) is float
     assert found.replies == [0.0, 1.0, None, 0.5]
 
 
 def test_defaults_are_not_shared() -> None:
-    one, other = models.Scores.of({}), models.Scores.of({})
+    one, other = Scores.of({}), Scores.of({})
     one.warnings.append("mine")
     assert other.warnings == []
 
@@ -153,7 +158,7 @@ def test_single_replies_are_a_sequence_like_any_other() -> None:
     assert details is not None
     assert len(details) == 2
     assert details[-1].problem == details[1:][0].problem == "no_reply"
-    assert list(details) == [models.ReplyScore.of(one) for one in REPLIES]
+    assert list(details) == [ReplyScore.of(one) for one in REPLIES]
     assert details == list(details)
     assert details != []
     assert repr(details).startswith("[ReplyScore(id='d1', score=0.25), ")
@@ -172,13 +177,13 @@ def test_single_replies_are_a_sequence_like_any_other() -> None:
 )
 def test_single_replies_are_checked_when_they_come(wrong: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
-        models.SystemScores.of({**SYSTEM, "replies": wrong})
+        SystemScores.of({**SYSTEM, "replies": wrong})
     with pytest.raises(KeyError, match="no 'score'"):
-        models.SystemScores.of({**SYSTEM, "replies": [{"id": "d1"}]})
+        SystemScores.of({**SYSTEM, "replies": [{"id": "d1"}]})
 
 
 def test_a_model_is_made_by_place_or_name_with_everything_that_it_needs() -> None:
-    assert models.Health("ok", version="1") == models.Health(status="ok", version="1")
+    assert Health("ok", version="1") == Health(status="ok", version="1")
     for given, named, said in [
         (("ok",), {}, "no value for 'version'"),
         (("ok", "1", "2"), {}, "2 fields, and 3 values"),
@@ -186,16 +191,16 @@ def test_a_model_is_made_by_place_or_name_with_everything_that_it_needs() -> Non
         (("ok", "1"), {"mood": "good"}, "'mood' is no field"),
     ]:
         with pytest.raises(TypeError, match=said):
-            models.Health(*given, **named)  # type: ignore[arg-type]
+            Health(*given, **named)  # type: ignore[arg-type]
     with pytest.raises(dataclasses.FrozenInstanceError):
-        del models.Health("ok", "1").status
+        del Health("ok", "1").status
 
 
 def test_a_score_that_is_missing_is_never_a_number_by_itself() -> None:
     with pytest.raises(NoScore, match="reply 1 has no score, and 0 others"):
         scores().floats()
     assert scores().floats(missing=0.0) == [0.25, 0.0]
-    assert models.Scores.of({"scores": [{**METRIC, "systems": {"a": {**SYSTEM, "values": [1, 2]}}}]}).floats() == [1, 2]
+    assert Scores.of({"scores": [{**METRIC, "systems": {"a": {**SYSTEM, "values": [1, 2]}}}]}).floats() == [1, 2]
 
 
 def test_several_metrics_or_systems_have_to_be_named() -> None:
@@ -225,11 +230,11 @@ def test_a_metric_asked_for_twice_is_told_apart_by_what_was_asked() -> None:
 
 
 def test_sums_are_no_scores() -> None:
-    found = models.Scores.of({"stats": [{"metric": "b", "signature_full": "b", "columns": [], "systems": {}}]})
+    found = Scores.of({"stats": [{"metric": "b", "signature_full": "b", "columns": [], "systems": {}}]})
     with pytest.raises(Usage, match="sums"):
         _ = found.corpus
     with pytest.raises(Usage, match="single replies"):
-        _ = models.SystemScores(corpus=0.5).replies
+        _ = SystemScores(corpus=0.5).replies
 
 
 # ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,14 +243,14 @@ def test_sums_are_no_scores() -> None:
 def test_reprs_say_what_one_wants_to_know_and_stay_short() -> None:
     assert repr(scores()) == "Scores(2 items)\n  bleu             a: 0.5000 [0.2500, 0.7500] (1 scored, 1 unscored)"
     assert repr(scores()["bleu"]["a"]) == "SystemScores(corpus=0.5000 [0.2500, 0.7500], 1 scored, 1 unscored)"
-    assert repr(models.Reference("tea", "gold", weight=1.0)) == "Reference(text='tea', source='gold', weight=1)"
-    many = models.References([models.ReferencedItem("d", []) for _ in range(1000)], models.Versions())
+    assert repr(Reference("tea", "gold", weight=1.0)) == "Reference(text='tea', source='gold', weight=1)"
+    many = References([ReferencedItem("d", []) for _ in range(1000)], Versions())
     assert "1,000 in all" in repr(many)
-    long = models.Reference(text="x" * 10_000, source="gold")
+    long = Reference(text="x" * 10_000, source="gold")
     assert len(repr(long)) < 120
-    job = models.Job(id="j1", kind="gc", state="failed", error={"message": "no room"})
+    job = Job(id="j1", kind="gc", state="failed", error={"message": "no room"})
     assert repr(job) == "Job(j1, gc, failed, error='no room')"
-    a_set = models.ReferenceSet("abc", "test", 1200, 5000, withdrawn=models.Withdrawal("wrong"))
+    a_set = ReferenceSet("abc", "test", 1200, 5000, withdrawn=Withdrawal("wrong"))
     assert repr(a_set) == "ReferenceSet(abc, test, 1,200 items, 5,000 references, withdrawn: 'wrong')"
 
 
@@ -254,7 +259,7 @@ def test_reprs_say_what_one_wants_to_know_and_stay_short() -> None:
 
 def test_references_are_found_by_place_and_by_id() -> None:
     items = [{"id": name, "references": [{"text": name, "source": "gold"}], "evidence": {}} for name in ("d1", "d2")]
-    found = models.References.of({"items": items, "versions": {}, "problems": [], "warnings": [], "provenance": {}})
+    found = References.of({"items": items, "versions": {}, "problems": [], "warnings": [], "provenance": {}})
     assert [one.id for one in found] == ["d1", "d2"]
     assert found[1] is found["d2"] is found.items[-1]
     with pytest.raises(KeyError):
@@ -270,10 +275,10 @@ def test_frames_of_pandas_have_a_row_for_each_reply() -> None:
     assert list(found["problem"])[1] == "no_reply"
     corpus = scores().to_frame(corpus=True)
     assert corpus[["metric", "system", "corpus", "low", "high"]].values.tolist() == [["bleu", "a", 0.5, 0.25, 0.75]]
-    values = models.Scores.of({"scores": [{**METRIC, "systems": {"a": {**SYSTEM, "values": [0.5, None]}}}]})
+    values = Scores.of({"scores": [{**METRIC, "systems": {"a": {**SYSTEM, "values": [0.5, None]}}}]})
     assert list(values.to_frame()["place"]) == [0, 1]
-    assert list(models.Ratings([[0.5], [0.25, -1.0]], models.Versions()).to_frame()["pair"]) == [0, 1, 1]
-    assert list(models.Rows([models.Health("ok", "1")]).to_frame()["version"]) == ["1"]
+    assert list(Ratings([[0.5], [0.25, -1.0]], Versions()).to_frame()["pair"]) == [0, 1, 1]
+    assert list(Rows([Health("ok", "1")]).to_frame()["version"]) == ["1"]
 
 
 def test_frames_of_polars_have_the_same_rows() -> None:
@@ -288,7 +293,7 @@ def test_frames_of_polars_have_the_same_rows() -> None:
 
 def test_a_frame_of_nothing_has_its_columns() -> None:
     pytest.importorskip("pandas")
-    found = models.Ratings([], models.Versions()).to_frame()
+    found = Ratings([], Versions()).to_frame()
     assert list(found.columns) == ["pair", "candidate", "rating"]
     assert len(found) == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -10,26 +11,104 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Uni
 import httpx
 
 from ._client import AnyClient, StreamFacts
-from ._core import errors
 from ._http.async_connection import AsyncConnection
 from ._http.call import Call
 from ._http.exchange import closed_error
 from ._http.retry import Retry
 from ._http.settings import ConnectionSettings
-from ._http.wire import Wire
-from ._large.loops import run_in_order
+from ._large.batches import require_count
 from ._large.sending import Streaming
 
 if TYPE_CHECKING:
-    from ._local import AsyncLocal, ServerStart
+    import asyncio
+
+    from refaug_client._http.call import Wire
+
 
 C = TypeVar("C", bound="AsyncClient")
 S = TypeVar("S", bound="AsyncStream[Any]")
 T = TypeVar("T")
 
 
+class LoopWire:
+    """The connection of a client for asyncio."""
+
+    blocks = False
+
+    def __init__(self, connection: AsyncConnection, settings: ConnectionSettings) -> None:
+        self.connection, self.settings = connection, settings
+
+    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
+        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
+        return await self.connection.send(call, timeout_s=self.settings.timeout_s, within_s=within_s)
+
+    def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Open an answer that comes in pieces."""
+        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
+        return self.connection.stream(call, timeout_s=timeout_s, within_s=within_s)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait; Usage where the client is closed meanwhile."""
+        import asyncio  # noqa: PLC0415  imported already where a loop runs
+
+        if not self.connection.closed:
+            await asyncio.sleep(seconds)
+        if self.connection.closed:
+            raise closed_error()
+
+    async def run_in_order(
+        self, tasks: AsyncGenerator[Callable[[Wire], Coroutine[Any, Any, T]], None], at_once: int
+    ) -> AsyncGenerator[T, None]:
+        """Yield the results of tasks, in their order, with so many of them under way at once."""
+        import asyncio  # noqa: PLC0415  imported already where a loop runs
+
+        most = min(require_count(at_once, "at_once"), self.settings.connections)
+        room = asyncio.Semaphore(most)
+        waiting: deque[asyncio.Future[T]] = deque()
+        input_error: Optional[Exception] = None
+
+        async def within(task: Callable[[Wire], Coroutine[Any, Any, T]]) -> T:
+            async with room:
+                return await task(self)
+
+        try:
+            while True:
+                try:
+                    waiting.append(asyncio.ensure_future(within(await tasks.__anext__())))
+                except StopAsyncIteration:
+                    break
+                except Exception as error:  # noqa: BLE001  an error of the input: what was read before goes first
+                    input_error = error
+                    break
+                if len(waiting) > most:
+                    yield await waiting.popleft()
+            while waiting:
+                yield await waiting.popleft()
+            if input_error is not None:
+                raise input_error
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            await tasks.aclose()
+
+    def finish(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Return what a method is: it is awaited."""
+        return coroutine
+
+    def iterate(self, rows: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Return what a method yields."""
+        return rows
+
+    def stream_of(self, order: Streaming[T]) -> AsyncStream[T]:
+        """Return the results of a method that reads its input meanwhile."""
+        return AsyncStream(self, order)
+
+
 class AsyncClient(AnyClient[AsyncConnection]):
-    """A client of a refaug server, for asyncio: every method of `Client` but `reward`, with `await`.
+    """A client of a refaug server, for asyncio: the methods of `Client` but `reward`; what blocks there is awaited.
 
         async with AsyncClient("http://127.0.0.1:8000") as refaug:
             scores = await refaug.score(items, metric="upsilon-bleu")
@@ -39,6 +118,8 @@ class AsyncClient(AnyClient[AsyncConnection]):
     and REFAUG_KEY where they are not given. `timeout_s` limits one try of a request; transient errors are retried as
     `retry` says (or so many times). `close()` ends the connections.
     """
+
+    _wire_kind = LoopWire
 
     def __init__(
         self,
@@ -62,22 +143,6 @@ class AsyncClient(AnyClient[AsyncConnection]):
         }
         to = ConnectionSettings.of(url, **reaching, verify=verify, headers=headers or {})
         self._attach(AsyncConnection(to, http))
-
-    def _wire_of(self, settings: ConnectionSettings) -> Wire:
-        return LoopWire(self._connection, settings)
-
-    @staticmethod
-    def _local_of(starting: ServerStart, client_of: Callable[[str], Any]) -> AsyncLocal[Any]:
-        from ._local import AsyncLocal  # noqa: PLC0415  imports subprocess
-
-        return AsyncLocal(starting, client_of)
-
-    def _http_of_scorers(self) -> None:
-        if self._connection.external_http is not None:
-            raise errors.Usage(
-                "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
-                remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
-            )
 
     async def close(self) -> None:
         """End all scorers and connections; an httpx client that was handed in stays open."""
@@ -129,50 +194,3 @@ class AsyncStream(StreamFacts, Generic[T]):
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
     ) -> None:
         await self.aclose()
-
-
-class LoopWire:
-    """The connection of a client for asyncio."""
-
-    blocks = False
-
-    def __init__(self, connection: AsyncConnection, settings: ConnectionSettings) -> None:
-        self.connection, self.settings = connection, settings
-
-    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
-        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
-        return await self.connection.send(call, timeout_s=self.settings.timeout_s, within_s=within_s)
-
-    def stream(
-        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
-    ) -> AbstractAsyncContextManager[httpx.Response]:
-        """Open an answer that comes in pieces."""
-        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        return self.connection.stream(call, timeout_s=timeout_s, within_s=within_s)
-
-    async def pause(self, seconds: float) -> None:
-        """Wait; Usage where the client is closed meanwhile."""
-        import asyncio  # noqa: PLC0415  imported already where a loop runs
-
-        if not self.connection.closed:
-            await asyncio.sleep(seconds)
-        if self.connection.closed:
-            raise closed_error()
-
-    def run_in_order(
-        self, tasks: AsyncGenerator[Callable[[Wire], Coroutine[Any, Any, T]], None], at_once: int
-    ) -> AsyncGenerator[T, None]:
-        """Yield the results of tasks, in their order, with so many of them under way at once."""
-        return run_in_order(self, tasks, at_once)
-
-    def finish(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Return what a method is: it is awaited."""
-        return coroutine
-
-    def iterate(self, rows: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Return what a method yields."""
-        return rows
-
-    def stream_of(self, order: Streaming[T]) -> AsyncStream[T]:
-        """Return the results of a method that reads its input meanwhile."""
-        return AsyncStream(self, order)

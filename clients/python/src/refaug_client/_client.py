@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Generic, Optional, TypeVar, Union, overload
 from weakref import WeakSet
-
-import httpx
 
 from ._api.items import Purpose
 from ._api.methods import K, Resource
@@ -23,18 +21,21 @@ from ._api.resources.jobs import Jobs, Schedules
 from ._api.resources.scoring import ScoringCalls
 from ._api.resources.sets import Sets
 from ._api.resources.studies import Studies
+from ._core import errors
 from ._http.retry import Retry
 from ._http.settings import ConnectionSettings
-from ._http.wire import Wire
-from ._large.documents import Document, LargeRequest
+from ._large.batches import Document
+from ._large.documents import LargeRequest
 from ._large.sending import Streaming
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
 
+    from refaug_client._http.call import Wire
+
     from ._http.async_connection import AsyncConnection
     from ._http.connection import Connection
-    from ._local import AsyncLocal, Local, ServerStart
+    from ._local import AsyncLocal, Local
     from ._scorer.scorer import Scorer
     from ._scorer.settings import OnFull, OnUnavailable
 
@@ -67,13 +68,16 @@ class AnyClient(ScoringCalls[K]):
     _connection: K
 
     _wire: Wire
+    _wire_kind: ClassVar[Any]
     _scorers: WeakSet[Scorer]
 
     def _attach(self, connection: K, timeout_s: Optional[float] = None) -> None:
         """Send by a connection, with another time limit than its settings have if one is given."""
         settings: ConnectionSettings = connection.settings
         self._connection = connection
-        self._wire = wire = self._wire_of(settings if timeout_s is None else replace(settings, timeout_s=timeout_s))
+        self._wire = wire = self._wire_kind(
+            connection, settings if timeout_s is None else replace(settings, timeout_s=timeout_s)
+        )
         self.__dict__.setdefault("_scorers", WeakSet())
         self.sets: Sets[K] = Sets(wire)
         self.logs: Logs[K] = Logs(wire)
@@ -87,19 +91,6 @@ class AnyClient(ScoringCalls[K]):
         self.evaluations: Evaluations[K] = Evaluations(wire)
         self.keys: Keys[K] = Keys(wire)
         self.audit: Audit[K] = Audit(wire)
-
-    def _wire_of(self, settings: ConnectionSettings) -> Wire:
-        """Return the wire of this kind of client."""
-        raise NotImplementedError
-
-    def _http_of_scorers(self) -> Optional[httpx.Client]:
-        """Return the httpx client that scorers use, too; None where they make their own connections."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _local_of(starting: ServerStart, client_of: Callable[[str], Any]) -> Any:
-        """Return a server for a block of this kind of client."""
-        raise NotImplementedError
 
     @property
     def url(self) -> str:
@@ -142,10 +133,11 @@ class AnyClient(ScoringCalls[K]):
         empty home. `options` are those of `refaug serve`, such as ["--workers", "2"]. NotStarted says why there is no
         server.
         """
-        from ._local import URL, ServerStart  # noqa: PLC0415  imports subprocess
+        from ._local import URL, AsyncLocal, Local, ServerStart  # noqa: PLC0415  imports subprocess
 
         client: Any = cls
-        local: Local[C] = cls._local_of(
+        kind: Any = Local if cls._wire_kind.blocks else AsyncLocal
+        local: Local[C] = kind(
             ServerStart.of(home, server=server, options=options, ready_s=ready_s),
             lambda uds: client(URL, uds=uds, key=key, timeout_s=timeout_s, retry=retry, connections=connections),
         )
@@ -185,7 +177,12 @@ class AnyClient(ScoringCalls[K]):
         go in one request at most, and `at_once` how many requests. `purpose`: the purpose that the set must have.
         `close()` waits `exit_wait_s` for the rest.
         """
-        http = self._http_of_scorers()
+        http: Any = self._connection.external_http
+        if http is not None and not self._wire.blocks:
+            raise errors.Usage(
+                "a scorer has threads of its own, which cannot use an httpx client of asyncio that was handed in",
+                remedy="a client that makes its own connections, or Client(http=httpx.Client(…)).scorer(…)",
+            )
         from ._scorer.scorer import Scorer  # noqa: PLC0415  imports threads and caches
         from ._scorer.settings import ScorerSettings  # noqa: PLC0415
 

@@ -25,137 +25,17 @@ from ._http.connection import Connection
 from ._http.exchange import closed_error
 from ._http.retry import Retry
 from ._http.settings import ConnectionSettings
-from ._http.wire import Wire
 from ._large.sending import Streaming
 from ._large.threads import run_in_order
 
 if TYPE_CHECKING:
-    from ._local import Local, ServerStart
+    from refaug_client._http.call import Wire
+
     from ._scorer.rewards import Reward
 
 C = TypeVar("C", bound="Client")
 S = TypeVar("S", bound="Stream[Any]")
 T = TypeVar("T")
-
-
-class Client(AnyClient[Connection]):
-    """A client of a refaug server.
-
-        with Client("http://127.0.0.1:8000") as refaug:
-            scores = refaug.score(items, metric="upsilon-bleu")
-        scores.corpus, scores.replies, scores.signature
-
-    Address and key are read from REFAUG_URL and REFAUG_KEY where they are not given. `timeout_s` limits one try of a
-    request; transient errors are retried as `retry` says (or so many times). `close()` ends the connections.
-    """
-
-    def __init__(
-        self,
-        url: Optional[str] = None,
-        *,
-        key: Optional[str] = None,
-        timeout_s: float = 60.0,
-        retry: Union[Retry, int, None] = None,
-        connections: int = 8,
-        uds: Optional[str] = None,
-        verify: Union[bool, str] = True,
-        headers: Optional[Mapping[str, str]] = None,
-        http: Optional[httpx.Client] = None,
-    ) -> None:
-        reaching: dict[str, Any] = {
-            "key": key,
-            "timeout_s": timeout_s,
-            "retry": retry,
-            "connections": connections,
-            "uds": uds,
-        }
-        self._attach(Connection(ConnectionSettings.of(url, **reaching, verify=verify, headers=headers or {}), http))
-
-    def _wire_of(self, settings: ConnectionSettings) -> Wire:
-        return ThreadWire(self._connection, settings)
-
-    @staticmethod
-    def _local_of(starting: ServerStart, client_of: Callable[[str], Any]) -> Local[Any]:
-        from ._local import Local  # noqa: PLC0415  imports subprocess
-
-        return Local(starting, client_of)
-
-    def _http_of_scorers(self) -> Optional[httpx.Client]:
-        return self._connection.external_http
-
-    def reward(
-        self,
-        *,
-        reference_set: str,
-        metric: str = "upsilon-bleu",
-        on_unavailable: Literal["raise", "mask"] = "raise",
-        override_purpose: bool = False,
-        **scorer: Any,
-    ) -> Reward:
-        """Return a reward against a set frozen for training: `reward(replies, items=ids)` gives a float for each.
-
-        `on_unavailable`: `raise`, or `mask` for NaN, counted in `reward.counts`. A set for testing is refused;
-        `override_purpose=True` goes ahead and is written into the signature. Everything else is as for `scorer`.
-        """
-        from ._scorer.rewards import Reward  # noqa: PLC0415  imports the scorer
-
-        return Reward(
-            self,
-            reference_set=reference_set,
-            metric=metric,
-            on_unavailable=on_unavailable,
-            override_purpose=override_purpose,
-            **scorer,
-        )
-
-    def close(self) -> None:
-        """End all scorers and connections; an httpx client that was handed in stays open."""
-        self._close_scorers()
-        self._connection.close()
-
-    def _close_scorers(self, wait_s: Optional[float] = None) -> None:
-        for scorer in list(self._scorers):
-            scorer.close(wait_s)
-
-    def __enter__(self: C) -> C:  # noqa: PYI019  Self is of 3.11
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
-        if kind is not None:  # do not wait for what is on its way
-            self._close_scorers(0.0)
-        self.close()
-
-
-class Stream(StreamFacts, Generic[T]):
-    """Results one by one, in the order of the input, which is read as they are consumed.
-
-    An error comes after all results before it. Leaving the loop, or `close()`, ends it early: nothing more is sent.
-    `problems` has what could not be used, so far, where `on_error="report"`.
-    """
-
-    def __init__(self, wire: ThreadWire, order: Streaming[T]) -> None:
-        super().__init__(order)
-        self._rows = wire.iterate(order.rows(wire))
-
-    def __iter__(self: S) -> S:  # noqa: PYI019
-        return self
-
-    def __next__(self) -> T:
-        return next(self._rows)
-
-    def close(self) -> None:
-        """Send no more, and give up what is on its way."""
-        self._rows.close()
-
-    def __enter__(self: S) -> S:  # noqa: PYI019
-        return self
-
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
-        self.close()
 
 
 class ThreadWire:
@@ -234,8 +114,8 @@ class _Pieces:
 
     def __init__(self, response: httpx.Response) -> None:
         self.headers: Mapping[str, str] = response.headers
-        self.aiter_bytes = lambda: _each(response.iter_bytes())
-        self.aiter_lines = lambda: _each(response.iter_lines())
+        self.aiter_bytes: Callable[[], AsyncIterator[bytes]] = lambda: _each(response.iter_bytes())
+        self.aiter_lines: Callable[[], AsyncIterator[str]] = lambda: _each(response.iter_lines())
 
 
 async def _each(elements: Iterable[T]) -> AsyncIterator[T]:
@@ -250,3 +130,113 @@ def finish(steps: Any) -> Any:
     except StopIteration as end:
         return end.value
     raise RuntimeError("a method of the client for threads waits for a loop")
+
+
+class Client(AnyClient[Connection]):
+    """A client of a refaug server.
+
+        with Client("http://127.0.0.1:8000") as refaug:
+            scores = refaug.score(items, metric="upsilon-bleu")
+        scores.corpus, scores.replies, scores.signature
+
+    Address and key are read from REFAUG_URL and REFAUG_KEY where they are not given. `timeout_s` limits one try of a
+    request; transient errors are retried as `retry` says (or so many times). `close()` ends the connections.
+    """
+
+    _wire_kind = ThreadWire
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        *,
+        key: Optional[str] = None,
+        timeout_s: float = 60.0,
+        retry: Union[Retry, int, None] = None,
+        connections: int = 8,
+        uds: Optional[str] = None,
+        verify: Union[bool, str] = True,
+        headers: Optional[Mapping[str, str]] = None,
+        http: Optional[httpx.Client] = None,
+    ) -> None:
+        reaching: dict[str, Any] = {
+            "key": key,
+            "timeout_s": timeout_s,
+            "retry": retry,
+            "connections": connections,
+            "uds": uds,
+        }
+        self._attach(Connection(ConnectionSettings.of(url, **reaching, verify=verify, headers=headers or {}), http))
+
+    def reward(
+        self,
+        *,
+        reference_set: str,
+        metric: str = "upsilon-bleu",
+        on_unavailable: Literal["raise", "mask"] = "raise",
+        override_purpose: bool = False,
+        **scorer: Any,
+    ) -> Reward:
+        """Return a reward against a set frozen for training: `reward(replies, items=ids)` gives a float for each.
+
+        `on_unavailable`: `raise`, or `mask` for NaN, counted in `reward.counts`. A set for testing is refused;
+        `override_purpose=True` goes ahead and is written into the signature. Everything else is as for `scorer`.
+        """
+        from ._scorer.rewards import Reward  # noqa: PLC0415  imports the scorer
+
+        return Reward(
+            self,
+            reference_set=reference_set,
+            metric=metric,
+            on_unavailable=on_unavailable,
+            override_purpose=override_purpose,
+            **scorer,
+        )
+
+    def close(self) -> None:
+        """End all scorers and connections; an httpx client that was handed in stays open."""
+        self._close_scorers()
+        self._connection.close()
+
+    def _close_scorers(self, wait_s: Optional[float] = None) -> None:
+        for scorer in list(self._scorers):
+            scorer.close(wait_s)
+
+    def __enter__(self: C) -> C:  # noqa: PYI019  Self is of 3.11
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        if kind is not None:  # do not wait for what is on its way
+            self._close_scorers(0.0)
+        self.close()
+
+
+class Stream(StreamFacts, Generic[T]):
+    """Results one by one, in the order of the input, which is read as they are consumed.
+
+    An error comes after all results before it. Leaving the loop, or `close()`, ends it early: nothing more is sent.
+    `problems` has what could not be used, so far, where `on_error="report"`.
+    """
+
+    def __init__(self, wire: ThreadWire, order: Streaming[T]) -> None:
+        super().__init__(order)
+        self._rows = wire.iterate(order.rows(wire))
+
+    def __iter__(self: S) -> S:  # noqa: PYI019
+        return self
+
+    def __next__(self) -> T:
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Send no more, and give up what is on its way."""
+        self._rows.close()
+
+    def __enter__(self: S) -> S:  # noqa: PYI019
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        self.close()

@@ -4,7 +4,7 @@ The main names:
 
 - `items.Item`: an item of a request
 - `resources.scoring.ScoringCalls`: the methods of a client, as `score`
-- `models.Scores`: what `score` returns.
+- `models.scores.Scores`: what `score` returns.
 """
 
 __all__ = ["bodies", "items", "methods", "models", "readers", "resources", "retrieval"]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, Optional, Union
 
-from refaug_client._api import models
 from refaug_client._api.items import Items, Metrics, Replies
+from refaug_client._api.models.base import Model, shorten
 from refaug_client._core.errors import Usage
 
 Body = dict[str, Any]
@@ -25,10 +25,8 @@ def request_body(**fields: Any) -> Body:
 def to_list(items: Iterable[Any], what: str = "items") -> list[Any]:
     """Return items as a list of plain objects; those that came from the server go back as they are."""
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise Usage(
-            f"{what}: {models.shorten(items)} is not a list of them", remedy=f"{what}=[…], or anything iterable"
-        )
-    return [one.to_dict() if isinstance(one, models.Model) else one for one in items]
+        raise Usage(f"{what}: {shorten(items)} is not a list of them", remedy=f"{what}=[…], or anything iterable")
+    return [one.to_dict() if isinstance(one, Model) else one for one in items]
 
 
 def to_moment(moment: Union[str, datetime, None]) -> Optional[str]:
@@ -60,7 +58,7 @@ def metric_list(metric: Optional[str], metrics: Metrics) -> Optional[list[str]]:
 def by_system(replies: Replies, system: str = SYSTEM) -> dict[str, list[Optional[str]]]:
     """Return replies of one system or of several, by its name."""
     if isinstance(replies, (str, bytes)) or not isinstance(replies, Iterable):
-        raise Usage(f"replies: {models.shorten(replies)} is not a list of them", remedy='replies=["…", …]')
+        raise Usage(f"replies: {shorten(replies)} is not a list of them", remedy='replies=["…", …]')
     if not isinstance(replies, Mapping):
         return {system: list(replies)}
     for name, texts in replies.items():
@@ -80,7 +78,7 @@ def attach_replies(items: Items, replies: Replies, system: str = SYSTEM) -> list
     items_with_replies = []
     for place, test_item in enumerate(item_list):
         if not isinstance(test_item, Mapping):
-            raise Usage(f"items[{place}]: {models.shorten(test_item)} is no item", remedy='{"utterance": "…", …}')
+            raise Usage(f"items[{place}]: {shorten(test_item)} is no item", remedy='{"utterance": "…", …}')
         item_replies = {name: text for name, texts in replies_by_system.items() if (text := texts[place]) is not None}
         items_with_replies.append({**test_item, "replies": item_replies})
     return items_with_replies
@@ -91,5 +89,5 @@ def format_times(settings: Optional[Mapping[str, Any]]) -> Optional[Body]:
     if settings is None:
         return None
     if not isinstance(settings, Mapping):
-        raise Usage(f"{models.shorten(settings)} is no dict of settings", remedy='such as {"k": 5}')
+        raise Usage(f"{shorten(settings)} is no dict of settings", remedy='such as {"k": 5}')
     return {key: value.isoformat() if isinstance(value, date) else value for key, value in settings.items()}

@@ -12,13 +12,13 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypeVar, Union, overload
 
 from refaug_client._http.call import Call
-from refaug_client._http.wire import Wire
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
 
     from refaug_client._asyncio import AsyncStream
     from refaug_client._http.async_connection import AsyncConnection
+    from refaug_client._http.call import Wire
     from refaug_client._http.connection import Connection
     from refaug_client._large.sending import Streaming
     from refaug_client._threads import Stream

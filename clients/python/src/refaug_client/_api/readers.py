@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
-from refaug_client._api import models
+from refaug_client._api.models.base import Model, Rows
+from refaug_client._api.models.scores import Scores
 from refaug_client._http.call import Answer, Call
-from refaug_client._http.wire import Wire
 
-M = TypeVar("M", bound=models.Model)
+if TYPE_CHECKING:
+    from refaug_client._http.call import Wire
+
+
+M = TypeVar("M", bound=Model)
 PAGE = 200  # rows of a page: the most that the server gives at once
 
 
@@ -19,29 +23,29 @@ def read_model(model: type[M]) -> Callable[[Answer], M]:
     return lambda answer: model.of(answer.json())
 
 
-def read_page(model: type[M], key: str) -> Callable[[Answer], models.Rows[M]]:
+def read_page(model: type[M], key: str) -> Callable[[Answer], Rows[M]]:
     """Return a reader of an answer that is a page of objects."""
 
-    def read(answer: Answer) -> models.Rows[M]:
+    def read(answer: Answer) -> Rows[M]:
         document = answer.json()
         following = document.get("next")
         if following is not None and not isinstance(following, str):
             raise TypeError("next is no text")
-        return models.Rows([model.of(one) for one in document[key]], following)
+        return Rows([model.of(one) for one in document[key]], following)
 
     return read
 
 
 @dataclass(frozen=True)
-class ListingCall(Call[models.Rows[M]]):
+class ListingCall(Call[Rows[M]]):
     """A call for objects from `after` on, of which all pages are read, or as many as the first `limit` objects fill."""
 
     after: Optional[str] = None
     limit: Optional[int] = None
 
-    async def through(self, wire: Wire) -> models.Rows[M]:
+    async def through(self, wire: Wire) -> Rows[M]:
         """Return the rows of all pages, at most `limit` rows."""
-        limit, rows = self.limit, models.Rows[M]([], self.after)
+        limit, rows = self.limit, Rows[M]([], self.after)
         while limit is None or len(rows) < limit:
             size = PAGE if limit is None else min(PAGE, limit - len(rows))
             page = await wire.send(replace(self, query={**self.query, "after": rows.next, "limit": size}))
@@ -81,11 +85,11 @@ def read_nothing(key: str) -> Callable[[Answer], None]:
     return read
 
 
-def read_scores(specifications: Optional[Sequence[str]]) -> Callable[[Answer], models.Scores]:
+def read_scores(specifications: Optional[Sequence[str]]) -> Callable[[Answer], Scores]:
     """Return a reader of scores; `specifications` are the metrics as the request names them."""
 
-    def read(answer: Answer) -> models.Scores:
-        scores = models.Scores.of(answer.json())
+    def read(answer: Answer) -> Scores:
+        scores = Scores.of(answer.json())
         if not scores.scores and scores.stats is None:
             raise KeyError("neither scores nor stats")
         scores.__dict__["_asked"] = tuple(specifications or ())

@@ -7,4 +7,4 @@ The main names:
 - `retry.Retry`: how often a request is tried, and how long the client waits in between.
 """
 
-__all__ = ["async_connection", "call", "connection", "downloads", "exchange", "retry", "settings", "wire"]
+__all__ = ["async_connection", "call", "connection", "downloads", "exchange", "retry", "settings"]

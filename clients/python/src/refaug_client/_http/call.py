@@ -15,7 +15,10 @@ from urllib.parse import quote
 from refaug_client._core import errors
 
 if TYPE_CHECKING:
-    from .wire import Wire
+    from refaug_client._asyncio import LoopWire
+    from refaug_client._threads import ThreadWire
+
+    Wire = Union[LoopWire, ThreadWire]  # the connection of a client, as its methods see it
 
 T = TypeVar("T")
 Query = Mapping[str, Union[str, int, float, bool, None]]

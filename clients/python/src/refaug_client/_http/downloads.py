@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Union
+from typing import IO, TYPE_CHECKING, Any, Union
 
 from refaug_client._core.errors import NoAnswer
 
 from .call import Call
-from .wire import Wire
+
+if TYPE_CHECKING:
+    from refaug_client._http.call import Wire
+
 
 _NAME = re.compile(r'filename="([0-9A-Za-z][0-9A-Za-z._-]{0,200})"')
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from refaug_client._api.models.jobs import ENDED_STATES, Job
 from refaug_client._api.readers import read_model
@@ -15,9 +15,12 @@ from refaug_client._core import errors
 from refaug_client._core.progress import Progress, Reporter, make_reporter
 from refaug_client._http.call import Answer, Call, path
 from refaug_client._http.settings import ConnectionSettings
-from refaug_client._http.wire import Wire
 
 from .events import Event, Reader
+
+if TYPE_CHECKING:
+    from refaug_client._http.call import Wire
+
 
 _SILENT_S = 45.0  # that a stream may be silent; the server sends a keep-alive every 15
 _SIGN_S = 15.0

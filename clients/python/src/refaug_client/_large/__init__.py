@@ -7,4 +7,4 @@ The main names:
 - `scores.LargeScores`: merges the answers.
 """
 
-__all__ = ["batches", "documents", "loops", "scores", "sending", "streams", "threads"]
+__all__ = ["batches", "documents", "scores", "sending", "streams", "threads"]

@@ -18,12 +18,15 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from refaug_client._core import errors
-from refaug_client._http.call import Call
+
+if TYPE_CHECKING:
+    from .documents import LargeRequest
 
 T = TypeVar("T")
+Document = dict[str, Any]
 Input = Union[Iterable[T], AsyncIterable[T]]
 BATCH = 100  # items of a request: two of the server's own batches, so that requests of other clients get between
 ROWS = 1_000  # replies of a request against a frozen set, where nothing is searched
@@ -103,37 +106,21 @@ async def async_cut(items: Input[Any], size: Size) -> AsyncGenerator[Batch, None
 
 
 @dataclass(frozen=True)
-class Part(Generic[T]):
+class Part:
     """The answer to a batch."""
 
     batch: Batch
-    answer: T
-
-
-class BatchRequests(Protocol[T]):
-    """The requests about the batches of an input."""
-
-    def call(self, batch: Batch) -> Call[T]:
-        """Return the request for a batch."""
-        ...
-
-    def learn(self, answer: T) -> None:
-        """Take from an answer what later requests are to repeat; the first request is sent alone for that."""
-        ...
-
-    def substitute(self, error: errors.BadInput, batch: Batch) -> Optional[T]:
-        """Return an answer that stands for an error, where one batch may fail and all together would not."""
-        ...
+    answer: Document
 
 
 @dataclass
-class BatchOutcome(Generic[T]):
+class BatchOutcome:
     """The result of a batch: its answer, or those of the parts it was cut into, and the error that ended it."""
 
-    parts: list[Part[T]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     error: Optional[BaseException] = None
 
-    def results(self) -> Iterator[Part[T]]:
+    def results(self) -> Iterator[Part]:
         """Yield the parts there are, and then raise the error."""
         yield from self.parts
         if self.error is not None:
@@ -141,20 +128,20 @@ class BatchOutcome(Generic[T]):
 
 
 @dataclass
-class BatchAttempt(Generic[T]):
+class BatchAttempt:
     """A batch on its way: the pieces still to be sent, until none is left or one has failed."""
 
-    requests: BatchRequests[T]
+    requests: LargeRequest
     size: Size
     waiting: list[Batch]
-    outcome: BatchOutcome[T] = field(default_factory=BatchOutcome)
+    outcome: BatchOutcome = field(default_factory=BatchOutcome)
 
     @property
     def next(self) -> Optional[Batch]:
         """The piece to be sent now."""
         return self.waiting[0] if self.waiting else None
 
-    def add_answer(self, answer: T) -> None:
+    def add_answer(self, answer: Document) -> None:
         """Take the answer to the piece in."""
         self.requests.learn(answer)
         self.outcome.parts.append(Part(self.waiting.pop(0), answer))

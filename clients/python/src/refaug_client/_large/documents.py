@@ -20,9 +20,8 @@ from refaug_client._api.models.replies import BotReplies
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call
 
-from .batches import Batch, Part, shift_problem
+from .batches import Batch, Document, Part, shift_problem
 
-Document = dict[str, Any]
 _PINNED = ("index", "rater", "metrics")
 
 
@@ -96,7 +95,7 @@ class LargeRequest:
 
     # ── putting together ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take an answer in; answers come in the order of the items."""
         answer, count = part.answer, len(part.batch.items)
         self._places = part.batch.first + count
@@ -185,7 +184,7 @@ class LargeReferences(LargeRequest):
         """Return the body; items without an id get one, unique in the whole input."""
         return with_ids(super().body(batch), batch.first)
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take the items of an answer in."""
         super().add(part)
         self._refused = self._refused or part.answer.get("refused")
@@ -226,7 +225,7 @@ class LargeReplies(LargeReferences):
         """Return an answer of problems only, unless missing replies are refused: the error may be about those."""
         return None if self.template.get("without_reply") == "refuse" else super().substitute(error, batch)
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take the items of an answer in."""
         super().add(part)
         self.bots = self.bots or part.answer.get("bots") or {}
@@ -263,7 +262,7 @@ class LargeRatings(LargeRequest):
         """Return a pair whose candidates are objects."""
         return pair_with_candidates(super().plain(element))
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take the ratings of an answer in."""
         super().add(part)
         self.rows_so_far += part.answer["ratings"]

@@ -7,8 +7,8 @@ from typing import Any, Optional
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call, read_json
 
-from .batches import Batch, Part
-from .documents import Document, LargeRequest, require_unique_ids, with_ids
+from .batches import Batch, Document, Part
+from .documents import LargeRequest, require_unique_ids, with_ids
 
 NOT_OF_SUMS = ("explain", "percent")
 _OF_RESAMPLING = ("draws", "confidence", "seed", "baseline")
@@ -42,7 +42,7 @@ class LargeScores(LargeRequest):
         """Return an answer of problems only, unless the metrics are the problem: others would be scored in part."""
         return None if error.code == "no_gold" else super().substitute(error, batch)
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take sums and scores in."""
         super().add(part)
         answer = part.answer
@@ -161,7 +161,7 @@ class LargeSetScores(LargeScores):
         document.pop("versions")
         return {**document, "set": {**(document.get("set") or {}), **self._set}}
 
-    def add(self, part: Part[Document]) -> None:
+    def add(self, part: Part) -> None:
         """Take sums and scores in, and the facts about the set."""
         super().add(part)
         set_facts = part.answer.get("set") or {}

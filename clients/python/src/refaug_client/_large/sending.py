@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
 
 from refaug_client._core import errors
 from refaug_client._core.progress import Progress, make_reporter, size_of
 from refaug_client._http.call import Call, read_answer
-from refaug_client._http.wire import Wire
 
 from .batches import (
     AT_ONCE,
@@ -18,7 +17,7 @@ from .batches import (
     Batch,
     BatchAttempt,
     BatchOutcome,
-    BatchRequests,
+    Document,
     Input,
     Part,
     Size,
@@ -27,7 +26,11 @@ from .batches import (
     require_count,
     require_several,
 )
-from .documents import AssembledAnswer, Document, LargeRequest
+from .documents import AssembledAnswer, LargeRequest
+
+if TYPE_CHECKING:
+    from refaug_client._http.call import Wire
+
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -101,7 +104,7 @@ class Streaming(Generic[T]):
         report = make_reporter(self.progress, size_of(self.items), self.order.name)
         return self._rows(send_batches(wire, self.order, self.items, batch=self.batch, at_once=self.at_once), report)
 
-    async def _rows(self, parts: AsyncGenerator[Part[Document], None], report: Any) -> AsyncGenerator[T, None]:
+    async def _rows(self, parts: AsyncGenerator[Part, None], report: Any) -> AsyncGenerator[T, None]:
         try:
             async for part in parts:
                 report.advance(len(part.batch.items))
@@ -113,13 +116,13 @@ class Streaming(Generic[T]):
 
 
 async def send_batches(
-    wire: Wire, requests: BatchRequests[T], items: Input[Any], *, batch: int, at_once: int
-) -> AsyncGenerator[Part[T], None]:
+    wire: Wire, requests: LargeRequest, items: Input[Any], *, batch: int, at_once: int
+) -> AsyncGenerator[Part, None]:
     """Yield the answers about all items, in their order; an error comes after all answers before it."""
     size = Size(batch)
     cutter = async_cut(items, size)
 
-    async def tasks() -> AsyncGenerator[Callable[[Wire], Coroutine[Any, Any, BatchOutcome[T]]], None]:
+    async def tasks() -> AsyncGenerator[Callable[[Wire], Coroutine[Any, Any, BatchOutcome]], None]:
         async for cut_batch in cutter:
             yield partial(_send_batch, requests=requests, batch=cut_batch, size=size)
 
@@ -137,7 +140,7 @@ async def send_batches(
         await cutter.aclose()
 
 
-async def _send_batch(wire: Wire, requests: BatchRequests[T], batch: Batch, size: Size) -> BatchOutcome[T]:
+async def _send_batch(wire: Wire, requests: LargeRequest, batch: Batch, size: Size) -> BatchOutcome:
     attempt = BatchAttempt(requests, size, [batch])
     while (piece := attempt.next) is not None:
         try:

@@ -8,15 +8,15 @@ from typing import Any
 from refaug_client._core import errors
 from refaug_client._http.call import Answer, Call
 
-from .batches import Batch, Part
-from .documents import Document, LargeRatings, LargeReferences, LargeRequest, with_ids
+from .batches import Batch, Document, Part
+from .documents import LargeRatings, LargeReferences, LargeRequest, with_ids
 from .scores import NOT_OF_SUMS, read_sums, reply_scores
 
 
 class StreamedReferences(LargeReferences):
     """References, handed out as they come; none are stored."""
 
-    def rows(self, part: Part[Document]) -> list[Document]:
+    def rows(self, part: Part) -> list[Document]:
         """Return the items of an answer."""
         LargeRequest.add(self, part)
         return list(part.answer.get("items") or [])
@@ -25,7 +25,7 @@ class StreamedReferences(LargeReferences):
 class StreamedRatings(LargeRatings):
     """Ratings, handed out as they come."""
 
-    def rows(self, part: Part[Document]) -> list[list[float]]:
+    def rows(self, part: Part) -> list[list[float]]:
         """Return the ratings of an answer, pair by pair."""
         LargeRequest.add(self, part)
         return list(part.answer["ratings"])
@@ -48,7 +48,7 @@ class StreamedScores(LargeRequest):
         """Return the document of an answer, with sums or scores in it."""
         return read_sums(answer) if self._sums else _read_scores(answer)
 
-    def rows(self, part: Part[Document]) -> Iterator[Document]:
+    def rows(self, part: Part) -> Iterator[Document]:
         """Yield an object for each item: {"id": …, "scores": {metric: {system: {"score": …}}}, "signatures": …}."""
         super().add(part)
         if "refused" in part.answer:
@@ -68,7 +68,7 @@ class StreamedScores(LargeRequest):
             }
             yield {"id": reply["id"], "scores": scores, "signatures": signatures}
 
-    def _suitable(self, part: Part[Document]) -> list[Document]:
+    def _suitable(self, part: Part) -> list[Document]:
         """Return the metrics that the references of a batch suit; BadInput for the first other one, unless reported.
 
         A stream has no last batch, so each is judged for itself, as a request is.

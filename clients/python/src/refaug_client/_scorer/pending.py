@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Optional
 
 from refaug_client._core import errors
 
@@ -14,6 +14,8 @@ from .submission import Source, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from .waiting import Waiter
 
 
 @dataclass(frozen=True)
@@ -106,22 +108,6 @@ class Counts:
         return f"{self.submitted:,} replies: {', '.join(parts)}; {self.requests + self.retries:,} requests{again}"
 
 
-class OutcomeWaiter(Protocol):
-    """What a pending asks about its submission; a scorer has one."""
-
-    def wait(self, submission: Submission, timeout_s: Optional[float]) -> None:
-        """Wait until every reply has its outcome."""
-
-    def is_finished(self, submission: Submission) -> bool:
-        """Whether every reply has its outcome now."""
-
-    def mark_collected(self, submission: Submission) -> None:
-        """Let `collect` leave it out."""
-
-    def when_done(self, submission: Submission, callback: Callable[[], None]) -> None:
-        """Call back once every reply has its outcome."""
-
-
 class Pending:
     """Replies that were submitted; their scores come later.
 
@@ -132,7 +118,7 @@ class Pending:
 
     __slots__ = ("__weakref__", "_submission", "_waiter", "tag")
 
-    def __init__(self, waiter: OutcomeWaiter, submission: Submission, tag: Any) -> None:
+    def __init__(self, waiter: Waiter, submission: Submission, tag: Any) -> None:
         self.tag: Any = tag
         self._waiter, self._submission = waiter, submission
 

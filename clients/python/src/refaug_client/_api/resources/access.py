@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Optional, Union
 
-from refaug_client._api import models
 from refaug_client._api.bodies import request_body, to_moment
 from refaug_client._api.methods import K, Resource, route
+from refaug_client._api.models.base import Rows
+from refaug_client._api.models.server import AuditEntry, Key, NewKey, OwnKey
 from refaug_client._api.readers import listing, read_model
 from refaug_client._http.call import Call, path
 
@@ -17,14 +18,14 @@ class Keys(Resource[K]):
     """Who may ask for what; the server has to ask for keys."""
 
     @route
-    def own(self) -> Call[models.OwnKey]:
+    def own(self) -> Call[OwnKey]:
         """Return what the key of this client allows."""
-        return Call("GET", "/v1/key", read_model(models.OwnKey))
+        return Call("GET", "/v1/key", read_model(OwnKey))
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Key]]:
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Key]]:
         """Return keys by name, revoked ones too, without their tokens."""
-        return listing("/v1/keys", models.Key, "keys", after=after, limit=limit)
+        return listing("/v1/keys", Key, "keys", after=after, limit=limit)
 
     @route
     def create(
@@ -35,7 +36,7 @@ class Keys(Resource[K]):
         rate_per_s: Optional[float] = None,
         quota_per_day: Optional[int] = None,
         expires: Union[str, datetime, None] = None,
-    ) -> Call[models.NewKey]:
+    ) -> Call[NewKey]:
         """Make a key; its `token` is in this result alone.
 
         key = client.keys.create("trainer-7", scopes=["read", "score"])
@@ -47,12 +48,12 @@ class Keys(Resource[K]):
             quota_per_day=quota_per_day,
             expires=to_moment(expires),
         )
-        return Call("POST", "/v1/keys", read_model(models.NewKey), body=document)
+        return Call("POST", "/v1/keys", read_model(NewKey), body=document)
 
     @route
-    def revoke(self, id: str) -> Call[models.Key]:
+    def revoke(self, id: str) -> Call[Key]:
         """Let a key open nothing any more; every process of the server knows within two seconds."""
-        return Call("DELETE", path("v1", "keys", id), read_model(models.Key))
+        return Call("DELETE", path("v1", "keys", id), read_model(Key))
 
 
 class Audit(Resource[K]):
@@ -61,9 +62,9 @@ class Audit(Resource[K]):
     @route
     def list(
         self, *, since: Union[str, datetime, None] = None, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[models.Rows[models.AuditEntry]]:
+    ) -> Call[Rows[AuditEntry]]:
         """Return who published, removed, erased, queued, and made or revoked keys, the oldest first.
 
         rows = client.audit.list(since="2026-11-20")
         """
-        return listing("/v1/audit", models.AuditEntry, "entries", after=after, limit=limit, since=to_moment(since))
+        return listing("/v1/audit", AuditEntry, "entries", after=after, limit=limit, since=to_moment(since))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from refaug_client._api import models
 from refaug_client._api.bodies import request_body, to_list
 from refaug_client._api.items import Dialogues, OnError
 from refaug_client._api.methods import K, Resource, route
+from refaug_client._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from refaug_client._api.models.base import Rows
+from refaug_client._api.models.jobs import Job
+from refaug_client._api.models.logs import Ingest, Log, Posted
 from refaug_client._api.readers import listing, read_model
 from refaug_client._http.call import Call, path
 
@@ -16,67 +19,63 @@ class Logs(Resource[K]):
     """Logs of dialogues."""
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Log]]:
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Log]]:
         """Return logs by name, with their sizes."""
-        return listing("/v1/logs", models.Log, "logs", after=after, limit=limit)
+        return listing("/v1/logs", Log, "logs", after=after, limit=limit)
 
     @route
-    def get(self, name: str) -> Call[models.Log]:
+    def get(self, name: str) -> Call[Log]:
         """Return the size of a log, and what was posted to it and waits for its next ingest."""
-        return Call("GET", path("v1", "logs", name), read_model(models.Log))
+        return Call("GET", path("v1", "logs", name), read_model(Log))
 
     @route
-    def ingests(
-        self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[models.Rows[models.Ingest]]:
+    def ingests(self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Ingest]]:
         """Return how a log grew: the runs that have added to it, oldest first."""
-        return listing(path("v1", "logs", name, "ingests"), models.Ingest, "ingests", after=after, limit=limit)
+        return listing(path("v1", "logs", name, "ingests"), Ingest, "ingests", after=after, limit=limit)
 
     @route
-    def post(self, name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None) -> Call[models.Posted]:
+    def post(self, name: str, dialogues: Dialogues, *, on_error: Optional[OnError] = None) -> Call[Posted]:
         """Store dialogues for a log; they are in it after its next ingest, once even if they are posted twice.
 
         client.logs.post("chat", [{"id": "d-1", "turns": ["Where do you buy tea?", "At the market."]}])
         """
         dialogue_list = [_with_turns(dialogue) for dialogue in to_list(dialogues, "dialogues")]
         document = request_body(dialogues=dialogue_list, on_error=on_error)
-        return Call("POST", path("v1", "logs", name, "dialogues"), read_model(models.Posted), body=document)
+        return Call("POST", path("v1", "logs", name, "dialogues"), read_model(Posted), body=document)
 
     @route
-    def erase(self, name: str, dialogue: str) -> Call[models.Job]:
+    def erase(self, name: str, dialogue: str) -> Call[Job]:
         """Erase a dialogue for good, from the log and everything that was made of it; return the job that does it."""
-        return Call("DELETE", path("v1", "logs", name, "dialogues", dialogue), read_model(models.Job), keyed=True)
+        return Call("DELETE", path("v1", "logs", name, "dialogues", dialogue), read_model(Job), keyed=True)
 
 
 class Indexes(Resource[K]):
     """Indexes of logs, in which references are found."""
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Index]]:
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Index]]:
         """Return indexes by name."""
-        return listing("/v1/indexes", models.Index, "indexes", after=after, limit=limit)
+        return listing("/v1/indexes", Index, "indexes", after=after, limit=limit)
 
     @route
-    def get(self, name: str) -> Call[models.Index]:
+    def get(self, name: str) -> Call[Index]:
         """Return an index, with the details of its published version."""
-        return Call("GET", path("v1", "indexes", name), read_model(models.Index))
+        return Call("GET", path("v1", "indexes", name), read_model(Index))
 
     @route
     def versions(
         self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[models.Rows[models.IndexVersion]]:
+    ) -> Call[Rows[IndexVersion]]:
         """Return its versions, oldest first."""
-        return listing(
-            path("v1", "indexes", name, "versions"), models.IndexVersion, "versions", after=after, limit=limit
-        )
+        return listing(path("v1", "indexes", name, "versions"), IndexVersion, "versions", after=after, limit=limit)
 
     @route
-    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[models.Published]:
+    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[Published]:
         """Publish another version under the name; one that a check refused only with `even_refused`."""
         return publish_version("indexes", name, version=version, even_refused=even_refused)
 
     @route
-    def rollback(self, name: str) -> Call[models.Published]:
+    def rollback(self, name: str) -> Call[Published]:
         """Publish the version that was published before again; never retried, since twice is two back."""
         return publish_version("indexes", name, rollback=True)
 
@@ -85,41 +84,39 @@ class Raters(Resource[K]):
     """Raters, which rate how well a text fits."""
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Rater]]:
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Rater]]:
         """Return raters by name."""
-        return listing("/v1/raters", models.Rater, "raters", after=after, limit=limit)
+        return listing("/v1/raters", Rater, "raters", after=after, limit=limit)
 
     @route
-    def get(self, name: str) -> Call[models.Rater]:
+    def get(self, name: str) -> Call[Rater]:
         """Return a rater, with the details of its published version."""
-        return Call("GET", path("v1", "raters", name), read_model(models.Rater))
+        return Call("GET", path("v1", "raters", name), read_model(Rater))
 
     @route
     def versions(
         self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[models.Rows[models.RaterVersion]]:
+    ) -> Call[Rows[RaterVersion]]:
         """Return its versions, oldest first."""
-        return listing(
-            path("v1", "raters", name, "versions"), models.RaterVersion, "versions", after=after, limit=limit
-        )
+        return listing(path("v1", "raters", name, "versions"), RaterVersion, "versions", after=after, limit=limit)
 
     @route
-    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[models.Published]:
+    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[Published]:
         """Publish another version under the name; one that a check refused only with `even_refused`."""
         return publish_version("raters", name, version=version, even_refused=even_refused)
 
     @route
-    def rollback(self, name: str) -> Call[models.Published]:
+    def rollback(self, name: str) -> Call[Published]:
         """Publish the version that was published before again; never retried, since twice is two back."""
         return publish_version("raters", name, rollback=True)
 
 
 def publish_version(
     kind: str, name: str, *, version: Optional[str] = None, rollback: bool = False, even_refused: bool = False
-) -> Call[models.Published]:
+) -> Call[Published]:
     """PUT /v1/{kind}/{name}/current; not repeatable with `rollback`, which goes one version back each time."""
     document = request_body(version=version, rollback=rollback or None, even_refused=even_refused or None)
-    read = read_model(models.Published)
+    read = read_model(Published)
     return Call("PUT", path("v1", kind, name, "current"), read, body=document, repeatable=not rollback)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Optional
 
-from refaug_client._api import models
 from refaug_client._api.bodies import format_times, request_body
 from refaug_client._api.methods import K, Resource, flow, iteration, route
+from refaug_client._api.models.base import Rows
+from refaug_client._api.models.jobs import Job, Schedule
 from refaug_client._api.readers import listing, read_model, read_nothing
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Call, path
@@ -19,10 +20,10 @@ class Jobs(Resource[K]):
     """Work that takes longer than a request."""
 
     @route
-    def start(self, /, kind: str, **order: Any) -> Call[models.Job]:
+    def start(self, /, kind: str, **order: Any) -> Call[Job]:
         """Queue a job: `client.jobs.start("index-update", index="chat")`."""
         document = {"kind": kind, **(format_times(order) or {})}
-        return Call("POST", "/v1/jobs", read_model(models.Job), body=document, keyed=True)
+        return Call("POST", "/v1/jobs", read_model(Job), body=document, keyed=True)
 
     @route
     def list(
@@ -33,29 +34,27 @@ class Jobs(Resource[K]):
         resource: Optional[str] = None,
         after: Optional[str] = None,
         limit: Optional[int] = None,
-    ) -> Call[models.Rows[models.Job]]:
+    ) -> Call[Rows[Job]]:
         """Return jobs, newest first: all of them, or the first `limit`; `resource` is what they write."""
-        return listing(
-            "/v1/jobs", models.Job, "jobs", after=after, limit=limit, state=state, kind=kind, resource=resource
-        )
+        return listing("/v1/jobs", Job, "jobs", after=after, limit=limit, state=state, kind=kind, resource=resource)
 
     @route
-    def get(self, id: str) -> Call[models.Job]:
+    def get(self, id: str) -> Call[Job]:
         """Return a job with its state and its result."""
         return get_job(id)
 
     @route
-    def cancel(self, id: str) -> Call[models.Job]:
+    def cancel(self, id: str) -> Call[Job]:
         """Cancel a job; what it had finished is kept for the next one."""
-        return Call("DELETE", path("v1", "jobs", id), read_model(models.Job))  # one that has ended stays as it is
+        return Call("DELETE", path("v1", "jobs", id), read_model(Job))  # one that has ended stays as it is
 
     @route
-    def retry(self, id: str) -> Call[models.Job]:
+    def retry(self, id: str) -> Call[Job]:
         """Queue a job again that failed or was cancelled; what it had finished is not done again."""
-        return Call("POST", path("v1", "jobs", id, "retry"), read_model(models.Job))
+        return Call("POST", path("v1", "jobs", id, "retry"), read_model(Job))
 
     @flow
-    async def wait(self, id: str, *, progress: Progress = None, timeout_s: Optional[float] = None) -> models.Job:
+    async def wait(self, id: str, *, progress: Progress = None, timeout_s: Optional[float] = None) -> Job:
         """Return the job when it is done; JobFailed or JobCancelled, with the job, where it ends otherwise.
 
         `timeout_s` limits all of it (TimedOut; the job goes on); without it there is no end but the job's. A restart of
@@ -82,14 +81,14 @@ class Schedules(Resource[K]):
     """Jobs that begin by the clock."""
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[models.Rows[models.Schedule]]:
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Schedule]]:
         """Return schedules by name."""
-        return listing("/v1/schedules", models.Schedule, "schedules", after=after, limit=limit)
+        return listing("/v1/schedules", Schedule, "schedules", after=after, limit=limit)
 
     @route
-    def get(self, name: str) -> Call[models.Schedule]:
+    def get(self, name: str) -> Call[Schedule]:
         """Return a schedule, and what became of its last due times."""
-        return Call("GET", path("v1", "schedules", name), read_model(models.Schedule))
+        return Call("GET", path("v1", "schedules", name), read_model(Schedule))
 
     @route
     def put(
@@ -100,14 +99,14 @@ class Schedules(Resource[K]):
         order: Mapping[str, Any],
         timezone: Optional[str] = None,
         enabled: Optional[bool] = None,
-    ) -> Call[models.Schedule]:
+    ) -> Call[Schedule]:
         """Make a schedule, or change one.
 
         night = {"kind": "nightly", "log": "chat", "index": "chat"}
         client.schedules.put("night", cron="30 2 * * *", timezone="Europe/Berlin", order=night)
         """
         document = request_body(cron=cron, timezone=timezone, order=format_times(order), enabled=enabled)
-        return Call("PUT", path("v1", "schedules", name), read_model(models.Schedule), body=document)
+        return Call("PUT", path("v1", "schedules", name), read_model(Schedule), body=document)
 
     @route
     def delete(self, name: str) -> Call[None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Optional, Union
 
-from refaug_client._api import models
 from refaug_client._api.bodies import (
     SYSTEM,
     attach_replies,
@@ -17,6 +16,12 @@ from refaug_client._api.bodies import (
 )
 from refaug_client._api.items import From, Items, Metrics, OnError, Replies, WithoutReply
 from refaug_client._api.methods import K, Resource, route, streamed
+from refaug_client._api.models.base import Rows
+from refaug_client._api.models.references import Ratings, ReferencedItem, References
+from refaug_client._api.models.replies import BotReplies, HybridScores
+from refaug_client._api.models.scored_item import ScoredItem
+from refaug_client._api.models.scores import MetricInfo, Scores, Verification
+from refaug_client._api.models.server import Health, ProblemCode, Ready
 from refaug_client._api.readers import read_model, read_page, read_scores
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Answer, Call, error_of, path, read_json
@@ -42,7 +47,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[models.References]:
+    ) -> Call[References]:
         """Return weighted references for items, each with its source.
 
             found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
@@ -62,7 +67,7 @@ class ScoringCalls(Resource[K]):
         return WholeCall(
             "POST",
             "/v1/references",
-            read_model(models.References),
+            read_model(References),
             body=document,
             timed=True,
             large=LargeReferences,
@@ -96,7 +101,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[models.Scores]:
+    ) -> Call[Scores]:
         """Return scores of replies: of those in the items, or of `replies`, one for each item (by system if several).
 
             scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
@@ -146,7 +151,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[models.Ratings]:
+    ) -> Call[Ratings]:
         """Return a rater's ratings of candidates, from -1 to 1.
 
             pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
@@ -164,7 +169,7 @@ class ScoringCalls(Resource[K]):
         return WholeCall(
             "POST",
             "/v1/ratings",
-            read_model(models.Ratings),
+            read_model(Ratings),
             body=document,
             timed=True,
             large=LargeRatings,
@@ -185,7 +190,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[models.BotReplies]:
+    ) -> Call[BotReplies]:
         """Return items with the replies of bots, each bot as a further system, such as C-BM25 from an index.
 
             items = client.replies(items, {"c-bm25": "retrieval:chat,mode=bm25-utterance"})
@@ -200,7 +205,7 @@ class ScoringCalls(Resource[K]):
         return WholeCall(
             "POST",
             "/v1/replies",
-            read_model(models.BotReplies),
+            read_model(BotReplies),
             body=document,
             timed=True,
             large=LargeReplies,
@@ -217,7 +222,7 @@ class ScoringCalls(Resource[K]):
         *,
         self_play: Optional[str] = None,
         on_error: Optional[OnError] = None,
-    ) -> Call[models.HybridScores]:
+    ) -> Call[HybridScores]:
         """Return scores of whole conversations, or of a self-play of the server, by a hybrid.
 
             talk = {"bot": "mine", "turns": [{"role": "user", "text": "Hi!"}, {"role": "bot", "text": "Hello."}]}
@@ -231,17 +236,17 @@ class ScoringCalls(Resource[K]):
             self_play=self_play,
             on_error=on_error,
         )
-        return Call("POST", path("v1", "hybrids", hybrid, "scores"), read_model(models.HybridScores), body=document)
+        return Call("POST", path("v1", "hybrids", hybrid, "scores"), read_model(HybridScores), body=document)
 
     @route
     def verify(
         self,
-        scores: Union[models.Scores, Mapping[str, Any]],
+        scores: Union[Scores, Mapping[str, Any]],
         items: Items,
         *,
         replies: Optional[Replies] = None,
         system: str = SYSTEM,
-    ) -> Call[models.Verification]:
+    ) -> Call[Verification]:
         """Make scores again from their signatures, and return for each part whether it holds, differs or is missing.
 
             verification = client.verify(scores, items)
@@ -250,10 +255,10 @@ class ScoringCalls(Resource[K]):
         `scores` is a result of `score` of one request, or its JSON: of `scores.to_dict()`, or of `refaug score --json`.
         """
         document = request_body(
-            scores=scores.to_dict() if isinstance(scores, models.Scores) else scores,
+            scores=scores.to_dict() if isinstance(scores, Scores) else scores,
             items=to_list(items) if replies is None else attach_replies(items, replies, system),
         )
-        return Call("POST", "/v1/verifications", read_model(models.Verification), body=document, timed=True)
+        return Call("POST", "/v1/verifications", read_model(Verification), body=document, timed=True)
 
     @route
     def combine(
@@ -265,7 +270,7 @@ class ScoringCalls(Resource[K]):
         seed: Optional[int] = None,
         baseline: Optional[str] = None,
         on_error: Optional[OnError] = None,
-    ) -> Call[models.Scores]:
+    ) -> Call[Scores]:
         """Return corpus scores of several batches, as if all had been scored at once.
 
         Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics. With
@@ -295,7 +300,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Streaming[models.ReferencedItem]:
+    ) -> Streaming[ReferencedItem]:
         """Yield items with their references as they come, in the order of the input, which may have no end.
 
         The input is read while the results are: at most `at_once` + 1 batches ahead of them. Leaving the loop stops the
@@ -307,7 +312,7 @@ class ScoringCalls(Resource[K]):
         template = request_body(index=index, rater=rater, settings=format_times(settings), on_error=on_error)
         call: Call[Any] = Call("POST", "/v1/references", read_json, body=template, timed=True)
         return Streaming(
-            StreamedReferences(call), items, models.ReferencedItem.of, batch=batch, at_once=at_once, progress=progress
+            StreamedReferences(call), items, ReferencedItem.of, batch=batch, at_once=at_once, progress=progress
         )
 
     @streamed
@@ -328,7 +333,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Streaming[models.ScoredItem]:
+    ) -> Streaming[ScoredItem]:
         """Yield the scores of each item's replies as they come, as `references_iter` does; no corpus score.
 
         A metric that looks at all items at once, such as cider, cannot be used here.
@@ -348,9 +353,7 @@ class ScoringCalls(Resource[K]):
             on_error=on_error,
         )
         call: Call[Any] = Call("POST", "/v1/scores", read_json, body=template, timed=True)
-        return Streaming(
-            StreamedScores(call), items, models.ScoredItem.of, batch=batch, at_once=at_once, progress=progress
-        )
+        return Streaming(StreamedScores(call), items, ScoredItem.of, batch=batch, at_once=at_once, progress=progress)
 
     @streamed
     def rate_iter(
@@ -372,17 +375,17 @@ class ScoringCalls(Resource[K]):
     # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @route
-    def metrics(self) -> Call[models.Rows[models.MetricInfo]]:
+    def metrics(self) -> Call[Rows[MetricInfo]]:
         """Return the server's metrics: what each needs, its range, its parameters."""
-        return Call("GET", "/v1/metrics", read_page(models.MetricInfo, "metrics"))
+        return Call("GET", "/v1/metrics", read_page(MetricInfo, "metrics"))
 
     @route
-    def health(self) -> Call[models.Health]:
+    def health(self) -> Call[Health]:
         """Return the server's status and its version."""
-        return Call("GET", "/healthz", read_model(models.Health))
+        return Call("GET", "/healthz", read_model(Health))
 
     @route
-    def ready(self) -> Call[models.Ready]:
+    def ready(self) -> Call[Ready]:
         """Return whether the server answers without waiting for anything; `missing` names what is not there yet."""
         return Call("GET", "/readyz", _read_readiness, expected=(503,))  # which names what is missing
 
@@ -392,18 +395,18 @@ class ScoringCalls(Resource[K]):
         return Call("GET", "/metrics", _read_text, headers={"Accept": "text/plain"})
 
     @route
-    def explain(self, code: str) -> Call[models.ProblemCode]:
+    def explain(self, code: str) -> Call[ProblemCode]:
         """Return the meaning of a problem's code, such as that of an error: `client.explain(error.code)`."""
-        return Call("GET", path("problems", code), read_model(models.ProblemCode))
+        return Call("GET", path("problems", code), read_model(ProblemCode))
 
 
-def _read_readiness(answer: Answer) -> models.Ready:
+def _read_readiness(answer: Answer) -> Ready:
     document = answer.json()
     if answer.status == 503:
         if document.get("code") != "not_ready":
             raise error_of(answer)
         document = {**document, "status": "not ready"}
-    return models.Ready.of(document)
+    return Ready.of(document)
 
 
 def _read_text(answer: Answer) -> str:

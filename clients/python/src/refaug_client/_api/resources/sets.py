@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
 
-from refaug_client._api import models
 from refaug_client._api.bodies import SYSTEM, by_system, format_times, metric_list, request_body, to_list
 from refaug_client._api.items import From, Items, Metrics, OnError, Purpose, Replies
 from refaug_client._api.methods import K, Resource, flow, route
+from refaug_client._api.models.base import Rows, shorten
+from refaug_client._api.models.jobs import Job
+from refaug_client._api.models.scores import Scores
+from refaug_client._api.models.sets import FrozenSet, ListedSet, ReferenceSet, Withdrawal
 from refaug_client._api.readers import listing, read_bytes, read_model, read_scores
 from refaug_client._core.errors import BadAnswer
 from refaug_client._core.progress import Progress
@@ -38,7 +41,7 @@ class Sets(Resource[K]):
         on_error: Optional[OnError] = None,
         progress: Progress = None,
         wait_s: Optional[float] = None,
-    ) -> models.FrozenSet:
+    ) -> FrozenSet:
         """Freeze items with their references: found (`references="find"`), or as they are given (`"given"`).
 
             frozen = client.sets.freeze(items, purpose="validation")
@@ -59,7 +62,7 @@ class Sets(Resource[K]):
         # the set, or, where there are many items, the job that freezes them
         call = Call("POST", "/v1/reference-sets", _read_set_or_job, body=document, keyed=True, timed=True)
         answer = await self._wire.send(call)
-        if isinstance(answer, models.FrozenSet):
+        if isinstance(answer, FrozenSet):
             return answer
         job = await wait_for_job(self._wire, answer.id, progress=progress, timeout_s=wait_s)
         stored = await self._wire.send(Sets.get.call(_frozen_set_id(job)))
@@ -75,25 +78,25 @@ class Sets(Resource[K]):
         gold: Optional[str] = None,
         k: Optional[int] = None,
         people: Optional[Sequence[Mapping[str, Any]]] = None,
-    ) -> Call[models.FrozenSet]:
+    ) -> Call[FrozenSet]:
         """Make a set of other weights from what another one has stored; settings that are left out stay the same.
 
         `people` are weights that people gave: `{"item": …, "reference": …, "weight": …}`, as a study exports them.
         """
         document = request_body(weights=weights, parrot=parrot, gold=gold, k=k, people=people)
-        return Call("POST", path("v1", "reference-sets", id, "derive"), read_model(models.FrozenSet), body=document)
+        return Call("POST", path("v1", "reference-sets", id, "derive"), read_model(FrozenSet), body=document)
 
     @route
-    def get(self, id: str) -> Call[models.ReferenceSet]:
+    def get(self, id: str) -> Call[ReferenceSet]:
         """Return how a set was made, and how many references support scores against it; a withdrawn one, too."""
-        return Call("GET", path("v1", "reference-sets", id), read_model(models.ReferenceSet))
+        return Call("GET", path("v1", "reference-sets", id), read_model(ReferenceSet))
 
     @route
     def list(
         self, *, purpose: Optional[Purpose] = None, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[models.Rows[models.ListedSet]]:
+    ) -> Call[Rows[ListedSet]]:
         """Return sets by id, withdrawn ones too: all of them, or the first `limit`."""
-        return listing("/v1/reference-sets", models.ListedSet, "sets", after=after, limit=limit, purpose=purpose)
+        return listing("/v1/reference-sets", ListedSet, "sets", after=after, limit=limit, purpose=purpose)
 
     @route
     def score(
@@ -117,7 +120,7 @@ class Sets(Resource[K]):
         batch: int = ROWS,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[models.Scores]:
+    ) -> Call[Scores]:
         """Return scores of replies to items of a set, by their ids; an id may come several times.
 
         Without `items` there is a reply to every item of the set, in its order. None is no reply.
@@ -169,29 +172,29 @@ class Sets(Resource[K]):
         return await download(self._wire, call, to, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
 
     @route
-    def withdraw(self, id: str, *, reason: str, instead: Optional[str] = None) -> Call[models.Withdrawal]:
+    def withdraw(self, id: str, *, reason: str, instead: Optional[str] = None) -> Call[Withdrawal]:
         """Withdraw a set from use; later requests for it are refused with the reason and the set to use instead."""
         query = {"reason": reason, "instead": instead}
-        return Call("DELETE", path("v1", "reference-sets", id), read_model(models.Withdrawal), query=query)
+        return Call("DELETE", path("v1", "reference-sets", id), read_model(Withdrawal), query=query)
 
 
-def _read_set_or_job(answer: Answer) -> Union[models.FrozenSet, models.Job]:
+def _read_set_or_job(answer: Answer) -> Union[FrozenSet, Job]:
     document = answer.json()
-    return models.Job.of(document) if answer.status == 202 else models.FrozenSet.of(document)
+    return Job.of(document) if answer.status == 202 else FrozenSet.of(document)
 
 
-def _frozen_set_id(job: models.Job) -> str:
+def _frozen_set_id(job: Job) -> str:
     """Return the id of the set that a job has frozen."""
     set_id = (job.result or {}).get("set")
     if not isinstance(set_id, str):
-        raise BadAnswer(f"job {job.id} is done, and its result names no set: {models.shorten(job.result)}")
+        raise BadAnswer(f"job {job.id} is done, and its result names no set: {shorten(job.result)}")
     return set_id
 
 
-def _frozen_set_from_job(job: models.Job, queued: models.Job, stored: models.ReferenceSet) -> models.FrozenSet:
+def _frozen_set_from_job(job: Job, queued: Job, stored: ReferenceSet) -> FrozenSet:
     """Return the set that a job has frozen, with the warnings and problems of the call and of the job."""
     job_result = job.result or {}
-    return models.FrozenSet.of(
+    return FrozenSet.of(
         {
             **stored.to_dict(),
             "new": job_result.get("new") is True,
