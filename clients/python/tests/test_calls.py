@@ -642,7 +642,7 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
     assert unsafe == {
         *("PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"),  # both as rollback
         *("POST /v1/uploads", "DELETE /v1/evaluations/{id}", "POST /v1/evaluations/{id}/retry"),
-        "POST /v1/evaluations/{id}/cancel",
+        *("POST /v1/evaluations/{id}/cancel", "POST /v1/jobs/{id}/retry", "POST /v1/keys"),
         *("POST /v1/studies", "DELETE /v1/studies/{id}", "POST /v1/studies/{id}/dialogues"),
         *("POST /v1/studies/{id}/invites", "POST /v1/studies/{id}/pilot", "POST /v1/studies/{id}/open"),
         *("POST /v1/studies/{id}/pause", "POST /v1/studies/{id}/close"),

@@ -48,7 +48,8 @@ class Keys(Resource[K]):
             quota_per_day=quota_per_day,
             expires=to_moment(expires),
         )
-        return Call("POST", "/v1/keys", read_model(NewKey), body=document)
+        # the token is in the first answer alone
+        return Call("POST", "/v1/keys", read_model(NewKey), body=document, repeatable=False)
 
     @route
     def revoke(self, id: str) -> Call[Key]:

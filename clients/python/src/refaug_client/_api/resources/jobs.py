@@ -51,7 +51,8 @@ class Jobs(Resource[K]):
     @route
     def retry(self, id: str) -> Call[Job]:
         """Queue a job again that failed or was cancelled; what it had finished is not done again."""
-        return Call("POST", path("v1", "jobs", id, "retry"), read_model(Job))
+        # a second one is refused
+        return Call("POST", path("v1", "jobs", id, "retry"), read_model(Job), repeatable=False)
 
     @flow
     async def wait(self, id: str, *, progress: Progress = None, timeout_s: Optional[float] = None) -> Job:
