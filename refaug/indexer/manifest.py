@@ -36,13 +36,18 @@ class LogState:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSource:
-    """The source of the sentences' vectors: word vectors, by name and hash, or an encoder on the user's disk."""
+    """The source of the sentences' vectors: word vectors or an encoder of the home, or an encoder in some folder."""
 
     kind: Literal["words", "encoder"]
-    name: str  # name@version of word vectors; an encoder's own name
-    sha256: str  # of the words and their rows; an encoder's name holds its hash
+    name: str  # name@version; of an encoder in a folder, its name with its hash
+    sha256: str  # of the words and their rows, or of an encoder's files and settings
     dimensions: int
-    path: str = ""  # where the encoder lay
+    path: str = ""  # where an encoder lay that was named by a path
+
+    @property
+    def encoder(self) -> Path | str:
+        """The encoder as an order names it: its folder, or its name and version in the home."""
+        return Path(self.path) if self.path else self.name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ __all__ = [
     "build_index",
     "catalogue",
     "compact_index",
+    "encode_index",
     "item_sources",
     "logs",
     "operation",

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from refaug.indexer.building.order import IndexOrder
 
 
+def named_encoder(text: str | None) -> Path | str | None:
+    """Return the folder that a text with a slash names; a name of the home stays as it is."""
+    return Path(text) if text is not None and "/" in text else text
+
+
 @dataclass(frozen=True, kw_only=True)
 class BuildIndex(Operation):
     """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
@@ -29,8 +34,11 @@ class BuildIndex(Operation):
     ] = None
     encoder: Annotated[
         Text | None,
-        Metavar("FOLDER"),
-        Doc("Folder with a sentence encoder (ONNX), instead of word vectors; of a job, in inbox/ or the like."),
+        Metavar("ENCODER"),
+        Doc(
+            "Sentence encoder instead of word vectors: NAME or NAME@VERSION of the home, or a folder with an ONNX "
+            "model, whose path has a slash (of a job, in inbox/ or the like)."
+        ),
     ] = None
     fit: Annotated[int | None, Size(), Doc("Memory that serving the index may take, such as 4GiB.")] = None
     recall: Annotated[float, Gt(0), Le(1), Doc("The share of exact search's 15 best that must be found.")] = 0.95
@@ -84,7 +92,7 @@ class BuildIndex(Operation):
         """The index that is built."""
         return self.name or self.logs[0]
 
-    def order(self, *, threads: int, encoder: Path | None = None, tokenizer: str | None = None) -> IndexOrder:
+    def order(self, *, threads: int, encoder: Path | str | None = None, tokenizer: str | None = None) -> IndexOrder:
         """Return it as the index is built; encoder and tokenizer as the face has found them."""
         from refaug.indexer.bm25.index import Bm25Settings  # noqa: PLC0415  scipy
         from refaug.indexer.building.order import IndexOrder  # noqa: PLC0415  compiles
@@ -110,8 +118,8 @@ class BuildIndex(Operation):
         )
 
     def sources_named(self) -> list[str]:
-        """Return the folder of the encoder."""
-        return [self.encoder] if self.encoder is not None else []
+        """Return the folder of the encoder, where one is named."""
+        return [self.encoder] if self.encoder is not None and "/" in self.encoder else []
 
     def resources(self) -> tuple[str, ...]:
         """Return the index."""

@@ -15,6 +15,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "index-build": "build_index:BuildIndex",
     "index-update": "update_index:UpdateIndex",
     "index-compact": "compact_index:CompactIndex",
+    "index-encode": "encode_index:EncodeIndex",
     "vectors": "train_vectors:TrainVectors",
     "replies": "bots.reply_to_items:ReplyToItems",
     "self-play": "bots.play_conversations:PlayConversations",

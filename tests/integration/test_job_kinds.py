@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from encoders import keep_texts, kept_texts
+from encoders import keep_texts, kept_texts, write_encoder
 from trainings import talk
 
 from refaug.core.artefacts.kinds import artefact_stores
@@ -30,6 +30,7 @@ from refaug.core.errors import (
 from refaug.core.home import Settings
 from refaug.core.options.describing import options_of
 from refaug.core.progress import Silent
+from refaug.evaluation.home.encoders import import_encoder
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
@@ -153,6 +154,17 @@ def test_sources_elsewhere_are_refused(empty, tmp_path):
             empty("index-build", logs=["chat"], encoder=source)
     with pytest.raises(BadInput, match=r"map\.talk: 'talk' is not one of turns, utterance"):
         empty("ingest", log="chat", sources=["a"], map={"talk": "x"})
+
+
+def test_an_index_is_built_and_encoded_by_an_encoder_of_the_home(jobs, tmp_path):
+    import_encoder(artefact_stores(jobs.home)["encoder"], jobs.home.cache, "small", write_encoder(tmp_path / "small"))
+    built = jobs("index-build", logs=["chat"], name="coded", encoder="small", check_queries=0, **ONE)
+    first = jobs("index-encode", index="coded", **ONE)
+    assert (first["index"], first["encoder"].partition("@")[0]) == (f"coded@{built['version']}", "small")
+    assert 0 < first["encoded"] < first["texts"] == built["pairs"] + built["utterances"]
+    assert jobs("index-encode", index="coded", encoder="small", **ONE)["encoded"] == 0
+    with pytest.raises(Usage, match="was built with word vectors, and no encoder is named"):
+        jobs("index-encode", index="chat", **ONE)
 
 
 @pytest.mark.parametrize("stop_at", [1, 2, 3])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from math import nan
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,7 +84,7 @@ def refuse_without_pairs(options: dict[str, object]) -> None:
             raise Usage(f"{option} belongs to a plan for a number of pairs", remedy="add --pairs, such as --pairs 1e9")
 
 
-def refuse_with_pairs(vectors: str | None, encoder: Path | None, fit: str | None, threads: int | None) -> None:
+def refuse_with_pairs(vectors: str | None, encoder: str | None, fit: str | None, threads: int | None) -> None:
     """Refuse options that a plan for a number of pairs does not use."""
     options = {"--vectors": vectors, "--encoder": encoder, "--fit": fit, "--threads": threads}
     for option, chosen in options.items():

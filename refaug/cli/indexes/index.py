@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,8 @@ from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import CheckFailed, Usage
-from refaug.operations.build_index import BuildIndex
+from refaug.operations.build_index import BuildIndex, named_encoder
+from refaug.operations.encode_index import EncodeIndex
 
 if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits
@@ -94,7 +94,7 @@ def _plan_logs(
     context: typer.Context,
     logs: list[str],
     vectors: str | None,
-    encoder: Path | None,
+    encoder: str | None,
     limits: Limits,
     threads: int | None,
     *,
@@ -105,7 +105,8 @@ def _plan_logs(
     from refaug.indexer.building.plan import choose, options  # noqa: PLC0415
     from refaug.indexer.building.size_estimate import demand_of  # noqa: PLC0415  compiles
 
-    demand = demand_of(places_of(context.obj), logs, vectors=_default_vectors(logs, vectors, encoder), encoder=encoder)
+    vectors = _default_vectors(logs, vectors, encoder)
+    demand = demand_of(places_of(context.obj), logs, vectors=vectors, encoder=named_encoder(encoder))
     offered = options(demand, limits, threads=threads or cores())
     chosen = choose(offered, limits)
     if as_json:
@@ -137,7 +138,7 @@ def _plan_logs(
     output.print_line(f"{chosen.factory}: {chosen.why}")
 
 
-def _default_vectors(logs: list[str], vectors: str | None, encoder: Path | None) -> str | None:
+def _default_vectors(logs: list[str], vectors: str | None, encoder: str | None) -> str | None:
     """Return the vectors named, or by default those named after the first log; none with an encoder."""
     return vectors or (logs[0] if encoder is None else None)
 
@@ -151,7 +152,7 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
 
     index_order = order.order(
         threads=order.threads or (cores() if order.on is None else 1),  # a cluster has many tasks side by side
-        encoder=None if order.encoder is None else Path(order.encoder),
+        encoder=named_encoder(order.encoder),
         tokenizer=order.tokenizer,
     )
     with connected(order.on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
@@ -159,6 +160,23 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
     if built.published and built.is_new:
         record_act(context.obj, "publish", f"index {built.name}@{built.version}")
     index_options.print_built(built, as_json=as_json)
+
+
+@app.command("encode")
+@with_options
+def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: output.JsonFlag = False) -> None:
+    """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
+    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
+    from refaug.indexer.vectors.index_encodings import encode_index  # noqa: PLC0415  compiles
+
+    with display_progress(quiet=context.obj.quiet) as progress:
+        encoded = encode_index(
+            places_of(context.obj), order.index, order.encoder, progress, threads=order.threads or cores()
+        )
+    if as_json:
+        output.print_json(asdict(encoded))
+    else:
+        output.print_facts(f"index {encoded.index}, encoder {encoded.encoder}", asdict(encoded))
 
 
 @app.command("check")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,8 +21,11 @@ VectorsOption = Annotated[
     str | None, typer.Option(help="Word vectors by name; by default those named as the first log.", metavar="NAME")
 ]
 EncoderOption = Annotated[
-    Path | None,
-    typer.Option(help="Folder with a sentence encoder (ONNX), instead of word vectors.", metavar="FOLDER"),
+    str | None,
+    typer.Option(
+        help="Sentence encoder instead of word vectors: NAME of the home, or a folder, whose path has a slash.",
+        metavar="ENCODER",
+    ),
 ]
 FitOption = Annotated[
     str | None, typer.Option("--fit", help="Memory that the serving process may use for the index.", metavar="SIZE")

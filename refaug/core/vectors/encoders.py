@@ -94,7 +94,8 @@ class EncoderConfig:
     `auto` is the model's output `sentence_embedding` if it has one, then the pooling of `1_Pooling/config.json`,
     then `mean`. `max_length` counts tokens, including special ones; None is the smallest limit that the encoder's
     files state, or 512. A batch has at most `batch_tokens` tokens with its padding, and at least one text.
-    `cache_bytes` bounds the cache of vectors; 0 switches it off. `encodings` keeps sentence vectors on disk.
+    `cache_bytes` bounds the cache of vectors; 0 switches it off. `encodings` keeps sentence vectors on disk. `name`
+    stands before the hash in the encoder's name; by default it is that of the folder or file.
     """
 
     pooling: PoolingChoice = "auto"
@@ -103,6 +104,7 @@ class EncoderConfig:
     batch_tokens: int = 1024
     cache_bytes: int = 256 * 2**20
     encodings: Encodings | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if self.pooling not in get_args(PoolingChoice):
@@ -182,6 +184,7 @@ class OnnxEncoder:
         self.version = version
         self.config = config
         self.truncated = 0
+        self.encoded = 0  # texts that the model was run on
         self._model = model
         self._tokenizer = tokenizer
         self._pooling = pooling
@@ -211,8 +214,9 @@ class OnnxEncoder:
         tokenizer.truncate_at(max_length)
         pooling = _plan_pooling(files, model, config.pooling)
         settings = f"pooling {pooling.way or 'none'}, at most {max_length} tokens"
+        content = encoder_files.hash_strings([weights, tokenizer.sha256, settings])[:12]
         return cls(
-            name=f"{files.stem}#{encoder_files.hash_strings([weights, tokenizer.sha256, settings])[:12]}",
+            name=f"{config.name or files.stem}#{content}",
             version=f"model {weights[:12]}, tokenizer {tokenizer.sha256[:12]}, {settings}, "
             + ", ".join(f"{library.__name__} {library.__version__}" for library in libraries),
             model=model,
@@ -316,6 +320,8 @@ class OnnxEncoder:
                 self._require_finite(text, tokens[text], row)
             vectors = {text: make(tokens[text], row) for text, row in zip(batch, rows, strict=True)}
             self._remember(vectors)
+            with self._counting:
+                self.encoded += len(batch)
             yield vectors
 
     def _require_finite(self, text: str, tokens: EncodedText, row: Floats) -> None:

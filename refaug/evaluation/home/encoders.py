@@ -58,7 +58,8 @@ def import_encoder(encoders: Versions, cache: Path, name: str, path: Path, *, pu
 
 def _files_of(files: EncoderFiles) -> list[Path]:
     folders = (files.root / folder for folder in _FOLDERS)
-    return [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file()]
+    found = [file for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file()]
+    return [file for file in found if file != files.root / MANIFEST]  # a version of another home has its own
 
 
 def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:

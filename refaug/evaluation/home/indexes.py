@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.versions import Versions
+from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.records import Reference
 from refaug.indexer.index_folders import Places
-from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 
@@ -21,6 +23,7 @@ def places_of(settings: Settings) -> Places:
     return Places(
         logs=settings.logs,
         vectors=kinds["vectors"],
+        encoders=kinds["encoder"],
         indexes=kinds["index"],
         cache=settings.cache,
     )
@@ -51,10 +54,19 @@ def hard_negatives(
     )
 
 
-def vectors_in_use(places: Places) -> set[str]:
-    """Return the hashes of the word vectors that some index needs, which must not be removed."""
-    return {
+def needed_by_indexes(settings: Settings, versions: Versions, content: str) -> Callable[[str, str], bool]:
+    """Return a function that says whether some index needs a version of word vectors or of an encoder.
+
+    `content` is the field of their manifests with the hash by which indexes name them.
+    """
+    places = places_of(settings)
+    needed = {
         IndexManifest.read(places.indexes.folder(name, version)).vectors.sha256
         for name in places.indexes.names()
         for version in places.indexes.versions(name)
     }
+
+    def is_needed(name: str, version: str) -> bool:
+        return read_json(versions.folder(name, version) / MANIFEST).get(content) in needed
+
+    return is_needed

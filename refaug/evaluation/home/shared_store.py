@@ -20,7 +20,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 
-INDEX, VECTORS = "index", "vectors"
+INDEX, VECTORS, ENCODER = "index", "vectors", "encoder"
 
 Pins = Callable[[str], Mapping[str, list[str]]]
 
@@ -76,7 +76,7 @@ def fetch_into(
 
 def resolve_needed(store: Store, needed: NeededVersion) -> VersionRecord:
     """Return the record of a version that another one needs."""
-    if needed.kind != VECTORS:
+    if needed.kind not in (VECTORS, ENCODER):
         raise Corrupt(f"the store {store.name} has a record that needs a {needed.kind}", remedy="push it again")
     return store.record(needed.kind, needed.name, needed.version)
 
@@ -89,19 +89,21 @@ def _require_kind(settings: Settings, kind: str) -> dict[str, Versions]:
 
 
 def _needs(settings: Settings, kind: str, folder: Path) -> tuple[NeededVersion, ...]:
-    """Return the word vectors of an index; an encoder lies on the disk of each machine."""
+    """Return the word vectors or the encoder of an index; an encoder in a folder lies on the disk of each machine."""
     if kind != INDEX:
         return ()
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.index_folders import hold_vectors  # noqa: PLC0415  compiles
+    from refaug.indexer.index_folders import hold_encoder, hold_vectors  # noqa: PLC0415  compiles
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
 
     source = IndexManifest.read(folder).vectors
-    if source.kind == "encoder":
+    if source.path:
         return ()
-    held, _ = hold_vectors(places_of(settings).vectors, source)
+    kind, places = (ENCODER, places_of(settings)) if source.kind == "encoder" else (VECTORS, places_of(settings))
+    held, _ = hold_encoder(places, source) if kind == ENCODER else hold_vectors(places.vectors, source)
+    assert held is not None
     with held:
-        return (NeededVersion(kind=VECTORS, name=held.name, version=held.version),)
+        return (NeededVersion(kind=kind, name=held.name, version=held.version),)
 
 
 def _fetch(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
-from refaug.core.artefacts.manifests import MANIFEST, require_files
+from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, Usage
 from refaug.core.files import NAME, read_json
@@ -349,14 +349,11 @@ def _open_vectors(home: Settings, spec: str, threads: int | None) -> OpenedVecto
 
 
 def _open_encoder(home: Settings, spec: str, threads: int | None) -> OpenedEncoder:
-    from refaug.core.vectors.shared_encoders import shared_encoder  # noqa: PLC0415  numpy
+    from refaug.indexer.index_folders import open_encoder_version  # noqa: PLC0415  numpy
 
-    del threads
     with artefact_stores(home)[ModelKind.ENCODER].open(spec) as held:
-        manifest: Any = read_json(held.folder / MANIFEST)
-        require_files(held.folder, manifest)
-        opened = shared_encoder(held.folder, encodings_in(home.cache))
-        return OpenedEncoder(opened, f"{held.name}@{held.version}#{manifest['id']}")
+        opened = open_encoder_version(held, encodings_in(home.cache), threads=threads or 1)
+        return OpenedEncoder(opened, opened.name)
 
 
 _OPENERS: Final[Mapping[ModelKind, Callable[[Settings, str, int | None], Any]]] = {

@@ -12,7 +12,7 @@ from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.removals import read_removal
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Corrupt, NotFound, RefaugError, Usage, Withdrawn
+from refaug.core.errors import Conflict, Corrupt, NotFound, RefaugError, Usage, Withdrawn
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
@@ -179,7 +179,8 @@ def vectors_part(
 
 def encoder_part(home: Settings, index: str, *, is_needed: bool = True) -> VerifiedPart | None:
     """Compare the encoder that an index was built with and the one that lies in its place; None where it has none."""
-    from refaug.core.vectors.encoders import open_encoder  # noqa: PLC0415  only where an index has one
+    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415  only where an index has one
+    from refaug.indexer.index_folders import hold_encoder  # noqa: PLC0415
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
 
     versions = artefact_stores(home)["index"]
@@ -190,12 +191,14 @@ def encoder_part(home: Settings, index: str, *, is_needed: bool = True) -> Verif
     if source.kind != "encoder":
         return None
     try:
-        stored = open_encoder(Path(source.path)).name
+        held, _ = hold_encoder(places_of(home), source, hashed=True)
+    except Conflict as error:
+        return VerifiedPart.differs("encoder", error.message)
     except RefaugError as error:
         state = PartState.MISSING if is_needed else PartState.UNCHECKED
         return VerifiedPart(part="encoder", state=state, message=f"{source.name} is needed: {error.message}")
-    if stored != source.name:
-        return VerifiedPart.differs("encoder", f"{source.path} holds {stored}, the index was built with {source.name}")
+    if held is not None:
+        held.close()
     return VerifiedPart.holds("encoder", source.name)
 
 

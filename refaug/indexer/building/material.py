@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from refaug.core.errors import BadInput, NotFound, SourceChanged
 from refaug.core.files import read_json
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
+from refaug.core.vectors.encoders import Encoder
 from refaug.core.vectors.word_vectors import MANIFEST as VECTORS_MANIFEST
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_files import EncoderBlocks, VectorBlocks, WordVectorBlocks, places_of
-from refaug.indexer.index_folders import Places, hold_vectors, open_vectors_version
+from refaug.indexer.index_folders import Places, encoder_source, hold_encoder, hold_vectors, open_vectors_version
 from refaug.indexer.manifest import IndexManifest, LogState, VectorSource
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
@@ -123,16 +123,11 @@ def open_material(places: Places, order: IndexOrder) -> Iterator[Material]:
     """Open the inputs of a build and hold the vectors until the block ends."""
     logs = _logs_with_pairs(places, order.logs)
     if order.encoder is not None:
-        encoder = open_encoder(order.encoder, EncoderConfig(threads=order.threads))
-        source = VectorSource(
-            kind="encoder",
-            name=encoder.name,
-            sha256=encoder.name,
-            dimensions=encoder.sentence_vectors(["a"]).shape[1],
-            path=str(order.encoder.resolve()),
-        )
+        source = encoder_source(places, order.encoder, threads=order.threads)
+        held_encoder, encoder = hold_encoder(places, source, threads=order.threads)
         tokenizer = get_tokenizer(order.tokenizer or default_tokenizer_for(logs))
-        yield _material(logs, tokenizer, source, None, None, encoder, order.threads)
+        with held_encoder or nullcontext():
+            yield _material(logs, tokenizer, source, None, None, encoder, order.threads)
         return
     assert order.vectors is not None
     with _open_vectors(places, order.vectors) as held:
@@ -165,8 +160,9 @@ def reopen_material(places: Places, manifest: IndexManifest, folder: Path, threa
     logs = _logs(places, [log.name for log in manifest.logs])
     tokenizer = load_tokenizer(manifest.tokenizer, folder)
     if manifest.vectors.kind == "encoder":
-        encoder = open_encoder(Path(manifest.vectors.path), EncoderConfig(threads=threads))
-        yield _material(logs, tokenizer, manifest.vectors, None, None, encoder, threads)
+        held_encoder, encoder = hold_encoder(places, manifest.vectors, threads=threads)
+        with held_encoder or nullcontext():
+            yield _material(logs, tokenizer, manifest.vectors, None, None, encoder, threads)
         return
     held, vectors = hold_vectors(places.vectors, manifest.vectors)
     with held:

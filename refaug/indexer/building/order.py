@@ -24,7 +24,7 @@ class IndexOrder:
     name: str
     logs: tuple[str, ...]
     vectors: str | None = None  # name or name@version of word vectors …
-    encoder: Path | None = None  # … or an encoder's folder
+    encoder: Path | str | None = None  # … or an encoder's folder, or its name in the home
     tokenizer: str | None = None  # None: the one the vectors were trained with, else the default of the logs' language
     sentence: SentenceSettings = field(default_factory=SentenceSettings)
     bm25: Bm25Settings | None = field(default_factory=Bm25Settings)
@@ -47,7 +47,7 @@ class IndexOrder:
         if (self.vectors is None) == (self.encoder is None):
             raise Usage(
                 "an index has its vectors from word vectors or from an encoder, not from both",
-                remedy="--vectors NAME, or --encoder FOLDER",
+                remedy="--vectors NAME, or --encoder NAME",
             )
         if self.threads < 1:
             raise Usage(f"{self.threads} threads cannot work", remedy="give one or more")

@@ -10,10 +10,9 @@ from typing import Final
 import pyarrow.parquet as pq
 
 from refaug.core.errors import BadInput
-from refaug.core.vectors.encoders import open_encoder
 from refaug.indexer.building.cluster_plan import SHAPE, LogShape
 from refaug.indexer.building.plan import Demand
-from refaug.indexer.index_folders import Places, open_vectors_version
+from refaug.indexer.index_folders import Places, encoder_source, open_vectors_version
 from refaug.logs.store import StoredLog
 
 _LENGTH_BYTES: Final = 4  # before each text of a Parquet column
@@ -22,7 +21,7 @@ _BYTES_A_TOKEN: Final = 4.7  # of dialogue in English, spaces included
 _HEAPS: Final = (6.1, 0.587)
 
 
-def demand_of(places: Places, logs: Sequence[str], *, vectors: str | None, encoder: Path | None) -> Demand:
+def demand_of(places: Places, logs: Sequence[str], *, vectors: str | None, encoder: Path | str | None) -> Demand:
     """Estimate the contents of an index; utterances that several logs share count twice here, but once in a build."""
     opened = [StoredLog.open(places.logs, name) for name in logs]
     totals = {
@@ -68,10 +67,10 @@ def shape_of(places: Places, logs: Sequence[str]) -> LogShape:
     )
 
 
-def _vector_shape(places: Places, vectors: str | None, encoder: Path | None) -> tuple[int, int]:
+def _vector_shape(places: Places, vectors: str | None, encoder: Path | str | None) -> tuple[int, int]:
     """Return how many words have a vector, and the number of dimensions."""
     if encoder is not None:
-        return 0, int(open_encoder(encoder).sentence_vectors(["a"]).shape[1])
+        return 0, encoder_source(places, encoder).dimensions
     assert vectors is not None
     with places.vectors.open(vectors) as held:
         opened = open_vectors_version(held)

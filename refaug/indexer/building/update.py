@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
+from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.manifests import require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
@@ -122,8 +123,8 @@ def update_index(
 
 
 def _forget_texts(places: Places, base: HeldVersion, before: IndexManifest, changes: ChangedKeys) -> None:
-    """Delete what encoders' stores keep of all texts that are masked: those that are still in a log come again."""
-    touched, encodings = np.concatenate([changes.changed, changes.gone]), places.encodings
+    """Delete the kept vectors of all texts that are masked; texts that a log still has are encoded again."""
+    touched, encodings = np.concatenate([changes.changed, changes.gone]), encodings_in(places.cache)
     for info in before.segments:
         folder = base.folder / info.folder
         rows = np.flatnonzero(np.isin(map_array(folder / "utterance_key.npy", np.uint64), touched))
@@ -150,7 +151,7 @@ def order_of(manifest: IndexManifest, folder: Path, *, threads: int, memory: int
         name=manifest.name,
         logs=tuple(log.name for log in manifest.logs),
         vectors=manifest.vectors.name if words else None,
-        encoder=None if words else Path(manifest.vectors.path),
+        encoder=None if words else manifest.vectors.encoder,
         tokenizer=f"sentencepiece:{model_file}" if model_file is not None else manifest.tokenizer,
         sentence=manifest.sentence,
         bm25=None if manifest.bm25 is None else Bm25Settings(**manifest.bm25),

@@ -20,9 +20,9 @@ from refaug.core.errors import Conflict, Corrupt
 from refaug.core.files import read_json
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizer_base import Tokenizer
-from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
+from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.bm25.index import Bm25Index
-from refaug.indexer.index_folders import Places, hold_vectors
+from refaug.indexer.index_folders import Places, hold_encoder, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
@@ -139,7 +139,7 @@ class ReferenceIndex:
                     spec=f"{held.name}@{held.version}",
                     folder=held.folder,
                     manifest=manifest,
-                    vectors=None if sources.held is None else sources.held.folder,
+                    vectors=None if sources.held is None or sources.weights is None else sources.held.folder,
                     weights=sources.weights,
                     words=len(vocabulary),
                 )
@@ -371,13 +371,8 @@ def open_sources(
     """Open the vectors that an index names; return them with the words that have one."""
     source = manifest.vectors
     if source.kind == "encoder":
-        encoder = open_encoder(Path(source.path), EncoderConfig(threads=threads))
-        if encoder.name != source.name:
-            raise Conflict(
-                f"the index was built with the encoder {source.name}; {source.path} holds {encoder.name}",
-                remedy="put that encoder back, or build the index again",
-            )
-        return Sources(weights=None, encoder=encoder, held=None), []
+        held_encoder, encoder = hold_encoder(places, source, threads=threads, hashed=hashed)
+        return Sources(weights=None, encoder=encoder, held=held_encoder), []
     held, vectors = hold_vectors(places.vectors, source, hashed=hashed)
     return Sources(weights=WordWeights.of(vectors, manifest.sentence), encoder=None, held=held), vectors.words
 

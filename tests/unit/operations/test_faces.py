@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "freeze": "sets freeze",
     "index-build": "index build",
     "index-compact": "index compact",
+    "index-encode": "index encode",
     "index-update": "index update",
     "ingest": "ingest",
     "meta": "meta",

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.files import read_json
 from refaug.core.options.declaring import Doc
 from refaug.evaluation.home.descriptions import FactList
 from refaug.evaluation.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
@@ -74,12 +72,6 @@ class StoredWordVectors(StoredArtefacts):
 
     def user_needs(self) -> Callable[[str, str], bool]:
         """Return a function that says whether some index needs a version."""
-        from refaug.evaluation.home.indexes import places_of, vectors_in_use  # noqa: PLC0415
+        from refaug.evaluation.home.indexes import needed_by_indexes  # noqa: PLC0415
 
-        needed = vectors_in_use(places_of(self.settings))
-
-        def is_needed(name: str, version: str) -> bool:
-            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
-            return manifest.get("sha256") in needed
-
-        return is_needed
+        return needed_by_indexes(self.settings, self.versions, "sha256")

@@ -87,7 +87,7 @@ def _opened(build: ClusterBuild) -> Iterator[Material]:
             f"this machine of the cluster does not see {build.folder}", remedy="mount REFAUG_HOME on all machines"
         )
     require_versions(build.software, software(), machine_name())
-    with open_material(build.places, build.order) as material:
+    with open_material(replace(build.places, keeps_encodings=False), build.order) as material:
         if material.fingerprint() != build.fingerprint:
             raise SourceChanged(
                 "the logs or vectors have changed while the index was built; nothing was published",

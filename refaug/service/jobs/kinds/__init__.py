@@ -35,6 +35,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "index-build": "indexing",
     "index-update": "indexing",
     "index-compact": "indexing",
+    "index-encode": "indexing",
     "gc": "indexing",
     "freeze": "freezing",
     "score": "scoring",

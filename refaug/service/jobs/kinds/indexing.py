@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.artefacts.versions import Versions
@@ -21,9 +22,11 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.vectors.index_encodings import encode_index
 from refaug.logs.store import StoredLog
 from refaug.operations.build_index import BuildIndex
 from refaug.operations.compact_index import CompactIndex
+from refaug.operations.encode_index import EncodeIndex
 from refaug.operations.remove_versions import RemoveVersions
 from refaug.operations.update_index import UpdateIndex
 from refaug.service.jobs.clusters import connected
@@ -37,7 +40,7 @@ def build_job(order: BuildIndex, context: JobContext) -> Mapping[str, Any]:
     name = order.index_name
     index_order = order.order(
         threads=context.threads(order.threads) if order.on is None else order.threads or 1,
-        encoder=None if order.encoder is None else require_source(order.encoder, context.home, context.serve),
+        encoder=_find_encoder(order.encoder, context),
         tokenizer=resolve_tokenizer(order.tokenizer, context.home, context.serve),
     )
     version = find_earlier_version(places.indexes, name, context)
@@ -45,6 +48,11 @@ def build_job(order: BuildIndex, context: JobContext) -> Mapping[str, Any]:
         return built_facts(_publish_if_passed(places, name, version, publish=order.publish))
     with connected(order.on, context.serve) as cluster:
         return built_facts(build_index(places, index_order, context.progress, again=order.again, cluster=cluster))
+
+
+def _find_encoder(encoder: str | None, context: JobContext) -> Path | str | None:
+    """Return the folder among those that jobs may read, or the name of an encoder of the home."""
+    return require_source(encoder, context.home, context.serve) if encoder and "/" in encoder else encoder
 
 
 def compact_job(order: CompactIndex, context: JobContext) -> Mapping[str, Any]:
@@ -239,6 +247,12 @@ def built_facts(built: IndexBuild) -> dict[str, Any]:
     }
 
 
+def encode_job(order: EncodeIndex, context: JobContext) -> Mapping[str, Any]:
+    """Encode the texts of an index, and keep their vectors."""
+    threads = context.threads(order.threads)
+    return asdict(encode_index(places_of(context.home), order.index, order.encoder, context.progress, threads=threads))
+
+
 # ── old versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -253,5 +267,6 @@ JOB_FUNCTIONS: Final = {
     "index-build": build_job,
     "index-update": update_job,
     "index-compact": compact_job,
+    "index-encode": encode_job,
     "gc": gc_job,
 }

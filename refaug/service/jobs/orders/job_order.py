@@ -25,6 +25,7 @@ KINDS: Final = (
     "index-build",
     "index-update",
     "index-compact",
+    "index-encode",
     "rater-train",
     "freeze",
     "score",

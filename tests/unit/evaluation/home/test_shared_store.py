@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from encoders import write_encoder
 from indexes import add_to_log, build, home_of
 from plain_search import RawPair
 
@@ -19,6 +20,7 @@ from refaug.core.errors import NotFound, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
+from refaug.evaluation.home.encoders import import_encoder
 from refaug.evaluation.home.shared_store import fetch_into, outdated_in, push_from
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
@@ -97,6 +99,16 @@ def test_deleted_text_leaves_the_store_and_the_node(places, tmp_path):
     indexes = artefact_stores(Settings(home=node))["index"]
     assert indexes.versions("chat") == [second.version]
     assert answers(node) == answers(tmp_path / "home")
+
+
+def test_an_index_comes_with_its_encoder(places, tmp_path):
+    import_encoder(places.encoders, places.cache, "small", write_encoder(tmp_path / "small"))
+    build(places, vectors=None, encoder="small")
+    store = Store(LocalFiles(tmp_path / "store"))
+    assert [version.record.kind for version in push(tmp_path / "home", store)] == ["encoder", "index"]
+    fetched = fetch(tmp_path / "node", store).versions
+    assert [version.record.kind for version in fetched] == ["encoder", "index"]
+    assert answers(tmp_path / "node") == answers(tmp_path / "home")
 
 
 def test_a_version_that_is_read_stays_and_is_named(places, tmp_path):

@@ -7,7 +7,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from encoders import write_encoder
 from engines import home_with_versions
+from indexes import build
 
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
@@ -18,6 +20,7 @@ from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
+from refaug.evaluation.home.encoders import import_encoder
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
@@ -66,6 +69,19 @@ def test_vectors_that_an_index_needs_stay(home: Settings) -> None:
     assert stored.versions(name) == [needed]
     with pytest.raises(NotFound, match="no vectors 'other'"):
         vectors.remove("other")
+
+
+def test_an_encoder_that_an_index_needs_stays(home: Settings, tmp_path: Path) -> None:
+    encoders, stored = stored_artefacts(home, "encoder"), artefact_stores(home)["encoder"]
+    places = places_of(home)
+    import_encoder(stored, home.cache, "small", write_encoder(tmp_path / "small"))
+    build(places, "coded", vectors=None, encoder="small", check_queries=0)
+    (needed,) = stored.versions("small")
+    with pytest.raises(Conflict, match=f"an index was built with encoder small@{needed}"):
+        encoders.remove("small")
+    assert encoders.gc("small", 0).removed == []
+    places.indexes.delete("coded")
+    assert encoders.remove("small") == [needed]
 
 
 def frozen_set(settings: Settings, provenance: dict[str, str]) -> str:

@@ -13,12 +13,16 @@ from indexes import add_to_log, build, pairs_of
 from refaug.core.errors import BadInput, Conflict, MissingPart, NotFound, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
+from refaug.core.vectors import shared_encoders
+from refaug.evaluation.home.encoders import import_encoder
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.vectors import index_encodings
+from refaug.indexer.vectors.index_encodings import encode_index
 
 TEXTS = [
     ("i like tea", "me too"),
@@ -156,3 +160,89 @@ def test_updating_an_index_with_an_encoder_encodes_what_is_new(home):
         assert {one.text for one in found[:2]} == {"it does", "no"}
         assert found[0].similarity == pytest.approx(1.0, abs=1e-6)
         assert found[2].text == "where ?"
+
+
+# An encoder of the home
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A home with an encoder, and a log; what its models were run on is counted by the encoder itself."""
+    places = Places.under(tmp_path / "home")
+    add_to_log(places, "chat", pairs_of(*TEXTS))
+    import_encoder(
+        places.encoders, places.cache, "small", write_encoder(tmp_path / "small", weights=TinyEncoder.seeded())
+    )
+    return places
+
+
+def encoder_of(places, index="chat"):
+    with ReferenceIndex.open(places, index) as opened:
+        return opened.sources.encoder
+
+
+def test_an_index_is_built_with_an_encoder_of_the_home_and_needs_it(own):
+    shared_encoders._open_once.cache_clear()
+    build(own, vectors=None, encoder="small", check_queries=0)
+    utterances = {text for text, _ in TEXTS} - {"i like tea !"}  # one surface form of each
+    encoder = encoder_of(own)
+    assert encoder.encoded == len(utterances)
+    with ReferenceIndex.open(own, "chat") as index:
+        source = index.manifest.vectors
+        assert (source.name, source.path) == (f"small@{own.encoders.current('small')}", "")
+        index.search([Item(id="a", turns=("the cat likes tea",))], SearchSettings(k=2))
+    assert encoder.encoded == len(utterances) + 1
+    shared_encoders._open_once.cache_clear()
+    build(own, "again", vectors=None, encoder="small", check_queries=0)
+    assert encoder_of(own, "again").encoded == 0
+    shutil.rmtree(own.encoders.folder("small", own.encoders.current("small")))
+    with pytest.raises(NotFound, match=r"the index needs the encoder small@.*, which is not in this home"):
+        ReferenceIndex.open(own, "chat")
+    with pytest.raises(NotFound, match="'other'"):
+        build(own, "other", vectors=None, encoder="other")
+
+
+def test_an_encoder_under_another_name_serves_as_well(own):
+    build(own, vectors=None, encoder="small", check_queries=0)
+    with ReferenceIndex.open(own, "chat") as index:
+        expected = index.search([Item(id="a", turns=("tea",))])[0].references
+    version = own.encoders.current("small")
+    folder = own.encoders.folder("small", version)
+    import_encoder(own.encoders, own.cache, "renamed", folder)
+    shutil.rmtree(folder)
+    with ReferenceIndex.open(own, "chat") as index:
+        assert index.search([Item(id="a", turns=("tea",))])[0].references == expected
+
+
+def test_encoding_an_index_keeps_all_its_texts_and_goes_on_where_it_was(own, monkeypatch):
+    shared_encoders._open_once.cache_clear()
+    build(own, vectors=None, encoder="small", check_queries=0)
+    texts = {text for text, _ in TEXTS if text != "i like tea !"} | {response for _, response in TEXTS}
+    monkeypatch.setattr(index_encodings, "_TEXTS_A_PIECE", 2)
+    with pytest.raises(KeyboardInterrupt):
+        encode_index(own, "chat", None, Stopping(5))
+    first = encode_index(own, "chat", None, Silent())
+    assert 0 < first.encoded < len(texts) - 6
+    assert (first.texts, first.truncated, first.not_kept) == (13, 0, 0)
+    assert len(own.encodings.open(encoder_of(own).name.partition("#")[2], 12).get(sorted(texts))) == len(texts)
+    assert encode_index(own, "chat", "small", Silent()).encoded == 0
+
+
+def test_encoding_needs_an_encoder_of_the_home(own, home):
+    _, folder, _ = home
+    build(own, "by-path", vectors=None, encoder=folder, check_queries=0)
+    with pytest.raises(Usage, match="was built with an encoder in a folder"):
+        encode_index(own, "by-path", None, Silent())
+    assert encode_index(own, "by-path", "small", Silent()).encoded > 0
+
+
+class Stopping(Silent):
+    """Interrupts after so many reports."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def advance(self, _amount):
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt

@@ -34,6 +34,7 @@ ONE_OF_EACH = {
     "index-build": {"logs": ["chat", "forum"]},
     "index-update": {"index": "chat"},
     "index-compact": {"index": "chat"},
+    "index-encode": {"index": "chat", "encoder": "small"},
     "rater-train": {"logs": ["chat"]},
     "freeze": {"items": "test.jsonl", "purpose": "test"},
     "score": {"items": "upload:0gk2xv7q3m9t00d4z8r1c5w6ab"},
