@@ -119,6 +119,23 @@ def test_input_that_is_awaited_is_for_asyncio() -> None:
         client.references_iter(items())
 
 
+def test_input_of_both_kinds_is_read_by_each_client_in_its_way(opened: Opened, url: str) -> None:
+    ways: list[str] = []
+
+    class Rows:
+        def __iter__(self) -> Iterator[Any]:
+            ways.append("threads")
+            return iter(ITEMS)
+
+        async def __aiter__(self) -> AsyncIterator[Any]:
+            ways.append("asyncio")
+            for item in ITEMS:
+                yield item
+
+    assert len(list(opened(url).references_iter(Rows(), batch=2))) == len(ITEMS)
+    assert ways == [opened.kind]
+
+
 # ── another time limit ────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -13,6 +13,7 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Optional, TypeVar, Union
 
@@ -105,7 +106,9 @@ class ThreadWire:
     def stream_of(self, order: Streaming[T]) -> Stream[T]:
         """Return the results of a method that reads its input meanwhile."""
         if isinstance(order.items, AsyncIterable):
-            raise errors.Usage(f"{order.order.name} is asynchronous", remedy="a list or generator, or AsyncClient")
+            if not isinstance(order.items, Iterable):
+                raise errors.Usage(f"{order.order.name} is asynchronous", remedy="a list or generator, or AsyncClient")
+            order = replace(order, items=iter(order.items))
         return Stream(self, order)
 
 
