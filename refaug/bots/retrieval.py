@@ -117,7 +117,7 @@ class RetrievalBot:
         """Search for all requests at once, and draw one of the candidates of each."""
         retrieved = self.index.search([withheld(request.item) for request in requests], self.search)
         return [
-            choose_reply(request, candidates.references, candidates.note)
+            choose_reply(request, candidates.references, candidates.search_notes.get("note", ""))
             for request, candidates in zip(requests, retrieved, strict=True)
         ]
 

@@ -124,7 +124,7 @@ class ConversingRetrievalBot:
         search = replace(self.inner.search, k=min(self.inner.search.k + OWN_TURNS, MAX_REFERENCES))
         retrieved = self.inner.index.search([withheld(request.item) for request in requests], search)
         return [
-            self._choose(request, candidates.references, candidates.note)
+            self._choose(request, candidates.references, candidates.search_notes.get("note", ""))
             for request, candidates in zip(requests, retrieved, strict=True)
         ]
 

@@ -15,7 +15,7 @@ from refaug.core.errors import Usage
 from refaug.indexer.search.search_settings import SearchSettings
 
 if TYPE_CHECKING:
-    from refaug.indexer.search.search import RetrievalResult
+    from refaug.core.records import Item
 
 
 @with_options
@@ -74,7 +74,7 @@ def _batches(test_items: Any, size: int = 1_000) -> Any:
         yield batch
 
 
-def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, object]:
+def _retrieved_json(name: str, retrieved: Item) -> dict[str, object]:
     return {
         "id": name,
         "references": [
@@ -86,8 +86,8 @@ def _retrieved_json(name: str, retrieved: RetrievalResult) -> dict[str, object]:
             }
             for reference in retrieved.references
         ],
-        "excluded": retrieved.excluded,
-        **({"note": retrieved.note} if retrieved.note else {}),
+        "excluded": {},
+        **retrieved.search_notes,
     }
 
 
@@ -98,7 +98,7 @@ _NOTES: Mapping[str, str] = {
 }
 
 
-def _print_retrieved(name: str, retrieved: RetrievalResult) -> None:
+def _print_retrieved(name: str, retrieved: Item) -> None:
     rows = [
         (
             reference.more["rank"],
@@ -113,7 +113,8 @@ def _print_retrieved(name: str, retrieved: RetrievalResult) -> None:
         output.print_table(name, ("", "similarity", "response", "to", "pair"), rows)
     else:
         output.print_line(name)
-        output.print_line(f"  nothing: {_NOTES.get(retrieved.note, 'all that is similar was excluded')}")
-    if retrieved.excluded:
-        listed = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in retrieved.excluded.items())
+        note = retrieved.search_notes.get("note", "")
+        output.print_line(f"  nothing: {_NOTES.get(note, 'all that is similar was excluded')}")
+    if excluded := retrieved.search_notes.get("excluded"):
+        listed = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in excluded.items())
         output.print_line(f"  excluded: {listed}")

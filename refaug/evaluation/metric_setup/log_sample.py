@@ -20,7 +20,9 @@ from refaug.core.files import read_json
 from refaug.core.records import Item, Reference
 from refaug.indexer.columns import TextColumn
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.search_tables import NO_TIME, Rows, Rules
+from refaug.indexer.search.queries import blocked_logs, time_bounds
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import NO_TIME, Rows
 from refaug.indexer.search.segments import Segment, common_order, open_segment
 
 TRUE: Final = "true"  # the systems whose replies a drawn item has
@@ -38,17 +40,18 @@ class LiveSegment:
     segment: Segment
     begins: Rows  # (utterances + 1,): the first occurrence of each
     ends: Rows  # (utterances,): the number of live occurrences up to and with each
-    rules: Rules | None = None  # logs and times that are excluded
+    excluding: SearchSettings  # logs and times
+    is_blocked: NDArray[np.bool_]  # of each log
 
     @classmethod
-    def of(cls, segment: Segment, rules: Rules | None = None) -> Self:
-        """Count the live occurrences of a segment."""
+    def of(cls, segment: Segment, excluding: SearchSettings, logs: Sequence[str]) -> Self:
+        """Count the live occurrences of a segment; logs and times are excluded of those that are drawn."""
         tables = segment.tables
         begins = tables.occurrence_start[tables.pair_start]
         counts = np.diff(begins)
         if len(tables.superseded):
             counts[tables.superseded] = 0
-        return cls(segment, begins, np.cumsum(counts), rules)
+        return cls(segment, begins, np.cumsum(counts), excluding, blocked_logs(excluding, logs))
 
     @property
     def total(self) -> int:
@@ -61,14 +64,12 @@ class LiveSegment:
         return np.asarray(self.begins[utterances + 1] - (self.ends[utterances] - numbers))
 
     def allowed(self, occurrences: Rows) -> NDArray[np.bool_]:
-        """Return which occurrences the rules allow, as in a search."""
-        if self.rules is None:
-            return np.ones(len(occurrences), np.bool_)
-        tables = self.segment.tables
-        allowed = ~self.rules.blocked_log[tables.occurrence_log[occurrences]]
-        if self.rules.timed:
+        """Return which occurrences are not excluded, as in a search."""
+        tables, (timed, after, before) = self.segment.tables, time_bounds(self.excluding)
+        allowed = ~self.is_blocked[tables.occurrence_log[occurrences]]
+        if timed:
             time = tables.occurrence_time[occurrences]
-            allowed &= (time != NO_TIME) & (time >= self.rules.after) & (time < self.rules.before)
+            allowed &= (time != NO_TIME) & (time >= after) & (time < before)
         return np.asarray(allowed)
 
     def allowed_of(self, utterance: int) -> Rows:
@@ -149,13 +150,12 @@ class LiveSegments(Sequence[LiveSegment]):
         return places, rows, np.cumsum(counts)
 
 
-def live_segments(held: HeldVersion, manifest: IndexManifest, rules: Rules | None = None) -> LiveSegments:
-    """Open the segments of an index after checking that its files exist; `rules` say which occurrences are allowed."""
+def live_segments(held: HeldVersion, manifest: IndexManifest, excluding: SearchSettings | None = None) -> LiveSegments:
+    """Open the segments of an index after checking that its files exist; logs and times may be excluded."""
     require_files(held.folder, read_json(held.folder / MANIFEST))
-    segments = [
-        LiveSegment.of(open_segment(held.folder, number, info), rules) for number, info in enumerate(manifest.segments)
-    ]
-    return LiveSegments(segments)
+    excluding, logs = excluding or SearchSettings(), [log.name for log in manifest.logs]
+    segments = [open_segment(held.folder, number, info) for number, info in enumerate(manifest.segments)]
+    return LiveSegments([LiveSegment.of(segment, excluding, logs) for segment in segments])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

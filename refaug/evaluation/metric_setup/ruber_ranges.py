@@ -33,7 +33,6 @@ from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.queries import rules_of
 from refaug.metrics.base import Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.ruber import Ranges, Ruber, part_values
@@ -143,8 +142,8 @@ class LogSample:
         """Return the drawn items, each with two replies."""
         if self._drawn is None:
             self._progress.stage("sample of the log")
-            rules = rules_of(self._augmenting, [log.name for log in manifest.logs]) if self._filters else None
-            self._drawn = sample_items(live_segments(held, manifest, rules), PAIRS // 2, SEED)
+            excluding = self._augmenting if self._filters else None
+            self._drawn = sample_items(live_segments(held, manifest, excluding), PAIRS // 2, SEED)
             _require_enough(self._drawn, f"index {held.name}@{held.version}")
         return self._drawn
 

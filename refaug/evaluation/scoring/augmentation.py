@@ -17,7 +17,6 @@ from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import with_provenance
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search import RetrievalResult
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
 
@@ -35,20 +34,6 @@ def found_json(found: Item, provenance: str) -> dict[str, object]:
 def missing_shards(items: Iterable[Item]) -> list[str]:
     """Return the shards that had no part in the references of some item."""
     return sorted({shard for one in items for shard in one.search_notes.get("missing_shards", ())}, key=int)
-
-
-def _notes_of(found: RetrievalResult, note: str) -> dict[str, object]:
-    """Return what the item of a test file says of a search beside the references."""
-    notes = {
-        "excluded": dict(found.excluded),
-        "note": note,
-        "excluded_references": [
-            {"text": reference.text, "similarity": reference.similarity, **reference.origin}
-            for reference in found.excluded_references
-        ],
-        "missing_shards": list(found.missing),
-    }
-    return {name: content for name, content in notes.items() if content}
 
 
 def _with_gold_weights(test_item: Item) -> Item:
@@ -144,20 +129,19 @@ def retrieve(
     return [_with_references(item, found, settings) for item, found in zip(items, retrieved, strict=True)]
 
 
-def _with_references(
-    test_item: Item, found: RetrievalResult, settings: AugmentSettings
-) -> tuple[Item, RatingRequest | None]:
+def _with_references(test_item: Item, found: Item, settings: AugmentSettings) -> tuple[Item, RatingRequest | None]:
     """Return the item with all its references, and what is to be rated of them.
 
     References that cannot be rated are dropped: a reference without a weight would spoil the item.
     """
-    references, note = _all_references(test_item, found, settings), found.note
+    references, notes = _all_references(test_item, found, settings), found.search_notes
     request = _rating_request(test_item, references, settings)
     if request is None:
         usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
-        note = note or ("no_gold" if len(usable) < len(references) else "")
+        if len(usable) < len(references):
+            notes = {"note": "no_gold", **notes}
         references = usable
-    return replace(test_item, references=references, search_notes=_notes_of(found, note)), request
+    return replace(test_item, references=references, search_notes=notes), request
 
 
 def _without_golds(test_item: Item) -> Item:
@@ -187,7 +171,7 @@ def with_ratings(found: Item, ratings: Sequence[float], settings: AugmentSetting
     return replace(found, references=tuple(references))
 
 
-def _all_references(test_item: Item, retrieved: RetrievalResult, settings: AugmentSettings) -> tuple[Reference, ...]:
+def _all_references(test_item: Item, retrieved: Item, settings: AugmentSettings) -> tuple[Reference, ...]:
     """Return its golds and supplied references, then the parrot, then the retrieved references.
 
     The retrieved references already have their weights where no rater is needed for them.

@@ -90,7 +90,7 @@ def _search_exhaustively(
     index: ReferenceIndex, pairs: Sequence[Item], settings: SearchSettings, progress: Progress
 ) -> list[list[float]]:
     """Return the similarities of the best references of each test pair, after looking at all pairs."""
-    likeness, tables, rules, _ = index.terms(pairs, settings)
+    likeness, tables = index.terms(pairs, settings)
     query_numbers = np.flatnonzero(likeness.able)
     parts = []
     for segment in index.segments:
@@ -102,7 +102,7 @@ def _search_exhaustively(
                 levels, likeness.list_levels(segment, query_numbers, start, pair_rows, golds=True), settings
             )
         events = events_of_pairs(
-            segment.tables, tables, rules, query_numbers, start, utterances, pair_rows, levels, settings.k
+            segment.tables, tables, query_numbers, start, utterances, pair_rows, levels, settings.k
         )
         parts.append([(query_numbers, events)])
     answer: RankedPairs = merge(parts, len(pairs), settings.k)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from refaug.core.kernels import compiled
-from refaug.indexer.search.search_tables import NO_TIME, QueryTables, Rules, SegmentTables
+from refaug.indexer.search.search_tables import NO_TIME, QueryTables, SegmentTables
 
 
 class ExclusionReason(IntEnum):
@@ -43,10 +43,10 @@ _LOG: Final = int(ExclusionReason.LOG)
 
 
 @compiled
-def _is_near(segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, pair: int) -> int:
+def _is_near(segment: SegmentTables, queries: QueryTables, query: int, pair: int) -> int:
     """Return NEAR_GOLD, NEAR_PARROT or 0: whether the response says nearly the same as a text of the test pair."""
     begin, end = segment.response_token_start[pair], segment.response_token_start[pair + 1]
-    if end - begin < rules.near_tokens:
+    if end - begin < queries.near_tokens:
         return 0
     distinct = np.empty(0, np.int32)
     for at_set in range(queries.set_start[query], queries.set_start[query + 1]):
@@ -55,11 +55,11 @@ def _is_near(segment: SegmentTables, queries: QueryTables, rules: Rules, query: 
             queries.set_code_start[at_set + 1],
             queries.set_size[at_set],
         )
-        if queries.set_tokens[at_set] < rules.near_tokens or end - begin < rules.near * size:
+        if queries.set_tokens[at_set] < queries.near_tokens or end - begin < queries.near * size:
             continue
         if len(distinct) == 0:
             distinct = np.unique(segment.response_tokens[begin:end])
-        if len(distinct) * rules.near > size:
+        if len(distinct) * queries.near > size:
             continue
         shared, at = 0, first
         for code in distinct:
@@ -67,13 +67,13 @@ def _is_near(segment: SegmentTables, queries: QueryTables, rules: Rules, query: 
                 at += 1
             if at < last and queries.set_code[at] == code:
                 shared += 1
-        if shared >= rules.near * (size + len(distinct) - shared):
+        if shared >= queries.near * (size + len(distinct) - shared):
             return _NEAR_PARROT if queries.set_is_parrot[at_set] else _NEAR_GOLD
     return 0
 
 
 @compiled
-def _occurrence_reason(segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, at: int) -> int:
+def _occurrence_reason(segment: SegmentTables, queries: QueryTables, query: int, at: int) -> int:
     """Return why this occurrence of a pair is excluded, or 0."""
     dialogue = segment.occurrence_dialogue[at]
     if queries.has_dialogue[query] and dialogue == queries.own_dialogue[query]:
@@ -83,18 +83,18 @@ def _occurrence_reason(segment: SegmentTables, queries: QueryTables, rules: Rule
         place = first + np.searchsorted(queries.blocked[first:last], dialogue)
         if place < last and queries.blocked[place] == dialogue:
             return _DIALOGUE
-    if rules.timed:
+    if queries.timed:
         time = segment.occurrence_time[at]
-        if time == NO_TIME or time < rules.after or time >= rules.before:
+        if time == NO_TIME or time < queries.after or time >= queries.before:
             return _TIME
-    if rules.blocked_log[segment.occurrence_log[at]]:
+    if queries.blocked_log[segment.occurrence_log[at]]:
         return _LOG
     return 0
 
 
 @compiled
 def exclusion_of(
-    segment: SegmentTables, queries: QueryTables, rules: Rules, query: int, utterance: int, pair: int
+    segment: SegmentTables, queries: QueryTables, query: int, utterance: int, pair: int
 ) -> tuple[int, int]:
     """Return why a pair is excluded, or 0, and the occurrence shown as its origin.
 
@@ -108,12 +108,12 @@ def exclusion_of(
             return (_TEST_PAIR if same_utterance else _GOLD), first
     if key == queries.utterance_key[query]:
         return _PARROT, first
-    near = _is_near(segment, queries, rules, query, pair)
+    near = _is_near(segment, queries, query, pair)
     if near:
         return near, first
     reason = 0
     for at in range(first, segment.occurrence_start[pair + 1]):
-        occurrence_reason = _occurrence_reason(segment, queries, rules, query, at)
+        occurrence_reason = _occurrence_reason(segment, queries, query, at)
         if occurrence_reason == 0:
             return 0, at
         if reason == 0:

@@ -26,15 +26,15 @@ from refaug.indexer.index_folders import Places, hold_encoder, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.queries import code_texts, first_golds, golds_of, rules_of, tables_of
+from refaug.indexer.search.queries import code_texts, first_golds, golds_of, tables_of
 from refaug.indexer.search.search import (
-    RetrievalResult,
     excluded_of,
     exclusion_counts,
     find,
     references_of,
 )
 from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.segment_checks import require_sound
 from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, word_hashes
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
@@ -240,12 +240,12 @@ class ReferenceIndex:
         """The names of its logs."""
         return [log.name for log in self.manifest.logs]
 
-    def search(
-        self, pairs: Sequence[Item], settings: SearchSettings | None = None, *, excluded: int = 0
-    ) -> list[RetrievalResult]:
-        """Return the references of each test pair, in the order given; equal test pairs get equal ones in any batch.
+    def search(self, pairs: Sequence[Item], settings: SearchSettings | None = None, *, excluded: int = 0) -> list[Item]:
+        """Return each test pair with the references that are found for it in place of its own, in the order given.
 
-        `excluded` is how many of the excluded pairs come along as records.
+        Its `search_notes` have the numbers of pairs that were `excluded`, by reason, a `note` that says why nothing was
+        searched for, as many `excluded_references` as are asked for by `excluded`, and the `missing_shards` of a
+        cluster, where these were allowed. Equal test pairs get equal references in any batch.
         """
         settings = settings or SearchSettings()
         if self.threads == 1 or len(pairs) < _LEAST_TO_SPLIT or self.sources.encoder is not None:
@@ -259,15 +259,19 @@ class ReferenceIndex:
 
     def _search_part(
         self, pairs: Sequence[Item], settings: SearchSettings, threads: int, most_excluded: int
-    ) -> list[RetrievalResult]:
+    ) -> list[Item]:
         """Search for some test pairs; only FAISS and BM25 use several threads here."""
         if not pairs:
             return []
-        terms, missing = self.terms(pairs, settings, threads), tuple[str, ...]()
+        (likeness, tables), missing = self.terms(pairs, settings, threads), tuple[str, ...]()
         while True:
-            segments = self._searched(terms, missing)
             try:
-                ranked = find(segments, terms.likeness, len(pairs), settings)
+                segments: searched_segments.SearchedSegments
+                if self.fleet is None:
+                    segments = searched_segments.LocalSegments(self.segments, likeness, tables, settings)
+                else:
+                    segments = self.fleet.segments(likeness, tables, settings, missing)
+                ranked = find(segments, likeness, len(pairs), settings)
                 sources = (segments, ranked, self.logs, f"{self.name}@{self.version}")
                 references = references_of(*sources)
                 excluded = excluded_of(*sources, most_excluded) if most_excluded else [()] * len(pairs)
@@ -276,23 +280,20 @@ class ReferenceIndex:
                 if settings.partial == "refuse":
                     raise
                 missing = tuple(sorted({*missing, *error.shards}))
-        return [
-            RetrievalResult(
-                references=references[query],
-                excluded=exclusion_counts(ranked, query) if able else {},
-                note="" if able else _reason_for_none(pairs[query], settings),
-                excluded_references=excluded[query] if able else (),
-                missing=missing,
-            )
-            for query, able in enumerate(terms.likeness.able.tolist())
-        ]
-
-    def _searched(
-        self, terms: searched_segments.SearchTerms, without: Sequence[str]
-    ) -> searched_segments.SearchedSegments:
-        if self.fleet is None:
-            return searched_segments.LocalSegments(self.segments, terms)
-        return self.fleet.segments(terms, without)
+        found = list[Item]()
+        for query, (pair, able) in enumerate(zip(pairs, likeness.able.tolist(), strict=True)):
+            notes = {
+                "excluded": exclusion_counts(ranked, query) if able else {},
+                "note": "" if able else _reason_for_none(pair, settings),
+                "excluded_references": [
+                    {"text": reference.text, "similarity": reference.similarity, **reference.origin}
+                    for reference in (excluded[query] if able else ())
+                ],
+                "missing_shards": list(missing),
+            }
+            notes = {name: note for name, note in notes.items() if note}
+            found.append(replace(pair, references=references[query], search_notes=notes))
+        return found
 
     def draw_utterance(self, number: int) -> str:
         """Return one of the utterances; the same number draws the same one."""
@@ -319,11 +320,11 @@ class ReferenceIndex:
                 return
             yielded, limit = len(references), min(MAX_REFERENCES, 4 * limit)
 
-    def terms(self, pairs: Sequence[Item], settings: SearchSettings, threads: int = 1) -> searched_segments.SearchTerms:
-        """Return what a search for these test pairs asks of every segment."""
+    def terms(self, pairs: Sequence[Item], settings: SearchSettings, threads: int = 1) -> tuple[Likeness, QueryTables]:
+        """Return what these test pairs are compared by, and what is excluded for them."""
         texts, golds = [pair.utterance or "" for pair in pairs], [golds_of(pair) for pair in pairs]
         utterances, coded_golds = code_texts(texts, golds, self.vocabulary)
-        tables = tables_of(pairs, golds, utterances, coded_golds)
+        tables = tables_of(pairs, golds, utterances, coded_golds, settings, self.logs)
         first = first_golds(coded_golds, tables.gold_start)
         likeness: Likeness
         if settings.is_bm25:
@@ -334,7 +335,7 @@ class ReferenceIndex:
         else:
             assert self.sources.encoder is not None
             likeness = EncoderLikeness.of(self.sources.encoder, texts, threads)
-        return searched_segments.SearchTerms(likeness, tables, rules_of(settings, self.logs), settings)
+        return likeness, tables
 
 
 def _is_read_here(name: str, manifest: IndexManifest) -> bool:

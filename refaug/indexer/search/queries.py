@@ -16,7 +16,7 @@ from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows, Rules
+from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows
 from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
 from refaug.logs.text_keys import text_key
 
@@ -24,19 +24,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = np.iinfo(np.int64).max
 
 
-def rules_of(settings: SearchSettings, logs: Sequence[str]) -> Rules:
-    """Return the exclusions that apply to all test pairs, for the logs of an index."""
+def blocked_logs(settings: SearchSettings, logs: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which logs of an index are excluded; Usage for one that it has not."""
     unknown = sorted(set(settings.exclude_logs) - set(logs))
     if unknown:
         raise Usage(f"the index has no log {unknown[0]!r}", remedy=f"it has: {', '.join(logs)}")
-    return Rules(
-        timed=settings.after is not None or settings.before is not None,
-        after=NO_TIME if settings.after is None else _micros(settings.after),
-        before=_LATEST if settings.before is None else _micros(settings.before),
-        blocked_log=np.array([log in settings.exclude_logs for log in logs], np.bool_),
-        near=settings.near,
-        near_tokens=settings.near_tokens,
-    )
+    return np.array([log in settings.exclude_logs for log in logs], np.bool_)
+
+
+def time_bounds(settings: SearchSettings) -> tuple[bool, int, int]:
+    """Return whether times count, the first microsecond since 1970 that is in, and the next that is not."""
+    after, before = settings.after, settings.before
+    timed = after is not None or before is not None
+    return timed, NO_TIME if after is None else _micros(after), _LATEST if before is None else _micros(before)
 
 
 def _micros(moment: datetime) -> int:
@@ -59,15 +59,24 @@ def code_texts(
 
 
 def tables_of(
-    pairs: Sequence[Item], golds: Sequence[Sequence[str]], own: CodedTexts, further: CodedTexts
+    pairs: Sequence[Item],
+    golds: Sequence[Sequence[str]],
+    own: CodedTexts,
+    further: CodedTexts,
+    settings: SearchSettings,
+    logs: Sequence[str],
 ) -> QueryTables:
-    """Return what is excluded for each test pair; its utterance and its golds are coded in `own` and `further`."""
+    """Return what is excluded for each test pair; its utterance and its golds are coded in `own` and `further`.
+
+    `logs` are those of the index.
+    """
     gold_start = _starts([len(texts) for texts in golds])
     set_start = gold_start + np.arange(len(pairs) + 1)  # each test pair's golds, then its utterance
     order = _interleave(gold_start)
     codes, offsets, sizes, tokens = _token_sets(
         own.codes, own.offsets, own.hashes, further.codes, further.offsets, further.hashes, order
     )
+    timed, after, before = time_bounds(settings)
     blocked = [sorted({dialogue_key(name) for name in pair.exclude}) for pair in pairs]
     return QueryTables(
         utterance_key=np.array([text_key(normalise(pair.utterance or "")) for pair in pairs], np.uint64),
@@ -83,6 +92,12 @@ def tables_of(
         has_dialogue=np.array([pair.dialogue is not None for pair in pairs], np.bool_),
         blocked_start=_starts([len(keys) for keys in blocked]),
         blocked=np.array(list(chain.from_iterable(blocked)), np.uint64),
+        timed=timed,
+        after=after,
+        before=before,
+        blocked_log=blocked_logs(settings, logs),
+        near=settings.near,
+        near_tokens=settings.near_tokens,
     )
 
 

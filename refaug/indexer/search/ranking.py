@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from refaug.core.kernels import compiled
 from refaug.core.kernels.compiler import fetch_ahead
 from refaug.indexer.search.exclusion import ExclusionReason, exclusion_of
-from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules, SegmentTables
+from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, SegmentTables
 
 NO_LEVEL: Final = -(1 << 62)  # of an empty place in a table of candidates; its negative is a valid number too
 MILLION: Final = 1_000_000
@@ -174,7 +174,6 @@ def _prefetch(segment: SegmentTables, candidates: Rows) -> None:
 def events_of_utterances(
     segment: SegmentTables,
     queries: QueryTables,
-    rules: Rules,
     query_numbers: Rows,
     candidates: Rows,
     levels: Rows,
@@ -199,7 +198,7 @@ def events_of_utterances(
                     continue
                 fresh = 0
                 for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
-                    reason, occurrence = exclusion_of(segment, queries, rules, query, utterance, pair)
+                    reason, occurrence = exclusion_of(segment, queries, query, utterance, pair)
                     if used == len(events.level):
                         events = _grow(events, used)
                     _store_event(events, used, segment, level, utterance, pair, occurrence, reason)
@@ -217,7 +216,6 @@ def events_of_utterances(
 def all_events(
     segment: SegmentTables,
     queries: QueryTables,
-    rules: Rules,
     query_numbers: Rows,
     candidates: Rows,
     levels: Rows,
@@ -235,7 +233,7 @@ def all_events(
                 continue
             fresh = 0
             for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
-                reason, occurrence = exclusion_of(segment, queries, rules, query_numbers[row], utterance, pair)
+                reason, occurrence = exclusion_of(segment, queries, query_numbers[row], utterance, pair)
                 if used == len(events.level):
                     events = _grow(events, used)
                 _store_event(events, used, segment, level, utterance, pair, occurrence, reason)
@@ -251,7 +249,6 @@ def all_events(
 def events_of_pairs(
     segment: SegmentTables,
     queries: QueryTables,
-    rules: Rules,
     query_numbers: Rows,
     start: Rows,
     utterances: Rows,
@@ -273,7 +270,7 @@ def events_of_pairs(
                 at += 1
                 if len(segment.superseded) and segment.superseded[utterance]:
                     continue
-                reason, occurrence = exclusion_of(segment, queries, rules, query, utterance, pair)
+                reason, occurrence = exclusion_of(segment, queries, query, utterance, pair)
                 if used == len(events.level):
                     events = _grow(events, used)
                 _store_event(events, used, segment, level, utterance, pair, occurrence, reason)

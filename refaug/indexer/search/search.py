@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -25,17 +25,6 @@ _DEEPEST: Final = 4_096  # of an approximate index, whose next candidates are a 
 _DIALOG_DEPTH: Final = 1_000
 _SPARE: Final = 16  # utterances beyond an eighth more, to include those equal to the last one
 _AT_ONCE: Final = 1_000  # queries; more need more memory and are not quicker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalResult:
-    """The references of one test pair, the exclusions before the last of them, and why there may be none."""
-
-    references: tuple[Reference, ...]
-    excluded: Mapping[str, int]
-    note: str = ""
-    excluded_references: tuple[Reference, ...] = ()  # the first of the excluded, as many as were asked for
-    missing: tuple[str, ...] = ()  # the shards that did not answer, where that was allowed
 
 
 class RankedPairs(NamedTuple):

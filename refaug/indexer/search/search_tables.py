@@ -1,4 +1,4 @@
-"""The arrays that compiled loops of a search read: those of a segment, those of the test pairs, and its rules."""
+"""The arrays that compiled loops of a search read: those of a segment, and what is excluded for the test pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SegmentTables(NamedTuple):
 
 
 class QueryTables(NamedTuple):
-    """The exclusions of each test pair; lists of lists are one list with the place where each begins."""
+    """What is excluded for each test pair, or all; lists of lists are one list with the place where each begins."""
 
     utterance_key: Keys
     gold_start: Rows
@@ -46,12 +46,7 @@ class QueryTables(NamedTuple):
     has_dialogue: NDArray[np.bool_]
     blocked_start: Rows
     blocked: Keys  # ascending for each query
-
-
-class Rules(NamedTuple):
-    """The exclusions that apply to all test pairs of a search."""
-
-    timed: bool
+    timed: bool  # this and the following are the same for all test pairs
     after: int  # microseconds since 1970; a pair at this very time is in
     before: int  # and one at this is not
     blocked_log: NDArray[np.bool_]  # one per log of the segment

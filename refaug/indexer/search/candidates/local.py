@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked
 from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.segments import Segment
 
@@ -42,18 +41,19 @@ class LocalCandidates:
         """Return how many candidates by codes include the best `count`."""
         return self._source.code_depth(max((facts.info.depth for facts in self.facts), default=1), count)
 
-    def ask(self, calls: Sequence[AskCall]) -> list[Asked]:
-        """Return the best of each segment without outdated ones."""
-        return [self._ask(self.segments[call.number], call) for call in calls]
+    def ask(
+        self, numbers: Sequence[int], query_numbers: Sequence[Rows], widths: Sequence[int], efforts: Sequence[int]
+    ) -> list[tuple[Rows, Similarities]]:
+        """Return the best of some segments; −1 stands for outdated ones."""
+        segments = [self.segments[number] for number in numbers]
+        return [self._ask(*call) for call in zip(segments, query_numbers, widths, efforts, strict=True)]
 
-    def _ask(self, segment: Segment, call: AskCall) -> Asked:
-        width = min(call.width, segment.utterance_count + 1)  # one more than there are shows that nothing is left
-        rows, similarities = self._source.code_candidates(segment, call.query_numbers, width, call.effort)
-        last = np.where(rows[:, -1] >= 0, similarities[:, -1], -np.inf)
+    def _ask(self, segment: Segment, query_numbers: Rows, width: int, effort: int) -> tuple[Rows, Similarities]:
+        width = min(width, segment.utterance_count + 1)  # one more than there are shows that nothing is left
+        rows, similarities = self._source.code_candidates(segment, query_numbers, width, effort)
         if len(segment.tables.superseded):
-            is_outdated = segment.tables.superseded[np.maximum(rows, 0)] & (rows >= 0)
-            rows, similarities = np.where(is_outdated, -1, rows), np.where(is_outdated, -np.inf, similarities)
-        return Asked(rows, similarities, last)
+            rows = np.where(segment.tables.superseded[np.maximum(rows, 0)], -1, rows)
+        return rows, similarities
 
     def hashes(self, rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
         """Return the hashes and the keys of these utterances of each segment."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, sqrt
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refaug.indexer.search.candidates import choice
 from refaug.indexer.search.search_tables import Rows
@@ -36,30 +35,19 @@ class CandidateSegments(choice.UtteranceHashes, Protocol):
         """Return how many candidates by codes include the best `count`."""
         ...
 
-    def ask(self, calls: Sequence[AskCall]) -> Sequence[Asked]:
-        """Ask some segments for their best utterances."""
+    def ask(
+        self, numbers: Sequence[int], query_numbers: Sequence[Rows], widths: Sequence[int], efforts: Sequence[int]
+    ) -> Sequence[tuple[Rows, choice.Similarities]]:
+        """Ask some segments for their best utterances: each for some queries, so many, with so much effort.
+
+        Returned are those of each segment, best first, and their similarities; −1 and −∞ fill the rest, where the
+        segment has nothing more. An outdated utterance is −1, too, beside its similarity.
+        """
         ...
 
     def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[choice.Similarities | None]:
         """Return finer similarities of each segment's candidates; None where those by codes are fine enough."""
         ...
-
-
-class AskCall(NamedTuple):
-    """A question to one segment: which, for which queries, for how many utterances, with how much effort."""
-
-    number: int
-    query_numbers: Rows
-    width: int
-    effort: int
-
-
-class Asked(NamedTuple):
-    """What one segment has named: live utterances, and how similar the last one was where there may be more."""
-
-    rows: Rows
-    similarities: choice.Similarities
-    last: NDArray[np.float64]  # −∞ where the segment has nothing more
 
 
 def collect(
@@ -80,7 +68,7 @@ def collect(
     total = sum(facts.utterance_count for facts in segments.facts)
     width = max(1, min(segments.code_depth(count), max(count, total)))
     named = _name(segments, query_numbers, width, efforts, resolves_ties=resolves_ties)
-    tables, similarities = [asked.rows for asked in named], [asked.similarities for asked in named]
+    tables, similarities = [rows for rows, _ in named], [live_similarities(*of_segment) for of_segment in named]
     if sum(table.shape[1] for table in tables) > width:
         tables, similarities = _best(segments, tables, similarities, width)
     finer = segments.finer(query_numbers, tables)
@@ -90,6 +78,11 @@ def collect(
         tables, similarities = _best(segments, tables, merged, width)
     sizes = sum((table >= 0).sum(axis=1) for table in tables)
     return tables, np.asarray(sizes < width)
+
+
+def live_similarities(rows: Rows, similarities: choice.Similarities) -> choice.Similarities:
+    """Return the similarities of what a segment has named without those of outdated utterances."""
+    return np.where(rows >= 0, similarities, -np.inf)
 
 
 def likely_part(count: int, share: float) -> int:
@@ -121,7 +114,7 @@ def _name(
     efforts: Sequence[int],
     *,
     resolves_ties: bool,
-) -> list[Asked]:
+) -> list[tuple[Rows, choice.Similarities]]:
     """Ask every segment for its likely part of the best, and again until nothing that belongs to them is left out."""
     total = max(1, sum(facts.utterance_count for facts in segments.facts))
     asked_for, at_most = list[int](), list[int]()
@@ -130,37 +123,36 @@ def _name(
         has_spare = resolves_ties or facts.has_superseded
         asked_for.append(asked_width(part) if has_spare else part)
         at_most.append(asked_width(width) if has_spare else width)
-    calls = [
-        AskCall(number, query_numbers, asked, effort)
-        for number, (asked, effort) in enumerate(zip(asked_for, efforts, strict=True))
-    ]
-    named = list(segments.ask(calls))
+    everything = range(len(efforts))
+    named = list(segments.ask(everything, [query_numbers] * len(efforts), asked_for, efforts))
     while True:
-        least = choice.least_of_best(np.concatenate([asked.similarities for asked in named], axis=1), width)
-        lacking = [
-            np.isfinite(asked.last) & ((asked.last > least) | ((asked.last == least) & resolves_ties))
-            for asked in named
-        ]
+        live = [live_similarities(*of_segment) for of_segment in named]
+        least = choice.least_of_best(np.concatenate(live, axis=1), width)
+        last = [similarities[:, -1] for _, similarities in named]
+        lacking = [np.isfinite(of) & ((of > least) | ((of == least) & resolves_ties)) for of in last]
         numbers = [number for number, queries in enumerate(lacking) if queries.any()]
         if not numbers:
             return named
         for number in numbers:
             asked_for[number] = max(_GROWTH * asked_for[number], at_most[number])
-        calls = [
-            AskCall(number, query_numbers[lacking[number]], asked_for[number], efforts[number]) for number in numbers
-        ]
-        for number, more in zip(numbers, segments.ask(calls), strict=True):
-            named[number] = _replace_queries(named[number], more, lacking[number])
+        further = segments.ask(
+            numbers,
+            [query_numbers[lacking[number]] for number in numbers],
+            [asked_for[number] for number in numbers],
+            [efforts[number] for number in numbers],
+        )
+        for number, more in zip(numbers, further, strict=True):
+            named[number] = _replace_queries(*named[number], *more, lacking[number])
 
 
-def _replace_queries(asked: Asked, more: Asked, queries: choice.Marks) -> Asked:
+def _replace_queries(
+    rows: Rows, similarities: choice.Similarities, more_rows: Rows, more: choice.Similarities, queries: choice.Marks
+) -> tuple[Rows, choice.Similarities]:
     """Return what a segment has named, wider, with the new answers of some queries."""
-    shape = len(asked.rows), max(asked.rows.shape[1], more.rows.shape[1])
-    rows, similarities = np.full(shape, -1, np.int64), np.full(shape, -np.inf)
-    rows[:, : asked.rows.shape[1]], similarities[:, : asked.rows.shape[1]] = asked.rows, asked.similarities
-    rows[queries], similarities[queries] = -1, -np.inf
-    places = np.ix_(np.flatnonzero(queries), np.arange(more.rows.shape[1]))
-    rows[places], similarities[places] = more.rows, more.similarities
-    last = asked.last.copy()
-    last[queries] = more.last
-    return Asked(rows, similarities, last)
+    shape = len(rows), max(rows.shape[1], more_rows.shape[1])
+    wider, wider_similarities = np.full(shape, -1, np.int64), np.full(shape, -np.inf)
+    wider[:, : rows.shape[1]], wider_similarities[:, : rows.shape[1]] = rows, similarities
+    wider[queries], wider_similarities[queries] = -1, -np.inf
+    places = np.ix_(np.flatnonzero(queries), np.arange(more_rows.shape[1]))
+    wider[places], wider_similarities[places] = more_rows, more
+    return wider, wider_similarities

@@ -7,7 +7,7 @@ that are shown. All of it is asked of all segments at once, so that segments in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from refaug.indexer.search.ranking import (
     pairs_of,
 )
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import QueryTables, Rows, Rules
+from refaug.indexer.search.search_tables import QueryTables, Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import Levels, Likeness
 
@@ -50,15 +50,6 @@ class ShardsMissing(Unavailable):
 # What is shown of some pairs, a column for each field: response, utterance, dialogue, position, speaker, number of the
 # log, time, count of occurrences.
 Columns = list[list[Any]]
-
-
-class SearchTerms(NamedTuple):
-    """What one search asks of every segment: its queries, in the form of its mode, and what is excluded."""
-
-    likeness: Likeness
-    tables: QueryTables
-    rules: Rules
-    settings: SearchSettings
 
 
 class SearchedSegments(CandidateSegments, Protocol):
@@ -91,28 +82,30 @@ class SearchedSegments(CandidateSegments, Protocol):
 class LocalSegments(LocalCandidates):
     """The segments of an index in this process."""
 
-    def __init__(self, segments: Sequence[Segment], terms: SearchTerms) -> None:
-        super().__init__(segments, terms.likeness)
-        self._terms = terms
+    def __init__(
+        self, segments: Sequence[Segment], likeness: Likeness, tables: QueryTables, settings: SearchSettings
+    ) -> None:
+        super().__init__(segments, likeness)
+        self._likeness, self._tables, self._settings = likeness, tables, settings
 
     def subset(self, numbers: Sequence[int]) -> LocalSegments:
         """Return some of the segments, for the same search."""
-        return LocalSegments([self.segments[number] for number in numbers], self._terms)
+        segments = [self.segments[number] for number in numbers]
+        return LocalSegments(segments, self._likeness, self._tables, self._settings)
 
     def rank(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[tuple[Events, Rows]]:
         """Compare the candidates of each segment exactly, and return their pairs up to the k-th reference."""
         return [self._rank(*of_segment, query_numbers) for of_segment in zip(self.segments, tables, strict=True)]
 
     def _rank(self, segment: Segment, rows: Rows, query_numbers: Rows) -> tuple[Events, Rows]:
-        levels = self._terms.likeness.utterance_levels(segment, query_numbers, rows)
-        tables = (segment.tables, self._terms.tables, self._terms.rules)
-        events = events_of_utterances(*tables, query_numbers, rows, levels, self._terms.settings.k)
+        levels = self._likeness.utterance_levels(segment, query_numbers, rows)
+        events = events_of_utterances(segment.tables, self._tables, query_numbers, rows, levels, self.k)
         return events, least_of(levels)
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
         """Return the exact similarities of candidates."""
         return [
-            self._terms.likeness.utterance_levels(segment, query_numbers, rows)
+            self._likeness.utterance_levels(segment, query_numbers, rows)
             for segment, rows in zip(self.segments, tables, strict=True)
         ]
 
@@ -125,20 +118,19 @@ class LocalSegments(LocalCandidates):
 
     def _pair_events(self, segment: Segment, rows: Rows, levels: Levels, query_numbers: Rows) -> Events:
         start, utterances, pairs, of_utterance = pairs_of(segment.tables, rows, levels)
-        of_response = self._terms.likeness.list_levels(segment, query_numbers, start, pairs, golds=True)
-        both = pair_levels(of_utterance, of_response, self._terms.settings)
-        tables = (segment.tables, self._terms.tables, self._terms.rules, query_numbers)
-        return events_of_pairs(*tables, start, utterances, pairs, both, self._terms.settings.k)
+        of_response = self._likeness.list_levels(segment, query_numbers, start, pairs, golds=True)
+        both = pair_levels(of_utterance, of_response, self._settings)
+        tables = (segment.tables, self._tables, query_numbers)
+        return events_of_pairs(*tables, start, utterances, pairs, both, self.k)
 
     @property
     def k(self) -> int:
         """How many references are searched for."""
-        return self._terms.settings.k
+        return self._settings.k
 
     def all_events(self, query_numbers: Rows, rows: Rows, levels: Levels) -> Events:
         """Return the pairs of candidates of the first segment, as many as may be among k references."""
-        tables = (self.segments[0].tables, self._terms.tables, self._terms.rules)
-        return all_events(*tables, query_numbers, rows, levels, self.k)
+        return all_events(self.segments[0].tables, self._tables, query_numbers, rows, levels, self.k)
 
     def texts(self, rows: Sequence[Rows]) -> list[Columns]:
         """Return what is shown of some pairs of each segment."""

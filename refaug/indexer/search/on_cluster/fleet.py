@@ -20,11 +20,14 @@ from refaug.core.files import read_json
 from refaug.core.records import Item
 from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import MANIFEST, IndexManifest
-from refaug.indexer.search.candidates.searched_segments import SearchTerms, ShardsMissing
+from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.on_cluster.node_copies import VECTORS, CopySource, collect_here
 from refaug.indexer.search.on_cluster.remote_segments import RemoteSegments, RemoteShard
+from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
+from refaug.indexer.search.similarity import Likeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 _ID_DIGITS: Final = 16
@@ -82,7 +85,9 @@ class OpenShards:
     def __init__(self, actors: Actors, cluster: Cluster, spec: str, shards: Sequence[RemoteShard]) -> None:
         self._actors, self._cluster, self._spec, self.shards = actors, cluster, spec, list(shards)
 
-    def segments(self, terms: SearchTerms, without: Sequence[str] = ()) -> RemoteSegments:
+    def segments(
+        self, likeness: Likeness, tables: QueryTables, settings: SearchSettings, without: Sequence[str] = ()
+    ) -> RemoteSegments:
         """Return the shards for one search, without those of these names."""
         shards = [shard for shard in self.shards if shard.name not in without]
         if not shards:
@@ -91,7 +96,7 @@ class OpenShards:
                 remedy="ask again in some seconds, since Ray starts them again",
                 shards=[shard.name for shard in self.shards],
             )
-        return RemoteSegments.of(self._actors, shards, terms, self._cluster.share)
+        return RemoteSegments.of(self._actors, shards, likeness, tables, settings, self._cluster.share)
 
     def utterance(self, number: int) -> str:
         """Return the text of one of all utterances, numbered through the segments."""

@@ -18,14 +18,14 @@ from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked, likely_part
+from refaug.indexer.search.candidates.pool import likely_part
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import Keys, Rows
+from refaug.indexer.search.search_tables import Keys, QueryTables, Rows
 from refaug.indexer.search.segments import SegmentFacts
-from refaug.indexer.search.similarity import COARSE, Levels, WordVectorLikeness
+from refaug.indexer.search.similarity import COARSE, Levels, Likeness, WordVectorLikeness
 
 _GROWTH: Final = 4  # of a search's depth with each round
 _ROUNDS: Final = 3  # in which shards look ahead
@@ -61,11 +61,13 @@ class RemoteSegments:
         self,
         actors: Actors,
         shards: Sequence[RemoteShard],
-        terms: searched_segments.SearchTerms,
+        likeness: Likeness,
+        settings: SearchSettings,
         numbers: Sequence[int],
         packed: Any,
     ) -> None:
-        self._actors, self._shards, self._terms, self._packed = actors, shards, terms, packed
+        self._actors, self._shards, self._packed = actors, shards, packed
+        self._likeness, self._settings = likeness, settings
         self._numbers = tuple(numbers)  # of the segments in the version
         facts = {number: one for shard in shards for number, one in zip(shard.numbers, shard.facts, strict=True)}
         self._place_in_shard = {number: place for shard in shards for place, number in enumerate(shard.numbers)}
@@ -79,69 +81,72 @@ class RemoteSegments:
         cls,
         actors: Actors,
         shards: Sequence[RemoteShard],
-        terms: searched_segments.SearchTerms,
+        likeness: Likeness,
+        tables: QueryTables,
+        settings: SearchSettings,
         share: Callable[[Any], Any],
     ) -> RemoteSegments:
         """Prepare a search in some shards; `share` puts a value where all machines can read it."""
         numbers = sorted(number for shard in shards for number in shard.numbers)
-        likeness = terms.likeness
+        sent = likeness
         if isinstance(likeness, WordVectorLikeness):
-            likeness = replace(likeness, weights=shard_server.NO_WEIGHTS)
-        settings = SearchSettings(**{one.name: getattr(terms.settings, one.name) for one in fields(SearchSettings)})
-        packed: Any = shard_server.MESSAGES.pack(terms._replace(likeness=likeness, settings=settings))
+            sent = replace(likeness, weights=shard_server.NO_WEIGHTS)
+        plain = SearchSettings(**{one.name: getattr(settings, one.name) for one in fields(SearchSettings)})
+        packed: Any = shard_server.MESSAGES.pack((sent, tables, plain))
         if len(likeness.able) >= _SHARED_FROM:
             packed = share(packed)
-        return cls(actors, shards, terms, numbers, packed)
+        return cls(actors, shards, likeness, settings, numbers, packed)
 
     def subset(self, numbers: Sequence[int]) -> RemoteSegments:
         """Return some of the segments, for the same search."""
         chosen = [self._numbers[number] for number in numbers]
-        return RemoteSegments(self._actors, self._shards, self._terms, chosen, self._packed)
+        return RemoteSegments(self._actors, self._shards, self._likeness, self._settings, chosen, self._packed)
 
     # Candidates
 
     def code_depth(self, count: int) -> int:
         """Return how many candidates by codes include the best `count`."""
-        return self._terms.likeness.code_depth(max((facts.info.depth for facts in self.facts), default=1), count)
+        return self._likeness.code_depth(max((facts.info.depth for facts in self.facts), default=1), count)
 
-    def ask(self, calls: Sequence[AskCall]) -> list[Asked]:
+    def ask(
+        self, numbers: Sequence[int], query_numbers: Sequence[Rows], widths: Sequence[int], efforts: Sequence[int]
+    ) -> list[tuple[Rows, Similarities]]:
         """Ask some segments for their best utterances, each shard once for all of its segments."""
-        query_numbers = calls[0].query_numbers if calls else np.zeros(0, np.int64)
-        is_first = len(calls) == len(self._numbers)
-        foresees = is_first and self._looks_ahead(query_numbers)
-        shares = self._likely_shares() if foresees else [shard_server.NOTHING_AHEAD] * len(calls)
+        asked_for = query_numbers[0] if numbers else np.zeros(0, np.int64)
+        is_first = len(numbers) == len(self._numbers)
+        foresees = is_first and self._looks_ahead(asked_for)
+        shares = self._likely_shares() if foresees else [shard_server.NOTHING_AHEAD] * len(numbers)
         self._rounds += is_first
         answers = self._ask_shards(
             "ask",
-            [call.number for call in calls],
-            lambda places: (
-                [calls[place]._replace(number=at) for at, place in enumerate(places)],
-                [shares[place] for place in places],
+            numbers,
+            lambda places: tuple(
+                [column[place] for place in places] for column in (query_numbers, widths, efforts, shares)
             ),
-            work=len(query_numbers),
+            work=len(asked_for),
             has_terms=True,
         )
         if foresees:
-            self._memory = _Memory(query_numbers)
-        asked = list[Asked]()
-        for call, answer in zip(calls, answers, strict=True):
+            self._memory = _Memory(asked_for)
+        asked = list[tuple[Rows, Similarities]]()
+        for number, answer in zip(numbers, answers, strict=True):
             named: shard_server.AskedShard = answer
             rows = named.rows.astype(np.int64)
             if foresees and named.more is not None and self._memory is not None:
-                self._memory.foresights[call.number], self._memory.tables[call.number] = named.more, rows
-            asked.append(Asked(rows, named.similarities.astype(np.float64), named.last.astype(np.float64)))
+                self._memory.foresights[number], self._memory.tables[number] = named.more, rows
+            asked.append((rows, named.similarities.astype(np.float64)))
         return asked
 
     def _looks_ahead(self, query_numbers: Rows) -> bool:
-        is_shallow = self._rounds < _ROUNDS and first_depth(self._terms.settings) <= _DEEPEST_AHEAD
-        return len(query_numbers) <= FEW and is_shallow and not self._terms.settings.is_dialog
+        is_shallow = self._rounds < _ROUNDS and first_depth(self._settings) <= _DEEPEST_AHEAD
+        return len(query_numbers) <= FEW and is_shallow and not self._settings.is_dialog
 
     def _likely_shares(self) -> list[shard_server.LookAhead]:
         """Return how many of the candidates and of the pairs shown are likely to be of each segment."""
-        depth = first_depth(self._terms.settings) * _GROWTH**self._rounds
+        depth = first_depth(self._settings) * _GROWTH**self._rounds
         width = self.code_depth(depth)
         depth = width if width <= COARSE else depth  # a finer comparison leaves so many of those by coarse codes
-        shown = self._terms.settings.k + _SPARE_TEXTS
+        shown = self._settings.k + _SPARE_TEXTS
         total = max(1, sum(facts.utterance_count for facts in self.facts))
         shares = [facts.utterance_count / total for facts in self.facts]
         return [shard_server.LookAhead(likely_part(depth, share), likely_part(shown, share)) for share in shares]
@@ -185,7 +190,7 @@ class RemoteSegments:
 
     def _remembered_finer(self, number: int, query_numbers: Rows, rows: Rows) -> tuple[bool, Similarities | None]:
         """Return whether finer similarities came along with candidates, and these."""
-        if not rows.shape[1] or self._terms.settings.is_bm25:
+        if not rows.shape[1] or self._settings.is_bm25:
             return True, None
         memory = self._memory
         if memory is None or number not in memory.foresights or not np.array_equal(memory.query_numbers, query_numbers):
@@ -302,7 +307,7 @@ class RemoteSegments:
                 method="answer",
                 arguments=(self._question(method, numbers, places, arguments(places)), *terms),
                 work=max(1, work),
-                kind=f"{method} {self._terms.settings.mode}" if work <= FEW else "",
+                kind=f"{method} {self._settings.mode}" if work <= FEW else "",
             )
             for shard, places in of_shard.items()
         ]

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import gethostname
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,15 @@ from refaug.indexer.manifest import SegmentInfo
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import AskCall, Asked
+from refaug.indexer.search.candidates.pool import live_similarities
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.on_cluster import node_copies
 from refaug.indexer.search.ranking import Events, chosen_events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import Keys, QueryTables, Rows, Rules
+from refaug.indexer.search.search_tables import Keys, QueryTables, Rows
 from refaug.indexer.search.segment_checks import require_sound
 from refaug.indexer.search.segments import Segment, SegmentFacts, open_segment
-from refaug.indexer.search.similarity import EncoderLikeness, Levels, WordVectorLikeness
+from refaug.indexer.search.similarity import EncoderLikeness, Levels, Likeness, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 VECTORS_FILE: Final = "vectors.npy"
@@ -103,7 +103,6 @@ class AskedShard(NamedTuple):
 
     rows: NDArray[np.int32]
     similarities: NDArray[np.float32]
-    last: NDArray[np.float32]
     more: Foresight | None
 
 
@@ -123,7 +122,6 @@ class Foresight(NamedTuple):
 _QUESTIONS: Final = ("ask", "hashes", "finer", "rank", "levels", "pair_events", "texts")
 
 MESSAGES: Final = Messages(
-    AskCall,
     AskedShard,
     Bm25Likeness,
     Bm25Queries,
@@ -132,9 +130,7 @@ MESSAGES: Final = Messages(
     Foresight,
     LookAhead,
     QueryTables,
-    Rules,
     SearchSettings,
-    searched_segments.SearchTerms,
     WordVectorLikeness,
     WordWeights,
 )
@@ -234,7 +230,7 @@ class ShardServer:
         name, *arguments = MESSAGES.unpack(question)
         if name not in _QUESTIONS:
             raise Usage(f"no question to a shard is called {name!r}", remedy=f"one of: {', '.join(_QUESTIONS)}")
-        further = () if terms is None else (MESSAGES.unpack(terms),)
+        further = () if terms is None else MESSAGES.unpack(terms)
         self._require_unchanged()
         return MESSAGES.pack(getattr(self, name)(*arguments, *further))
 
@@ -245,32 +241,34 @@ class ShardServer:
                 f"files of {self._files.name} were changed while they were searched", remedy="they are fetched again"
             )
 
-    def _opened(self, terms: searched_segments.SearchTerms, places: Sequence[int]) -> searched_segments.LocalSegments:
-        likeness = terms.likeness
+    def _opened(
+        self, places: Sequence[int], likeness: Likeness, tables: QueryTables, settings: SearchSettings
+    ) -> searched_segments.LocalSegments:
         if isinstance(likeness, WordVectorLikeness):
             likeness = replace(likeness, weights=self._weights)
-        return searched_segments.LocalSegments(
-            [self._segments[place] for place in places], terms._replace(likeness=likeness)
-        )
+        return searched_segments.LocalSegments([self._segments[place] for place in places], likeness, tables, settings)
 
     def ask(
         self,
         places: Sequence[int],
-        calls: Sequence[AskCall],
+        query_numbers: Sequence[Rows],
+        widths: Sequence[int],
+        efforts: Sequence[int],
         ahead: Sequence[LookAhead],
-        terms: searched_segments.SearchTerms,
+        *terms: Any,
     ) -> list[AskedShard]:
-        """Return the best of some segments, and what will be asked of these next; the calls number the segments."""
-        opened = self._opened(terms, places)
-        asked = opened.ask(calls)
+        """Return the best of some segments, and what will be asked of these next."""
+        opened = self._opened(places, *terms)
+        named = opened.ask(range(len(places)), query_numbers, widths, efforts)
         return [
             AskedShard(
-                named.rows.astype(np.int32),
-                named.similarities.astype(np.float32),
-                named.last.astype(np.float32),
-                _foresee(opened.subset([call.number]), call, named, likely) if likely.candidates else None,
+                rows.astype(np.int32),
+                similarities.astype(np.float32),
+                _foresee(opened.subset([at]), query_numbers[at], rows, similarities, likely)
+                if likely.candidates
+                else None,
             )
-            for call, likely, named in zip(calls, ahead, asked, strict=True)
+            for at, (likely, (rows, similarities)) in enumerate(zip(ahead, named, strict=True))
         ]
 
     def hashes(self, places: Sequence[int], rows: Sequence[Rows]) -> list[tuple[Keys, Keys]]:
@@ -282,22 +280,20 @@ class ShardServer:
         ]
 
     def finer(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], *terms: Any
     ) -> list[Similarities | None]:
         """Return finer similarities of candidates."""
-        return self._opened(terms, places).finer(query_numbers, tables)
+        return self._opened(places, *terms).finer(query_numbers, tables)
 
     def rank(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
+        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], *terms: Any
     ) -> list[tuple[Events, Rows]]:
         """Compare candidates exactly, and return their pairs."""
-        return self._opened(terms, places).rank(query_numbers, tables)
+        return self._opened(places, *terms).rank(query_numbers, tables)
 
-    def levels(
-        self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], terms: searched_segments.SearchTerms
-    ) -> list[Levels]:
+    def levels(self, places: Sequence[int], query_numbers: Rows, tables: Sequence[Rows], *terms: Any) -> list[Levels]:
         """Return the exact similarities of candidates."""
-        return self._opened(terms, places).levels(query_numbers, tables)
+        return self._opened(places, *terms).levels(query_numbers, tables)
 
     def pair_events(
         self,
@@ -305,10 +301,10 @@ class ShardServer:
         query_numbers: Rows,
         tables: Sequence[Rows],
         levels: Sequence[Levels],
-        terms: searched_segments.SearchTerms,
+        *terms: Any,
     ) -> list[Events]:
         """Compare the responses of candidates with the gold."""
-        opened = self._opened(terms, places)
+        opened = self._opened(places, *terms)
         events = opened.pair_events(query_numbers, tables, levels)
         return [trimmed(of_segment) for of_segment in events]
 
@@ -320,16 +316,21 @@ class ShardServer:
         ]
 
 
-def _foresee(segment: searched_segments.LocalSegments, call: AskCall, asked: Asked, likely: LookAhead) -> Foresight:
+def _foresee(
+    segment: searched_segments.LocalSegments,
+    query_numbers: Rows,
+    rows: Rows,
+    similarities: Similarities,
+    likely: LookAhead,
+) -> Foresight:
     """Return what will be asked of the best candidates of a segment."""
-    rows = asked.rows
     sha, key = segment.hashes([np.maximum(rows, 0).ravel()])[0]
-    finer = segment.finer(call.query_numbers, [rows])[0] if rows.shape[1] else None
-    quality = asked.similarities if finer is None else finer
+    finer = segment.finer(query_numbers, [rows])[0] if rows.shape[1] else None
+    quality = live_similarities(rows, similarities) if finer is None else finer
     order = np.argsort(-quality, axis=1, kind="stable")[:, : likely.candidates]
     best: Rows = np.ascontiguousarray(np.take_along_axis(rows, order, axis=1))
-    levels = segment.levels(call.query_numbers, [best])[0]
-    events = trimmed(segment.all_events(call.query_numbers, best, levels))
+    levels = segment.levels(query_numbers, [best])[0]
+    events = trimmed(segment.all_events(query_numbers, best, levels))
     text_rows = _likely_shown(events, likely.texts)
     return Foresight(
         sha.reshape(rows.shape),

@@ -233,7 +233,7 @@ def test_rating_without_a_rater_is_refused(tools: Tools, given: dict[str, Any], 
 
 def test_what_was_excluded_is_told_as_the_search_tells_it(tools: Tools) -> None:
     items = [item_of(number) for number in range(30)]
-    told = [one.excluded for one in tools.index.search(items, SearchSettings(k=K))]
+    told = [one.search_notes.get("excluded", {}) for one in tools.index.search(items, SearchSettings(k=K))]
     assert [one.search_notes.get("excluded", {}) for one in augmented(tools, items, asked())] == told
     assert any(told)
 

@@ -101,7 +101,7 @@ def test_a_reference_says_where_it_comes_from(original):
     assert (no.text, no.similarity, no.weight, no.rating) == ("no", 0.707107, None, None)
     assert list(no.more) == ["rank", "log", "index", "pair", "dialogue", "count"]
     assert (no.more["rank"], no.utterance, no.more["count"]) == (2, "tea coffee", 1)
-    assert found.excluded == {"gold": 1}
+    assert found.search_notes.get("excluded", {}) == {"gold": 1}
 
 
 # ── speakers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +179,7 @@ def test_numbers_in_an_answer_are_pythons_own(original):
             for one in found.references:
                 json.dumps(dict(one.more))
                 assert type(one.similarity) is float
-            json.dumps(dict(found.excluded))
+            json.dumps(dict(found.search_notes.get("excluded", {})))
 
 
 def test_an_index_is_named_with_its_version_and_what_is_in_it(original):

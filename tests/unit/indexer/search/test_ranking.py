@@ -44,6 +44,10 @@ def found_by(index, test, **how):
     return found
 
 
+def counts_of(found):
+    return found.search_notes.get("excluded", {})
+
+
 def ranked(found):
     return [(one.similarity, one.text) for one in found.references]
 
@@ -106,9 +110,9 @@ def test_equal_texts_count_once_with_the_utterance_that_is_most_similar(index_of
     )
     found = found_by(index, asked("tea"))
     assert ranked(found) == [(1.0, "sure."), (0.0, "of course"), (0.0, "maybe")]
-    assert found.excluded == {"duplicate": 2}
-    assert found_by(index, asked("tea"), k=2).excluded == {"duplicate": 1}  # what comes after the last does not count
-    assert found_by(index, asked("tea"), k=1).excluded == {}
+    assert counts_of(found) == {"duplicate": 2}
+    assert counts_of(found_by(index, asked("tea"), k=2)) == {"duplicate": 1}  # not what comes after the last
+    assert counts_of(found_by(index, asked("tea"), k=1)) == {}
     from_coffee = found_by(index, asked("coffee"))
     assert ranked(from_coffee) == [(1.0, "of course"), (1.0, "Sure"), (0.0, "maybe")]
     assert [one.utterance for one in from_coffee.references] == ["coffee", "coffee", "so"]
@@ -125,7 +129,7 @@ def test_equal_texts_at_a_tie_show_the_utterance_of_the_smallest_hash(index_of):
     )
     found = found_by(index, asked("tea"))
     assert [(one.similarity, one.utterance) for one in found.references] == [(0.707107, "tea tea coffee coffee")]
-    assert found.excluded == {"duplicate": 3}
+    assert counts_of(found) == {"duplicate": 3}
 
 
 def test_merged_pair_shows_the_form_of_the_smallest_hash_and_its_count(index_of):
@@ -181,9 +185,9 @@ def replies(index_of):
 )
 def test_what_says_the_same_as_the_test_pair_is_no_reference(replies, test, excluded):
     found = found_by(replies, test)
-    assert found.excluded == excluded
+    assert counts_of(found) == excluded
     assert len(found.references) + sum(excluded.values()) == 7
-    assert not found.note
+    assert "note" not in found.search_notes
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def often(index_of):
 def test_a_merged_pair_comes_from_the_first_place_that_is_allowed(often, test, how, shown):
     found = found_by(often, asked("tea", **test), **how)
     assert [(one.more["pair"], one.more["count"]) for one in found.references] == [(shown, 4)]
-    assert found.excluded == {}
+    assert counts_of(found) == {}
     log, _, place = shown.partition("/")
     (one,) = found.references
     assert (one.more["log"], one.more["dialogue"]) == (log, place.partition("#")[0])
@@ -263,7 +267,7 @@ def test_a_merged_pair_comes_from_the_first_place_that_is_allowed(often, test, h
 )
 def test_fully_excluded_merged_pair_counts_for_the_first_reason(often, test, how, reason):
     found = found_by(often, asked("tea", **test), **how)
-    assert (found.references, found.excluded) == ((), {reason: 1})
+    assert (found.references, counts_of(found)) == ((), {reason: 1})
 
 
 def test_the_reasons_have_the_names_that_answers_show():
@@ -310,7 +314,7 @@ def test_in_dialog_mode_both_similarities_count(answers):
         (0.05, "no"),
         (0.05, "nope"),  # its cosine of −1 is clipped
     ]  # the utterances with a similarity of 0 and −1 are not among the candidates
-    assert found.excluded == {}
+    assert counts_of(found) == {}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +334,8 @@ def test_how_much_the_response_counts_can_be_said(answers, how, expected):
 def test_only_the_first_gold_is_compared_but_all_are_excluded(answers):
     found = found_by(answers, asked("tea", "yes", "no", FOUR_YESES), mode="embedding-dialog", k=2)
     assert ranked(found) == [(0.44, "yes please"), (0.05, "of course")]
-    assert found.excluded == {"test_pair": 1, "near_gold": 1}  # seven words, all in both; the "no" would come later
+    # Seven words, all in both; the "no" would come later.
+    assert counts_of(found) == {"test_pair": 1, "near_gold": 1}
     other_first = found_by(answers, asked("tea", "no", "yes"), mode="embedding-dialog", k=2)
     assert ranked(other_first) == [(0.36, FOUR_NOES), (0.35, FOUR_YESES)]  # .8 · (.4 + .05), 1 · (.3 + .05)
 
@@ -356,11 +361,11 @@ def test_a_test_pair_that_cannot_be_looked_for_says_why(answers, mode, test, not
         answers.search([test], SearchSettings(mode=mode)),
         answers.search([other, test, other], SearchSettings(mode=mode)),
     )
-    assert (alone[0].references, alone[0].excluded, alone[0].note) == ((), {}, note)
+    assert (alone[0].references, alone[0].search_notes) == ((), {"note": note})
     assert with_others[1] == alone[0]
     assert with_others[0] == with_others[2]
     assert with_others[0].references
-    assert not with_others[0].note
+    assert "note" not in with_others[0].search_notes
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -392,4 +397,4 @@ def test_in_dialog_mode_bm25_is_a_share_of_what_a_text_gives_itself(menu):
     of_utterances = found_by(menu, asked("tea", "so"), mode="bm25-dialog", alpha=0, epsilon=1)
     assert ranked(of_utterances) == [(1.0, "yes"), (0.737225, "yes no")]
     of_responses = found_by(menu, asked("tea", "yes no"), mode="bm25-dialog", alpha=1)
-    assert (ranked(of_responses), of_responses.excluded) == ([(0.447037, "yes")], {"gold": 1})
+    assert (ranked(of_responses), counts_of(of_responses)) == ([(0.447037, "yes")], {"gold": 1})

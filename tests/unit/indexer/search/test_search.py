@@ -117,13 +117,21 @@ class Talk:
         )
 
 
+def counts_of(retrieved):
+    return retrieved.search_notes.get("excluded", {})
+
+
+def left_out_of(retrieved):
+    return retrieved.search_notes.get("excluded_references", [])
+
+
 def answer_of(retrieved):
     references = [
         Found(round(one.similarity * MILLION), one.text, one.utterance, one.more["count"], one.more["pair"])
         for one in retrieved.references
     ]
-    left_out = tuple((one.more["reason"], one.text, one.utterance) for one in retrieved.excluded_references)
-    return Answer(tuple(references), dict(retrieved.excluded), retrieved.note, left_out)
+    left_out = tuple((one["reason"], one["text"], one["utterance"]) for one in left_out_of(retrieved))
+    return Answer(tuple(references), counts_of(retrieved), retrieved.search_notes.get("note", ""), left_out)
 
 
 def assert_as_defined(index, plain, tests, how):
@@ -207,12 +215,12 @@ def test_so_many_excluded_pairs_come_along_and_no_more(world):
     talk._texts = [text for pair in world.pairs for text in (pair.utterance, pair.response)]
     tests = [talk.test_pair(world.pairs) for _ in range(40)]
     whole = world.index.search(tests, excluded=1_000)
-    assert max(len(one.excluded_references) for one in whole) > 2
-    assert all(len(one.excluded_references) == sum(one.excluded.values()) for one in whole)
+    assert max(len(left_out_of(one)) for one in whole) > 2
+    assert all(len(left_out_of(one)) == sum(counts_of(one).values()) for one in whole)
     for most in (0, 1, 2):
         for some, all_of_them in zip(world.index.search(tests, excluded=most), whole, strict=True):
-            assert some.excluded_references == all_of_them.excluded_references[:most]
-            assert (some.references, some.excluded) == (all_of_them.references, all_of_them.excluded)
+            assert left_out_of(some) == left_out_of(all_of_them)[:most]
+            assert (some.references, counts_of(some)) == (all_of_them.references, counts_of(all_of_them))
 
 
 @pytest.mark.parametrize("mode", mostly_slow(MODES, quick=[0, 3]))
@@ -408,7 +416,7 @@ def test_the_search_goes_on_below_hundreds_of_excluded_pairs(alike, mode):
     assert_as_defined(alike.index, alike.plain, [test, asked("tea"), test], how)
     (found,) = alike.index.search([test], how)
     assert texts_of(found) == [*sorted((f"answer {number}" for number in left), key=sha), "far"]
-    assert found.excluded == {"dialogue": 717}
+    assert counts_of(found) == {"dialogue": 717}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -420,7 +428,7 @@ def test_an_utterance_may_have_hundreds_of_responses(mode, formula):
         assert_as_defined(formula.index, formula.plain, tests, SearchSettings(mode=mode, k=k))
     if mode == "embedding-utterance":
         (found,) = formula.index.search([tests[1]], SearchSettings(k=3))
-        assert (texts_of(found), found.excluded) == ([answers[0], answers[2], answers[3]], {"test_pair": 1})
+        assert (texts_of(found), counts_of(found)) == ([answers[0], answers[2], answers[3]], {"test_pair": 1})
 
 
 @pytest.fixture(scope="module")
@@ -437,7 +445,7 @@ def test_with_a_k_above_all_that_there_is_everything_is_found_once(world, mode):
     assert len({normalise(text) for text in texts_of(found)}) == len(found.references)
     if mode == "embedding-utterance":
         known = [pair for pair in world.plain.pairs if world.plain._text(pair.utterance)[1] is not None]
-        assert len(found.references) + sum(found.excluded.values()) == len(known)
+        assert len(found.references) + sum(counts_of(found).values()) == len(known)
 
 
 def test_utterances_without_a_known_word_are_found_by_their_words_alone(world_of):
@@ -448,7 +456,7 @@ def test_utterances_without_a_known_word_are_found_by_their_words_alone(world_of
         assert_as_defined(world.index, world.plain, tests, SearchSettings(mode=mode))
     by_vectors, by_words = (world.index.search(tests, SearchSettings(mode=mode)) for mode in (MODES[0], MODES[2]))
     assert [texts_of(one) for one in by_vectors] == [["so"], [], [], [], [], ["so"]]
-    assert [one.note for one in by_vectors] == ["", *["no_known_word"] * 4, ""]
+    assert [one.search_notes.get("note", "") for one in by_vectors] == ["", *["no_known_word"] * 4, ""]
     assert [set(texts_of(one)) for one in by_words] == [
         {"so"},
         {"yes", "no", "so"},
@@ -457,7 +465,7 @@ def test_utterances_without_a_known_word_are_found_by_their_words_alone(world_of
         {"tea"},
         {"so", "yes", "no"},
     ]
-    assert [one.note for one in by_words] == ["", "", "", "no_known_word", "", ""]
+    assert [one.search_notes.get("note", "") for one in by_words] == ["", "", "", "no_known_word", "", ""]
 
 
 def test_index_without_any_known_word_finds_nothing_by_vectors(world_of):
@@ -526,10 +534,10 @@ def test_nine_tenths_of_the_words_are_near_and_eight_ninths_are_not(world_of):
     gold, short = asked("tea", " ".join(base)), asked("tea", "w3 w2 w1 w0")
     assert_as_defined(world.index, world.plain, [gold, short], SearchSettings())
     found, of_short = world.index.search([gold, short])
-    assert (set(texts_of(found)), found.excluded) == ({responses["far"], responses["short"]}, {"near_gold": 1})
-    assert (len(of_short.references), of_short.excluded) == (3, {})
+    assert (set(texts_of(found)), counts_of(found)) == ({responses["far"], responses["short"]}, {"near_gold": 1})
+    assert (len(of_short.references), counts_of(of_short)) == (3, {})
     (found,) = world.index.search([short], SearchSettings(near_tokens=4))
-    assert found.excluded == {"near_gold": 1}
+    assert counts_of(found) == {"near_gold": 1}
 
 
 @pytest.mark.parametrize("size", [5, 10, 20, 30, 50, 100, 190])

@@ -66,9 +66,9 @@ def answers(index, tests, how):
     return [
         (
             [replace(one, more={**one.more, "index": ""}) for one in found.references],
-            found.excluded,
-            found.note,
-            [replace(one, more={**one.more, "index": ""}) for one in found.excluded_references],
+            found.search_notes.get("excluded", {}),
+            found.search_notes.get("note", ""),
+            [{**one, "index": ""} for one in found.search_notes.get("excluded_references", [])],
         )
         for found in index.search(tests, how, excluded=1_000)
     ]
