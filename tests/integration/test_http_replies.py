@@ -17,7 +17,7 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.service.serving.batches.batcher import Batcher
-from refaug.service.web.schemas.bots.replies import RepliesOut
+from refaug.service.web.routes.bots.replies import RepliesOut
 from refaug.service.web.state import ServiceState
 
 ITEMS = small_items(8)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.service.scopes import Scope
@@ -14,8 +15,36 @@ from refaug.service.web.dependencies import requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.pagination import After, Limit
 from refaug.service.web.openapi import errors
-from refaug.service.web.schemas.audit import AuditOut
+from refaug.service.web.schemas.common import Page, ResponseModel
 from refaug.service.web.state import state_of
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class AuditEntryOut(BaseModel):
+    """One act."""
+
+    id: str = Field(description="rises with the time")
+    at: str = Field(description="when it was done, in UTC")
+    actor: str = Field(
+        description="`key NAME`, `user NAME` of the machine, `schedule NAME`, or `anonymous` where no keys are needed"
+    )
+    action: str = Field(
+        description="publish, rollback, remove, delete, erase, withdraw, queue, cancel, create, revoke, …"
+    )
+    subject: str = Field(description="what it was done to, such as `index chat@2026-11-20.1`")
+    details: dict[str, object] = Field(description="further facts, such as the job that did it")
+    request: str | None = Field(description="the request's id, as in its answer and in the server's log")
+
+
+class AuditOut(ResponseModel, Page):
+    """A page of the audit log."""
+
+    entries: list[AuditEntryOut] = Field(description="the oldest first")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["audit"])
 

@@ -9,16 +9,10 @@ The main names:
 
 __all__ = [
     "artefacts",
-    "audit",
-    "bots",
     "catalogue",
     "common",
-    "evaluations",
     "jobs",
-    "keys",
-    "logs",
     "references",
-    "schedules",
     "scoring",
     "sets",
     "studies",

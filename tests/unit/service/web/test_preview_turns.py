@@ -13,7 +13,7 @@ from serving import request_of
 
 from refaug.core.errors import Expired
 from refaug.service.web.dependencies import ClientGone, while_connected
-from refaug.service.web.routes.evaluations.preview_turns import MAX_PREVIEWS, run_in_turn
+from refaug.service.web.routes.evaluations.uploads import MAX_PREVIEWS, run_in_turn
 
 HOSTILE = 64
 FAR = 1e9  # a deadline that never comes

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
@@ -15,6 +16,8 @@ from refaug.core.records import Item
 from refaug.evaluation.replies import system_replies
 from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.evaluation.scoring.items import BadItem, item_json
+from refaug.operations.bots.reply_to_items import ReplyOptions
+from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -29,9 +32,45 @@ from refaug.service.web.handling.request_items import (
 from refaug.service.web.openapi import errors
 from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
-from refaug.service.web.schemas.bots.replies import RepliesIn, RepliesOut
+from refaug.service.web.schemas.common import ItemsField, OnErrorField, Problems, ResponseModel
 from refaug.service.web.state import ServiceState, state_of
 from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnings
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RepliesIn(OptionsBody[ReplyOptions]):
+    """Items that bots are to reply to."""
+
+    items: ItemsField
+    on_error: OnErrorField = "fail"
+
+
+class RepliedItemOut(BaseModel):
+    """An item with the replies of the bots beside those that it came with; again a valid item."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(description="the item's")
+    replies: dict[str, str] = Field(default={}, description="of each system, by its name")
+    reply_provenance: dict[str, str] = Field(
+        default={}, description="by system: which bot made its reply; keep it in the item"
+    )
+    no_reply: dict[str, str] = Field(
+        default={}, description="by system: why the bot has no reply: `no_utterance`, `nothing_retrieved`, …"
+    )
+
+
+class RepliesOut(Problems, ResponseModel):
+    """The items in the order sent, without those under `problems` and those that were left out."""
+
+    items: list[RepliedItemOut] = Field(description="in the order sent")
+    bots: dict[str, str] = Field(description="by system: its bot, with the version of the index that it replied from")
+    reply_provenance: dict[str, str] = Field(description="by system: what made its replies, as items have it")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 

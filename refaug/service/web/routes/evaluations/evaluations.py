@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field, RootModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -18,7 +19,7 @@ from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found
 from refaug.service.evaluations.uploads import upload_in
 from refaug.service.jobs.ended_jobs import EndedJobs
-from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.orders.job_order import EvaluationOrder, parse_order
 from refaug.service.jobs.store import Job, JobState
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
@@ -30,9 +31,68 @@ from refaug.service.web.handling.idempotency_keys import CreatedResource, Idempo
 from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, sources_of, with_owner
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.routes.evaluations import access, downloads
-from refaug.service.web.schemas.evaluations import evaluations
+from refaug.service.web.schemas.common import ResponseModel
 from refaug.service.web.state import ServiceState, state_of
 from refaug.service.web.visibility import EVALUATION_KINDS, evaluation_job, find_result, is_visible
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class EvaluationIn(RootModel[EvaluationOrder]):
+    """What to evaluate: an order of kind score or meta."""
+
+
+class EvaluationRow(BaseModel):
+    """An evaluation: a job of kind score or meta, and what came of it."""
+
+    id: str = Field(description="names it, and its job")
+    kind: str = Field(description="score or meta")
+    name: str = Field(description="its title")
+    owner: str | None = Field(description="name of the key that asked for it")
+    state: JobState = Field(description="where its job is; done: the result is there")
+    created: str = Field(description="when it was asked for")
+    finished: str | None = Field(description="when it ended")
+    expires: str | None = Field(description="when it is removed; null before it is done")
+    progress: dict[str, object] | None = Field(description="where its job is")
+    error: dict[str, object] | None = Field(description="why it failed")
+    order: dict[str, object] | None = Field(description="what was asked for; null where its job was removed")
+    files: list[str] = Field(description="the files that it is of")
+    counts: dict[str, int] | None = Field(description="items, replies and bad rows; null before it is done")
+
+
+class EvaluationOut(EvaluationRow, ResponseModel):
+    """An evaluation, with its result where it is done."""
+
+    summary: dict[str, object] | None = Field(
+        default=None,
+        description="of a score: systems, metrics with intervals, comparisons and histograms, bad rows, warnings",
+    )
+    agreement: dict[str, object] | None = Field(default=None, description="of a meta: what `refaug meta --json` prints")
+
+
+class EvaluationsOut(ResponseModel):
+    """A page of evaluations."""
+
+    evaluations: list[EvaluationRow] = Field(description="newest first")
+    next: str | None = Field(description="the `after` of the next page; null on the last one")
+
+
+class EvaluationComparisonOut(ResponseModel):
+    """Two evaluations side by side, as `refaug compare --json` prints them."""
+
+    first: str = Field(description="the first evaluation")
+    second: str = Field(description="the second one")
+    comparable: bool = Field(description="whether their scores may be compared")
+    differences: list[dict[str, object]] = Field(description="what differs between them, and whether it matters")
+    warnings: list[str] = Field(description="what to know")
+    resampling: dict[str, object] = Field(description="how intervals and p are computed")
+    comparisons: list[dict[str, object]] = Field(
+        description="for each metric and system: tests, counts, changed replies"
+    )
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
@@ -56,8 +116,8 @@ _EXAMPLES: Final = {
     "/evaluations",
     status_code=202,
     dependencies=_SCORE,
-    openapi_extra=request_body(evaluations.EvaluationIn, examples=_EXAMPLES),
-    responses={202: {"model": evaluations.EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
+    openapi_extra=request_body(EvaluationIn, examples=_EXAMPLES),
+    responses={202: {"model": EvaluationOut, "headers": CREATED_HEADERS}, **errors(403, 404, 409)},
 )
 async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
     """Queue a job that scores uploaded files (`score`) or compares metrics with ratings (`meta`); keep what it finds.
@@ -66,7 +126,7 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     name its own uploads; `admin` may also name files in inbox/, and a cluster.
     """
     raw = await read_body(request)
-    order = with_owner((await parse_body(evaluations.EvaluationIn, raw)).root, key_of(request).name)
+    order = with_owner((await parse_body(EvaluationIn, raw)).root, key_of(request).name)
 
     def make() -> CreatedResource:
         state = state_of(request)
@@ -85,7 +145,7 @@ async def start_evaluation(request: Request, idempotency_key: IdempotencyKey = N
     "/evaluations/{id}/retry",
     status_code=202,
     dependencies=_SCORE,
-    responses={202: {"model": evaluations.EvaluationOut}, **errors(403, 404, 409)},
+    responses={202: {"model": EvaluationOut}, **errors(403, 404, 409)},
 )
 async def retry_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """Queue an evaluation again that failed or was cancelled, under its id; one in any other state is 409."""
@@ -104,7 +164,7 @@ async def retry_evaluation(request: Request, id: access.EvaluationId) -> Respons
     "/evaluations/{id}/cancel",
     status_code=202,
     dependencies=_SCORE,
-    responses={202: {"model": evaluations.EvaluationOut}, **errors(404, 409)},
+    responses={202: {"model": EvaluationOut}, **errors(404, 409)},
 )
 async def cancel_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """Cancel an evaluation that waits or runs; one that has ended stays as it is, and the answer is 409.
@@ -131,8 +191,8 @@ def _cancel(request: Request, evaluation_id: str) -> Mapping[str, Any]:
     "/evaluations/{id}",
     dependencies=_SCORE,
     responses={
-        200: {"model": evaluations.EvaluationOut},
-        202: {"model": evaluations.EvaluationOut},
+        200: {"model": EvaluationOut},
+        202: {"model": EvaluationOut},
         **errors(404, 409),
     },
 )
@@ -166,9 +226,7 @@ def _remove(request: Request, evaluation_id: str) -> tuple[Mapping[str, Any], in
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get(
-    "/evaluations", dependencies=_SCORE, responses={200: {"model": evaluations.EvaluationsOut}, **errors(400, 507)}
-)
+@router.get("/evaluations", dependencies=_SCORE, responses={200: {"model": EvaluationsOut}, **errors(400, 507)})
 async def list_evaluations(
     request: Request,
     kind: Annotated[Literal["score", "meta"] | None, Query(description="only those of this kind")] = None,
@@ -225,9 +283,7 @@ def _is_listed(request: Request, kind: str | None, job: Job | None, stored: Stor
     return is_of_kind and not is_gone and is_visible(key_of(request), owner)
 
 
-@router.get(
-    "/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": evaluations.EvaluationOut}, **errors(404, 507)}
-)
+@router.get("/evaluations/{id}", dependencies=_SCORE, responses={200: {"model": EvaluationOut}, **errors(404, 507)})
 async def get_evaluation(request: Request, id: access.EvaluationId) -> Response:  # noqa: A002
     """An evaluation: where its job is, and its summary or its agreement once it is done."""
     job, stored = await database_threads.run_query(lambda: (evaluation_job(request, id), find_result(request, id)))
@@ -270,7 +326,7 @@ def download_evaluation(
 @router.get(
     "/evaluations/{id}/comparison",
     dependencies=_SCORE,
-    responses={200: {"model": evaluations.EvaluationComparisonOut}, **errors(404, 409, 422)},
+    responses={200: {"model": EvaluationComparisonOut}, **errors(404, 409, 422)},
 )
 def compare_two_evaluations(
     request: Request,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -12,16 +13,104 @@ from refaug.core.errors import Conflict, NotFound
 from refaug.evaluation.score_views.replies import full_reply, reply_rows
 from refaug.evaluation.score_views.reply_query import ReplyOrder, ReplyQuery, points_json
 from refaug.evaluation.score_views.score_view import ScoreView
-from refaug.service.evaluations.notes import ReplyNote
+from refaug.service.evaluations.notes import MAX_NOTE_CHARS, ReplyNote
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.evaluations.access import EvaluationId
-from refaug.service.web.schemas.evaluations import scored_replies
+from refaug.service.web.schemas.common import STRICT, ResponseModel
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import visible_result
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ScoredReplyRow(BaseModel):
+    """A reply in a list."""
+
+    place: int = Field(description="its place in the evaluation, which never changes")
+    item: str = Field(description="id of the item")
+    system: str = Field(description="whose reply it is")
+    reply: str = Field(description="the first 300 characters")
+    is_cut: bool = Field(description="whether there are more")
+    utterance: str = Field(description="what it replies to, the first 300 characters")
+    scores: list[float | None] = Field(description="by every metric, in the order of the summary")
+    disagreement: float | None = Field(description="how far its ranks by both metrics lie apart, from 0 to 1")
+    problem: str | None = Field(description="code of the reason why the metric has no score of it")
+    has_note: bool = Field(description="whether the reply has a note")
+
+
+class ScoredRepliesOut(ResponseModel):
+    """A page of replies."""
+
+    replies: list[ScoredReplyRow] = Field(description="in the order that was asked for")
+    total: int = Field(description="how many pass the filters")
+    offset: int = Field(description="how many of them come before this page")
+
+
+class NoteOut(BaseModel):
+    """A note on a reply."""
+
+    place: int = Field(description="place of the reply")
+    item: str = Field(description="id of its item")
+    system: str = Field(description="whose reply it is")
+    text: str = Field(description="the note")
+    author: str = Field(description="name of the key that wrote it")
+    changed: str = Field(description="when it was written")
+
+
+class OneNoteOut(NoteOut, ResponseModel):
+    """A note on a reply."""
+
+
+class NotesOut(ResponseModel):
+    """All notes on an evaluation."""
+
+    notes: list[NoteOut] = Field(description="by the places of their replies")
+
+
+class NoteIn(BaseModel):
+    """A note to keep."""
+
+    model_config = STRICT
+
+    text: str = Field(description="the note; empty: none any more", max_length=MAX_NOTE_CHARS, pattern=r"^[^\x00]*$")
+
+
+class FullReplyOut(ResponseModel):
+    """A reply in full."""
+
+    place: int = Field(description="its place in the evaluation")
+    item: str = Field(description="id of the item")
+    system: str = Field(description="whose reply it is")
+    reply: str = Field(description="the reply")
+    utterance: str = Field(description="what it replies to")
+    turns: list[str] = Field(description="the turns before it, in order")
+    references: list[dict[str, object]] = Field(description="the references of the item, as items have them")
+    ratings: list[float | None] | None = Field(description="what people gave it")
+    scores: list[dict[str, object]] = Field(
+        description="by every metric: score, or problem and message; parts; references with their weight and credit"
+    )
+    others: list[dict[str, object]] = Field(description="replies of other systems to the same item")
+    note: NoteOut | None = Field(description="the note on it")
+
+
+class PointsOut(ResponseModel):
+    """The scores of replies by two metrics."""
+
+    x: str = Field(description="signature of the first metric")
+    y: str = Field(description="signature of the second metric")
+    points: list[tuple[int, float, float]] = Field(description="place, score by x, score by y")
+    systems: list[str] = Field(description="the systems")
+    system_of: list[int] = Field(description="for each point, the place of its system in `systems`")
+    total: int = Field(description="how many replies have both scores")
+    is_sampled: bool = Field(description="whether these are a sample of them")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 
@@ -36,7 +125,7 @@ Bound = Annotated[float | None, Query(description="bound of the score by `metric
 @router.get(
     "/evaluations/{id}/replies",
     dependencies=_SCORE,
-    responses={200: {"model": scored_replies.ScoredRepliesOut}, **errors(400, 404, 409)},
+    responses={200: {"model": ScoredRepliesOut}, **errors(400, 404, 409)},
 )
 def list_scored_replies(
     request: Request,
@@ -84,7 +173,7 @@ def list_scored_replies(
 @router.get(
     "/evaluations/{id}/replies/{place}",
     dependencies=_SCORE,
-    responses={200: {"model": scored_replies.FullReplyOut}, **errors(404, 409)},
+    responses={200: {"model": FullReplyOut}, **errors(404, 409)},
 )
 def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Response:  # noqa: A002
     """A reply in full: turns, references with their credit, every score, other systems' replies, and its note."""
@@ -97,7 +186,7 @@ def get_scored_reply(request: Request, id: EvaluationId, place: Place) -> Respon
 @router.get(
     "/evaluations/{id}/points",
     dependencies=_SCORE,
-    responses={200: {"model": scored_replies.PointsOut}, **errors(400, 404, 409)},
+    responses={200: {"model": PointsOut}, **errors(400, 404, 409)},
 )
 def get_points(
     request: Request,
@@ -114,7 +203,7 @@ def get_points(
 @router.get(
     "/evaluations/{id}/notes",
     dependencies=_SCORE,
-    responses={200: {"model": scored_replies.NotesOut}, **errors(404, 409)},
+    responses={200: {"model": NotesOut}, **errors(404, 409)},
 )
 def list_notes(request: Request, id: EvaluationId) -> Response:  # noqa: A002
     """The notes on the replies of an evaluation, by their places."""
@@ -126,14 +215,14 @@ def list_notes(request: Request, id: EvaluationId) -> Response:  # noqa: A002
 @router.put(
     "/evaluations/{id}/notes/{place}",
     dependencies=_SCORE,
-    openapi_extra=request_body(scored_replies.NoteIn, examples={"a note": {"text": "right, but of another dialogue"}}),
-    responses={200: {"model": scored_replies.OneNoteOut}, **errors(404, 409)},
+    openapi_extra=request_body(NoteIn, examples={"a note": {"text": "right, but of another dialogue"}}),
+    responses={200: {"model": OneNoteOut}, **errors(404, 409)},
 )
 async def put_note(
     request: Request,
     id: EvaluationId,  # noqa: A002
     place: Place,
-    body: Annotated[scored_replies.NoteIn, Depends(body_of(scored_replies.NoteIn))],
+    body: Annotated[NoteIn, Depends(body_of(NoteIn))],
 ) -> Response:
     """Keep a note on a reply in place of the one before; an empty text removes it."""
     return await run_in_threadpool(_put_note, request, id, place, body.text)

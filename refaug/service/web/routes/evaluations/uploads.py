@@ -3,32 +3,154 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.concurrency import contextmanager_in_threadpool
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
+from refaug.core.errors import Expired
 from refaug.evaluation.item_files.preview import preview
+from refaug.operations.item_sources import ItemSources
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
+from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import ClientGone, Deadline, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
+from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.evaluations.access import require_allowed_sources
-from refaug.service.web.routes.evaluations.preview_turns import run_in_turn
-from refaug.service.web.schemas.evaluations.uploads import PreviewIn, PreviewOut, UploadOut, UploadsOut
+from refaug.service.web.schemas.common import ResponseModel
 from refaug.service.web.state import state_of
 from refaug.service.web.visibility import is_visible, visible_upload
+
+T = TypeVar("T")
+MAX_PREVIEWS: Final = 2  # at once: each takes the memory of what it reads, and processor time of all requests
+_THREADS: Final = ThreadPoolExecutor(MAX_PREVIEWS, thread_name_prefix="preview")
+
+
+async def run_in_turn(work: Callable[[Callable[[], None]], T], deadline: float) -> T:
+    """Return the result of the work, once a thread is free for it; Expired at the deadline.
+
+    The work is given a check to call again and again: it raises as soon as nobody waits for the result. A caller that
+    is cancelled leaves the line, and its thread goes to the next one when the work has looked.
+    """
+    progress = DeadlineProgress(deadline)
+    future = _THREADS.submit(copy_context().run, work, lambda: progress.advance(0))
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        raise Expired(
+            "the time was over before the files were read", remedy="ask again in a moment, or with more time"
+        ) from None
+    finally:
+        progress.is_given_up = True
+
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UploadRow(BaseModel):
+    """An uploaded file."""
+
+    id: str = Field(description="names it: `upload:` and this is how orders name the file")
+    name: str = Field(description="what it was called; messages call it so")
+    format: UploadFormat = Field(description="what it holds; auto: its content says")
+    bytes: int = Field(description="its size, as it was sent")
+    sha256: str = Field(description="hash of its bytes")
+    created: str = Field(description="when it came")
+    expires: str = Field(description="when it is removed")
+    owner: str = Field(description="name of the key that sent it")
+
+
+class UploadOut(UploadRow, ResponseModel):
+    """An uploaded file."""
+
+
+class UploadsOut(ResponseModel):
+    """The uploaded files that the key may see."""
+
+    uploads: list[UploadRow] = Field(description="newest first")
+    bytes: int = Field(description="what all uploads on this server take")
+    limit_bytes: int = Field(description="what they may take")
+    largest_bytes: int = Field(description="what one of them may take")
+
+
+class PreviewIn(OptionsBody[ItemSources]):
+    """Files to look at, named as an order of kind score names them."""
+
+
+class PreviewCounts(BaseModel):
+    """What the files hold."""
+
+    items: int = Field(description="items that can be used")
+    replies: int = Field(description="their replies")
+    ratings: int = Field(description="their ratings")
+    bad: int = Field(description="rows or items that cannot be used")
+    is_partial: bool = Field(description="whether reading stopped at the server's limit of a preview")
+
+
+class UsedColumn(BaseModel):
+    """A column that is used."""
+
+    field: str = Field(description="the field of items that it holds")
+    system: str = Field(description="the system that it is of, or nothing")
+    column: str = Field(description="its name in the table")
+
+
+class PreviewTable(BaseModel):
+    """The columns of a table."""
+
+    kind: str = Field(description="how the file holds rows, in words")
+    shape: str = Field(description="what a row is: item, reply or rating")
+    rows: int = Field(description="rows that were read")
+    used: list[UsedColumn] = Field(description="columns that are used")
+    columns: list[str] = Field(description="all columns, the used ones first; at most 200")
+    more_columns: int = Field(description="how many more there are")
+    unused: list[str] = Field(description="columns that are not used; at most 200")
+    more_unused: int = Field(description="how many more there are")
+    duplicates: int = Field(description="rows that say what an earlier one says")
+    left_out: dict[str, int] = Field(description="what was left out, by its reason")
+
+
+class BadRowOut(BaseModel):
+    """A row that cannot be used."""
+
+    file: str | None = Field(description="name of its file")
+    line: int | None = Field(description="its line, from 1")
+    item: str | None = Field(description="id of the item, where it has one")
+    field: str | None = Field(description="the field that is wrong, or nothing")
+    message: str | None = Field(description="what was found, and what would be right")
+
+
+class PreviewOut(ResponseModel):
+    """Files as a score would read them."""
+
+    items: list[dict[str, object]] = Field(description="the first five items")
+    counts: PreviewCounts = Field(description="what the files hold")
+    systems: list[str] = Field(description="systems that have replies")
+    table: PreviewTable | None = Field(description="the columns; null for files without columns")
+    warnings: list[str] = Field(description="what to know")
+    bad_rows: list[BadRowOut] = Field(description="the first hundred rows that cannot be used")
+    more_bad_rows: int = Field(description="how many more there are")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["evaluations"])
 

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.core.errors import BadInput
@@ -27,8 +28,111 @@ from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
 from refaug.service.web.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.service.web.schemas.studies import judging
+from refaug.service.web.schemas.common import STRICT, ResponseModel
 from refaug.service.web.state import ServiceState, state_of
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_Answer = float | str
+
+
+class StudyReportOut(ResponseModel):
+    """The figures of a study."""
+
+    report: dict[str, object] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
+
+
+class QuestionAgreementOut(BaseModel):
+    """How far participants agree on one question; null where it cannot be computed."""
+
+    question: str = Field(description="its id")
+    rows_are: str = Field(description="what several people judged: items, or bots where each had their own chats")
+    rows: int = Field(description="how many of them have two ratings or more")
+    participants: int = Field(description="who answered it")
+    alpha_ordinal: float | None = Field(description="Krippendorff's α, ordinal")
+    alpha_interval: float | None = Field(description="Krippendorff's α, interval")
+    kappa_median: float | None = Field(description="the median κ of pairs of participants")
+    ambiguous: float | None = Field(description="the share of items on which choices are even")
+
+
+class StudyAgreementOut(ResponseModel):
+    """Agreement so far."""
+
+    questions: list[QuestionAgreementOut] = Field(description="those that were answered")
+
+
+class AdjudicationOut(BaseModel):
+    """What counts, as it was decided."""
+
+    value: _Answer = Field(description="the answer that counts")
+    note: str = Field(description="why")
+    by: str = Field(description="the name of the key that decided it")
+    at: str = Field(description="when")
+
+
+class OneAnswerOut(BaseModel):
+    """The answer of one participant."""
+
+    participant: str = Field(description="their code")
+    value: _Answer = Field(description="as it was given; of a choice, the system that was preferred, or tie")
+
+
+class DisagreementOut(BaseModel):
+    """One thing about which participants disagree."""
+
+    item: str = Field(description="the unit that was judged")
+    question: str = Field(description="its id")
+    ratings: list[OneAnswerOut] = Field(description="the answers, by participant")
+    spread: float = Field(description="their range as a share of the scale, 0 to 1")
+    adjudicated: AdjudicationOut | None = Field(description="what was decided")
+
+
+class DisagreementsOut(ResponseModel):
+    """What participants disagree about, the widest first."""
+
+    items: list[DisagreementOut] = Field(description="without those on which all agree")
+
+
+class AdjudicationIn(BaseModel):
+    """A decision about a disagreement."""
+
+    model_config = STRICT
+
+    item: str = Field(description="the unit that was judged", min_length=1, max_length=600)
+    question: str = Field(description="id of the question", min_length=1, max_length=64)
+    value: _Answer = Field(description="the answer that counts")
+    note: str = Field(default="", description="why", max_length=2_000)
+
+
+class OneAdjudicationOut(AdjudicationOut, ResponseModel):
+    """The decision as it is kept."""
+
+
+class PowerIn(BaseModel):
+    """A study that is to be planned: what it should see, and how sure it should be."""
+
+    model_config = STRICT
+
+    difference: float | None = Field(default=None, description="of the means of two bots", gt=0, le=1e6)
+    win_rate: float | None = Field(default=None, description="of one of two bots, without ties", gt=0, lt=1)
+    sd: float = Field(default=1.3, description="standard deviation of a rating", gt=0, le=1e6)
+    power: float = Field(default=0.8, description="chance to see it", gt=0, lt=1)
+    alpha: float = Field(default=0.05, description="level of the two-sided test", gt=0, lt=1)
+    ratings_per_participant: int = Field(default=1, description="of each bot, or votes", ge=1, le=200)
+    rho: float = Field(default=0.3, description="correlation of the ratings of one participant", ge=0, le=1)
+
+
+class PowerOut(ResponseModel):
+    """How much a study needs."""
+
+    n: int = Field(description="ratings of each bot, or votes on the pair")
+    participants: int = Field(description="who are needed for them at least")
+    design_effect: float = Field(description="by how much several ratings of one person enlarge the number")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 router = APIRouter(prefix="/v1", tags=["studies"])
 
@@ -44,10 +148,10 @@ def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
 @router.post(
     "/studies/power",
     dependencies=STUDY,
-    openapi_extra=request_body(judging.PowerIn, examples=_EXAMPLES),
-    responses={200: {"model": judging.PowerOut}, **errors(422)},
+    openapi_extra=request_body(PowerIn, examples=_EXAMPLES),
+    responses={200: {"model": PowerOut}, **errors(422)},
 )
-async def plan_study(body: Annotated[judging.PowerIn, Depends(body_of(judging.PowerIn))]) -> Response:
+async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
     """How many ratings or votes show a difference, and how many participants they need."""
     if (body.difference is None) == (body.win_rate is None):
         raise BadInput("difference, win_rate: one of the two was expected", remedy='{"difference": 0.5}')
@@ -67,9 +171,7 @@ async def plan_study(body: Annotated[judging.PowerIn, Depends(body_of(judging.Po
     return json_response({"n": needed, "participants": participants, "design_effect": effect})
 
 
-@router.get(
-    "/studies/{id}/report", dependencies=STUDY, responses={200: {"model": judging.StudyReportOut}, **errors(404, 422)}
-)
+@router.get("/studies/{id}/report", dependencies=STUDY, responses={200: {"model": StudyReportOut}, **errors(404, 422)})
 async def get_study_report(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
@@ -85,9 +187,7 @@ async def get_study_report(
     return json_response({"report": report})
 
 
-@router.get(
-    "/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": judging.StudyAgreementOut}, **errors(404)}
-)
+@router.get("/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": StudyAgreementOut}, **errors(404)})
 async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """How far participants agree so far, by question."""
     state = state_of(request)
@@ -113,7 +213,7 @@ def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
 @router.get(
     "/studies/{id}/disagreements",
     dependencies=STUDY,
-    responses={200: {"model": judging.DisagreementsOut}, **errors(404)},
+    responses={200: {"model": DisagreementsOut}, **errors(404)},
 )
 async def list_disagreements(
     request: Request,
@@ -142,13 +242,13 @@ async def list_disagreements(
 @router.put(
     "/studies/{id}/adjudications",
     dependencies=STUDY,
-    openapi_extra=request_body(judging.AdjudicationIn),
-    responses={200: {"model": judging.OneAdjudicationOut}, **errors(404, 422)},
+    openapi_extra=request_body(AdjudicationIn),
+    responses={200: {"model": OneAdjudicationOut}, **errors(404, 422)},
 )
 async def adjudicate_item(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[judging.AdjudicationIn, Depends(body_of(judging.AdjudicationIn))],
+    body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))],
 ) -> Response:
     """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
     state = state_of(request)

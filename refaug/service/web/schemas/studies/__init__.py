@@ -7,4 +7,4 @@ The main names:
 - `taking.TakeStateOut`: the state of a participant.
 """
 
-__all__ = ["admin", "judging", "taking"]
+__all__ = ["admin", "taking"]

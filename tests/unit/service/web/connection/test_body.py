@@ -26,8 +26,8 @@ from refaug.service.server_settings import MIB
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import MODELS, body_of, parse_body, parse_json, read_body, request_body
 from refaug.service.web.problems import BadRequest
-from refaug.service.web.schemas.keys import KeyIn
-from refaug.service.web.schemas.logs import DialoguesIn
+from refaug.service.web.routes.keys import KeyIn
+from refaug.service.web.routes.logs import DialoguesIn
 from refaug.service.web.schemas.references import RatingsIn
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.schemas.sets import SetScoresIn
