@@ -13,10 +13,10 @@ from rubers import FIRST_PIECE, TOPICS, Text, pairs_of
 from scipy.special import erf
 
 from refaug.core.progress import Silent
+from refaug.rater.cross.build import train_network
 from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
 from refaug.rater.cross.sequences import SequenceBatch, SequenceShape
-from refaug.rater.cross.train import train_network
 from refaug.rater.training.loop import OnNow, TrainConfig, TrainingCourse
 from refaug.rater.training.pair_corpus import PairCorpus
 

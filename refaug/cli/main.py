@@ -202,9 +202,9 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="judges.judge:app",
         help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
         inner={
-            "compare": "judges.judge_items:compare_command",
-            "probe": "judges.judge_items:probe_command",
-            "weigh": "judges.judge_items:weigh_command",
+            "compare": "judges.judge:compare_command",
+            "probe": "judges.judge:probe_command",
+            "weigh": "judges.judge:weigh_command",
         },
     ),
     "judge-fit": _CommandPlace(

@@ -27,10 +27,9 @@ from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import JOBS
 from refaug.service.jobs import interruption
 from refaug.service.jobs import worker as job_worker
-from refaug.service.jobs.job_progress import JobProgress
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobState, JobStore
-from refaug.service.jobs.worker import STALE_S, LiveWorkers, run_worker
+from refaug.service.jobs.worker import STALE_S, JobProgress, LiveWorkers, run_worker
 from refaug.service.server_settings import ServeSettings
 
 pytest_plugins = ("databases",)

@@ -190,7 +190,7 @@ def test_a_push_that_is_killed_leaves_no_version_and_then_goes_on(home, environm
     version = add_vectors(home.path, bytes(6_000_000))
     script = (
         "import os, signal, sys\n"
-        "from refaug.core.artefacts.store.deadlines import TimedCalls\n"
+        "from refaug.core.artefacts.store.store_files import TimedCalls\n"
         "from refaug.cli.main import main\n"
         "real, count = TimedCalls.run, 0\n"
         "def run(self, call):\n"

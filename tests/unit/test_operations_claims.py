@@ -17,9 +17,9 @@ from integration import test_altered_files
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.service.backup import staged_copy
+from refaug.service.backup import backing_up
 from refaug.service.evaluations.uploads import MAX_UPLOADS
-from refaug.service.jobs import job_progress, schedules
+from refaug.service.jobs import schedules, worker
 from refaug.service.jobs.orders.job_order import KINDS
 from refaug.service.process import start_conditions
 from refaug.service.server_settings import ServeSettings
@@ -51,7 +51,7 @@ def stated(pattern: str) -> int:
         (r"`--evaluations-mib`, ([\d,]+)", SETTINGS.evaluations_mib),
         (r"`--keep-evaluations-days`, ([\d,]+)", SETTINGS.keep_evaluations_days),
         (r"Ended jobs are kept for ([\d,]+) days", SETTINGS.keep_jobs_days),
-        (r"ends with a conflict after ([\d,]+) attempts", staged_copy.TRIES),
+        (r"ends with a conflict after ([\d,]+) attempts", backing_up.TRIES),
         (r"up to ([\d,]+) before it are noted as missed", schedules._MAX_MISSED),
         (r"open files by ([\d,]+) above", start_conditions._OTHER_FILES + start_conditions._VERSION_FILES),
         (r"connections and ([\d,]+) files", start_conditions._OTHER_FILES),
@@ -69,7 +69,7 @@ def test_numbers_in_words_are_those_of_settings_and_limits() -> None:
     assert "(by default half of its `--requests`)" in PAGE
     assert 2 * SETTINGS.key_requests == SETTINGS.requests
     assert "writes at most twice a second" in PAGE
-    assert job_progress.PROGRESS_INTERVAL_S == 0.5
+    assert worker.PROGRESS_INTERVAL_S == 0.5
 
 
 def test_every_kind_of_job_is_named() -> None:

@@ -11,7 +11,6 @@ __all__ = [
     "endpoint_access",
     "endpoint_bot",
     "opening",
-    "seeded_draws",
     "specification",
     "specification_fields",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp
 from typing import TYPE_CHECKING, Final
 
 from refaug.bots.endpoint.specification import Endpoint, endpoint_of, turns_endpoint_of
@@ -13,7 +16,6 @@ from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, opening_reque
 from refaug.bots.stored import specification_fields
 from refaug.bots.stored.endpoint_access import EndpointAccess, require_hosts
 from refaug.bots.stored.endpoint_bot import EndpointBot
-from refaug.bots.stored.seeded_draws import draw_by_similarity, draw_place
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
@@ -22,6 +24,34 @@ from refaug.indexer.search.search_settings import MAX_REFERENCES
 
 if TYPE_CHECKING:
     from refaug.rater.adem.vhred.artefact import Vhred
+
+
+def draw_bits(*parts: object) -> int:
+    """Return 64 bits from texts, numbers and lists of them."""
+    return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:8], "big")
+
+
+def draw_place(count: int, *parts: object) -> int:
+    """Return one of `count` places, each with the same probability."""
+    return draw_bits(*parts) % count
+
+
+def draw_share(*parts: object) -> float:
+    """Return a number from 0 to below 1."""
+    return (draw_bits(*parts) >> 11) / 2**53
+
+
+def draw_by_similarity(similarities: Sequence[float], temperature: float, *parts: object) -> int:
+    """Return a place, drawn with probabilities in proportion to exp(similarity / temperature)."""
+    greatest = max(similarities)
+    weights = [exp((similarity - greatest) / temperature) for similarity in similarities]
+    point, total = draw_share(*parts) * sum(weights), 0.0
+    for place, weight in enumerate(weights):
+        total += weight
+        if point < total:
+            return place
+    return len(weights) - 1  # the sum is rounded
+
 
 # ── A bot with fixed replies, for tests and rehearsals ────────────────────────────────────────────────────────────────
 

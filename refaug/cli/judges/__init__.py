@@ -3,8 +3,8 @@
 The main names:
 
 - `judge.check_command`: `refaug judge check`
-- `judge_items.compare_command`: `refaug judge compare`
+- `judge.compare_command`: `refaug judge compare`
 - `judge_fit.train_command`: `refaug judge-fit train`.
 """
 
-__all__ = ["judge", "judge_fit", "judge_items"]
+__all__ = ["judge", "judge_fit"]

@@ -1,32 +1,261 @@
 """`refaug studies simulate`: a study rehearsed with simulated people before real ones come.
 
-With `--study`, they take part in its pilot at a running server (`server_rehearsals`); without, no server is asked.
+With `--study`, they take part in its pilot at a running server; without, no server is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from refaug.cli.shared.database import open_database
 from refaug.cli.shared.field_options import with_options
-from refaug.cli.shared.output import JsonFlag, print_facts, print_json
+from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_table
 from refaug.cli.shared.progress import display_progress
-from refaug.cli.studies.server_rehearsals import (
-    QUALITIES,
-    DrawnOptions,
-    ServerOptions,
-    print_caught,
-    rehearse_on_server,
-)
 from refaug.cli.studies.study_source import read_protocol
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import BadInput, Conflict, Interrupted, MissingPart, Usage
 from refaug.core.files import write_aside
 from refaug.core.options.declaring import Doc, Ge, Le, Metavar
 from refaug.core.options.decoding import Options
+from refaug.core.options.describing import options_of
+from refaug.evaluation.studies.simulation.people_options import PeopleOptions
+
+if TYPE_CHECKING:
+    from refaug.core.home import Settings
+    from refaug.evaluation.studies.records import StudyTask
+    from refaug.evaluation.studies.simulation.answering import RehearsedPeople
+    from refaug.evaluation.studies.simulation.server_rehearsal import ServerRehearsal
+    from refaug.service.database.database import Database
+    from refaug.service.studies.study_rows import StoredStudy
+
+
+QUALITIES = "4.6,4.2,3.8,3.4"
+_LABEL = "simulated people"
+_HOURS = 24
+_STEP = 0.4  # between the qualities of two bots
+_SCALE = (1, 7)  # where a form has no scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(Options):
+    """A rehearsal at a server: a study whose pilot is running, and how people come to it."""
+
+    study: Annotated[
+        str | None, Metavar("STUDY"), Doc("A study whose pilot is running: people come to its server.")
+    ] = None
+    server: Annotated[str, Metavar("URL"), Doc("The address of the server, with --study.")] = "http://127.0.0.1:8000"
+    together: Annotated[int, Ge(1), Le(200), Doc("People at once, with --study.")] = 8
+    pace: Annotated[
+        float,
+        Ge(0),
+        Le(60),
+        Doc(
+            "Seconds that an honest person takes for a message or a turn, with --study; at 0, the rules about seconds "
+            "are not tried."
+        ),
+    ] = 0.0
+
+    def check(self) -> None:
+        """Refuse what is of a server where no study is named."""
+        if self.study is None and self.stated:
+            raise Usage("it has no effect without --study", remedy="--study STUDY", field=min(self.stated))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnOptions(PeopleOptions):
+    """The people who come, what is drawn of them, and where their tasks go."""
+
+    qualities: Annotated[
+        str | None,
+        Metavar("NUMBERS"),
+        Doc(
+            f"The true quality of each bot, in points of the scale: {QUALITIES} without --study. With it, in the order "
+            "of its bots; left out, they differ by 0.4."
+        ),
+    ] = None
+    seed: Annotated[int, Ge(0), Doc("Seed of everything that is drawn.")] = 1
+    output: Annotated[
+        Path | None, Metavar("FILE"), Doc("File for the tasks, of the first study, for refaug studies report.")
+    ] = None
+
+    def people(self) -> dict[str, Any]:
+        """Return what the people are like."""
+        return {option.name: getattr(self, option.name) for option in options_of(PeopleOptions)}
+
+
+def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptions, *, as_json: bool) -> None:
+    """Let simulated people take part in the pilot of a study; print what was planned beside what is stored."""
+    from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
+    from refaug.service.studies.study_store import StudyStore  # noqa: PLC0415
+
+    try:
+        from refaug.evaluation.studies.simulation.server_rehearsal import (  # noqa: PLC0415  httpx2
+            ServerRehearsal,
+            require_server,
+        )
+    except ModuleNotFoundError as error:
+        raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judge]'") from error
+    require_server(options.server)
+    with open_database(home) as database:
+        study = StudyStore(database, BotStore(database, home)).get(options.study or "")
+        if study.state != "pilot":
+            raise Conflict(
+                f"study {study.name} is {study.state}: simulated people come to a pilot alone, never among real ones",
+                remedy=f"refaug studies pilot {study.name}, or the same protocol as a study of another name",
+            )
+        rehearsal = ServerRehearsal(
+            people=_people(database, study, options, drawn), protocol=dict(study.protocol.fields)
+        )
+        _run(database, study, rehearsal, options, drawn, is_quiet=home.quiet)
+        tasks = _stored_tasks(database, study, rehearsal)
+    if drawn.output is not None:
+        from refaug.evaluation.studies.records import write_tasks  # noqa: PLC0415
+
+        with write_aside(drawn.output) as file:
+            write_tasks(tasks, file)
+    comparison = {"study": study.name, "kind": study.protocol.kind.value, **rehearsal.comparison(tasks)}
+    if as_json:
+        print_json(comparison)
+    else:
+        _print_comparison(comparison)
+    if rehearsal.is_interrupted:
+        came = len(rehearsal.codes)
+        raise Interrupted(
+            f"interrupted: {came} of {drawn.participants} people came", remedy="the same command brings new ones"
+        )
+
+
+def _run(
+    database: Database,
+    study: StoredStudy,
+    rehearsal: ServerRehearsal,
+    options: ServerOptions,
+    drawn: DrawnOptions,
+    *,
+    is_quiet: bool,
+) -> None:
+    """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
+    from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
+    from refaug.service.studies.admission.invites import InviteStore  # noqa: PLC0415
+    from refaug.service.studies.study_records import bots_of_task  # noqa: PLC0415
+
+    invites, actor = InviteStore(database), user_of_machine()
+    ((token, invite),) = invites.create(
+        study,
+        label=_LABEL,
+        uses_max=drawn.participants,
+        expires=datetime.now(UTC) + timedelta(hours=_HOURS),
+        actor=actor,
+    )
+    try:
+        with display_progress(quiet=is_quiet) as progress:
+            rehearsal.run(
+                options.server,
+                token,
+                partial(bots_of_task, database, study),
+                together=options.together,
+                progress=progress,
+            )
+    finally:
+        invites.revoke(study, invite.id, actor=actor)
+
+
+def _people(database: Database, study: StoredStudy, options: ServerOptions, drawn: DrawnOptions) -> RehearsedPeople:
+    from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
+    from refaug.evaluation.studies.simulation.answering import RehearsedPeople  # noqa: PLC0415
+    from refaug.service.studies.study_figures import study_slots  # noqa: PLC0415  sqlalchemy
+
+    slots = study_slots(database, study)
+    bots = [slot.bot for slot in slots if not slot.degraded]
+    questions = protocol_questions(study.protocol.fields, ())
+    scales = [(entry.least or 0, entry.most or 0) for entry in questions if entry.type is AnswerType.NUMBER]
+    least, most = scales[0] if scales else _SCALE
+    return RehearsedPeople(
+        qualities=_qualities(drawn.qualities, bots, least, most),
+        degraded=tuple(slot.bot for slot in slots if slot.degraded),
+        degraded_below=2.2 * (most - least) / 6,
+        least=least,
+        most=most,
+        pace_s=options.pace,
+        seed=drawn.seed,
+        **drawn.people(),
+    )
+
+
+def _qualities(text: str | None, bots: Sequence[str], least: float, most: float) -> dict[str, float]:
+    """Return the quality of each bot: those of the command line, or such as differ by a step around the middle."""
+    if text is None:
+        step = _STEP * (most - least) / 6
+        return {bot: (least + most) / 2 + step * ((len(bots) - 1) / 2 - place) for place, bot in enumerate(bots)}
+    try:
+        numbers = [float(number) for number in text.split(",")]
+    except ValueError as error:
+        raise Usage(f"--qualities {text}: {error}", remedy="numbers with commas between them") from error
+    if len(numbers) != len(bots):
+        raise Usage(f"--qualities {text}: {len(numbers)} numbers for {len(bots)} bots", remedy=", ".join(bots))
+    return dict(zip(bots, numbers, strict=True))
+
+
+def _stored_tasks(database: Database, study: StoredStudy, rehearsal: ServerRehearsal) -> list[StudyTask]:
+    """Return the stored tasks of the people who came."""
+    from refaug.service.studies.study_records import study_records  # noqa: PLC0415  sqlalchemy
+
+    return [task for task in study_records(database, study) if task.participant in rehearsal.codes]
+
+
+# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_caught(rehearsal: Mapping[str, Any]) -> None:
+    """Print whom the rules leave out, by kind of people and by rule."""
+    print_table(
+        "whom the rules leave out",
+        ("participants", "number", "left out", "share"),
+        [
+            (str(kind), row["participants"], row["left_out"], f"{row['share']:.3f}")
+            for kind, row in rehearsal["caught"].items()
+        ],
+    )
+    print_table("participants by rule", ("rule", "left out"), list(rehearsal["by_rule"].items()))
+
+
+def _print_comparison(comparison: Mapping[str, Any]) -> None:
+    stored, balance = comparison["stored"], comparison["balance"]
+    print_facts(
+        f"pilot of {comparison['study']}",
+        {
+            **{f"people, {end}": number for end, number in comparison["ends"].items()},
+            "tasks acknowledged": stored["acknowledged"],
+            "tasks lost": stored["lost"],
+            "answers that differ": f"{stored['answers_that_differ']} of {stored['answers']}",
+            "messages that differ": f"{stored['messages_that_differ']} of {stored['messages']}",
+            "tasks without a reply of the bot": comparison["bot_failures"],
+        },
+    )
+    planned = balance["planned"] or {}
+    rows = [(bot, planned.get(bot, ""), number) for bot, number in balance["stored"].items()]
+    print_table("tasks of each bot", ("bot", "planned", "stored"), rows)
+    print_caught(comparison)
+    if comparison["rules_not_tried"]:
+        print_facts("not tried without --pace", dict.fromkeys(comparison["rules_not_tried"], "people take no time"))
+    means = [
+        (subject[:60], f"{row['truth']:.3g}", *(_shown(row[name]) for name in ("all", "kept")))
+        for subject, row in comparison["means"].items()
+    ]
+    print_table("truth in points, and means from 0 to 1", ("bot", "truth", "all", "kept"), means)
+    order = {f"rank correlation with the truth, {name}": _shown(row["spearman"])
+             for name, row in comparison["order"].items()}  # fmt: skip
+    print_facts("recovery", order)
+
+
+def _shown(number: float | None) -> str:
+    return "none" if number is None else f"{number:.3f}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 The main names:
 
 - `comparison.compare`: two score files, or two systems of one, as a `RunComparison`
-- `comparability.RunDifference`: what differs between files, and whether it matters
+- `comparison.RunDifference`: what differs between files, and whether it matters
 - `report.page.page`: a comparison as an HTML page.
 """
 
-__all__ = ["comparability", "comparison", "leaderboard", "reply_changes", "report", "scored_system", "system_tests"]
+__all__ = ["comparison", "leaderboard", "reply_changes", "report", "scored_system", "system_tests"]

@@ -9,7 +9,6 @@ The main names:
 """
 
 __all__ = [
-    "aligned_lines",
     "cells",
     "columns",
     "files",

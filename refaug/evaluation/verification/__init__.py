@@ -10,7 +10,6 @@ The main names:
 __all__ = [
     "artefact_parts",
     "part_states",
-    "reference_differences",
     "score_differences",
     "verification",
 ]

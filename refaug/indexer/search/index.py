@@ -241,7 +241,7 @@ class ReferenceIndex:
         return [log.name for log in self.manifest.logs]
 
     def search(self, pairs: Sequence[Item], settings: SearchSettings | None = None, *, excluded: int = 0) -> list[Item]:
-        """Return each test pair with the references that are found for it in place of its own, in the order given.
+        """Return each test pair with the references that are found for it, in the order given.
 
         Its `search_notes` have the numbers of pairs that were `excluded`, by reason, a `note` that says why nothing was
         searched for, as many `excluded_references` as are asked for by `excluded`, and the `missing_shards` of a

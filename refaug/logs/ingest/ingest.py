@@ -7,36 +7,219 @@ end.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 
-from refaug.core.errors import NoSource, Usage
-from refaug.core.files import exclusive
+from refaug.core.errors import BadInput, NoSource, Usage
+from refaug.core.files import exclusive, sync_folder, write_aside
+from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
-from refaug.logs.ingest.publishing import publish
-from refaug.logs.ingest.rejects import reject_pair
+from refaug.logs.ingest.rejects import reject_pair, reject_unplaced
+from refaug.logs.ingest.reply_trees import TreeCounts, Trees
 from refaug.logs.ingest.source_reading import SourceReader
 from refaug.logs.ingest.stage import Stage
-from refaug.logs.ingest.tree_joining import join_trees
-from refaug.logs.manifest import MANIFEST, LogManifest, require_same_settings
+from refaug.logs.manifest import (
+    MANIFEST,
+    LogIngest,
+    LogManifest,
+    LogPart,
+    LogSource,
+    now,
+    require_same_settings,
+    software,
+)
+from refaug.logs.pairs import PAIR_SCHEMA, erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
 from refaug.logs.reading.sources import LineReader, Source, find_files
-from refaug.logs.statistics import known_pairs
+from refaug.logs.statistics import known_pairs, new_totals
 from refaug.logs.store import remove_leftovers
 
 if TYPE_CHECKING:
     from refaug.core.cluster.connection import Cluster
     from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
+
+
+def publish(stage: Stage, known_names: tuple[str, ...], progress: Progress) -> IngestReport:
+    """Move the parts beside the others, then name them in the manifest, which changes the log."""
+    state = stage.state
+    pairs = sum(part["pairs"] for part in state.parts)
+    counts = _counts(stage)
+    if not pairs and not stage.manifest.ingests:
+        _gather_rejects(stage)
+        raise BadInput(
+            f"no pair came out of {counts['rows']:,} rows: {_drop_reasons(counts)}",
+            remedy="--rejects FILE shows what was left out and why",
+        )
+    progress.stage("publishing")
+    parts = _move_parts(stage)
+    with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
+        stored = [stage.log / part.file for part in stage.manifest.parts]
+        added = new_totals(engine, stored, [stage.log / part.file for part in parts])
+    totals = {name: stage.manifest.totals.get(name, 0) + added[name] for name in added}
+    run = LogIngest(
+        key=stage.key,
+        at=now(),
+        settings={**stage.order.settings(), "context": _context(stage)},
+        sources=tuple(_sources(stage)),
+        counts=counts,
+    )
+    manifest = replace(
+        stage.manifest,
+        updated=now(),
+        parts=(*stage.manifest.parts, *parts),
+        ingests=(*stage.manifest.ingests, run),
+        totals=totals,
+        software=software(),
+        next_part=stage.manifest.first_free_part() + len(parts),
+    )
+    _gather_rejects(stage)
+    manifest.write(stage.log)
+    remove_leftovers(stage.log, manifest, stages=True)
+    return IngestReport(
+        log=stage.order.log,
+        pairs_added=pairs,
+        totals=totals,
+        counts=counts,
+        sources=run.sources,
+        already_there=known_names,
+        problems=tuple(state.problems),
+        resumed=stage.resumed,
+    )
+
+
+def _move_parts(stage: Stage) -> list[LogPart]:
+    """Move staged files to their final names; an interrupted run has moved some already."""
+    moved = []
+    with storage_errors(stage.log):
+        for part, staged, final in stage.part_paths():
+            if staged.exists():
+                staged.replace(final)
+            moved.append(LogPart(**{**part, "file": final.name}))
+        sync_folder(stage.log)
+    return moved
+
+
+def _counts(stage: Stage) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for unit in stage.state.counts:
+        counts.update(unit)
+    counts.update({f"trees:{name}": count for name, count in stage.state.tree_counts.items()})
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _context(stage: Stage) -> list[dict[str, str]]:
+    """Return the sources read only for their messages: without them the same pairs do not come out."""
+    context_sources = [source for unit in stage.units if unit.context for source in unit.sources]
+    return [{"name": source.name, "sha256": source.sha256} for source in context_sources]
+
+
+def _sources(stage: Stage) -> Iterator[LogSource]:
+    for unit, counts in zip(stage.units, stage.state.counts, strict=True):
+        for source in unit.sources:
+            if not unit.context:
+                yield LogSource(
+                    name=source.name,
+                    size=source.size,
+                    sha256=source.sha256,
+                    format=unit.format.name,
+                    counts={name: count for name, count in sorted(counts.items()) if count},
+                )
+
+
+def _gather_rejects(stage: Stage) -> None:
+    path = stage.order.rejects
+    if path is None:
+        return
+    with write_aside(path.resolve()) as file:  # through a link, not in place of it
+        for number in range(stage.state.rejects):
+            with (stage.folder / f"rejects-{number:05}.jsonl").open("rb") as rejects:
+                shutil.copyfileobj(rejects, file)
+
+
+def _drop_reasons(counts: Mapping[str, int]) -> str:
+    reasons = {name: count for name, count in counts.items() if name.startswith(("bad:", "dropped:"))}
+    reasons |= {name: counts[name] for name in ("one-turn dialogues", "trees:orphans") if counts.get(name)}
+    return (
+        ", ".join(f"{name.split(':')[-1]} {count:,}" for name, count in reasons.items()) or "nothing was said in them"
+    )
+
+
+def join_trees(stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
+    """Turn staged messages into staged pairs; on a cluster, texts are sorted and joined by tasks."""
+    state = stage.state
+    if state.phase != "messages":
+        return
+    progress.stage("joining message trees" if cluster is None else "linking messages", state.messages, "messages")
+    staged = [stage.folder / part["file"] for part in state.message_parts]
+    with QueryEngine(stage.folder / "engine", memory=stage.order.memory) as engine:
+        trees = Trees(engine, staged, stage.folder)
+        counts = trees.link()
+        state.tree_counts = asdict(counts)
+        if stage.order.rejects is not None:
+            stage.write_rejects((stage.units[m.source].name, reject_unplaced(m)) for m in trees.unplaced())
+        pairs = trees.pairs() if cluster is None else cluster.tree_pairs(stage, trees)
+        _stage_pairs(stage, pairs, progress)
+    _report_trees(stage, counts, progress)
+    state.phase = "joined"
+    stage.save()
+
+
+def _stage_pairs(stage: Stage, batches: Iterable[pa.RecordBatch], progress: Progress) -> None:
+    """Write joined pairs as further parts; the state names none of them before all are written."""
+    parts = stage.parts_writer("pairs")
+    try:
+        for batch in batches:
+            parts.add(_drop_erased(stage, batch).select(PAIR_SCHEMA.names))
+            progress.advance(batch.num_rows)
+        stage.state.parts += map(asdict, parts.close())
+    except BaseException:
+        parts.abandon()
+        raise
+
+
+def _drop_erased(stage: Stage, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Drop messages of erased dialogues, since the dialogue of a message is known only here."""
+    erased = frozenset(stage.manifest.erased.dialogues)
+    if not erased:
+        return batch
+    is_erased = {
+        name: erasure_key(name, stage.manifest.name) in erased for name in batch["dialogue"].unique().to_pylist()
+    }
+    hits = pa.array([is_erased[name] for name in batch["dialogue"].to_pylist()], pa.bool_())
+    if hits.true_count:
+        stage.state.tree_counts["erased"] = stage.state.tree_counts.get("erased", 0) + hits.true_count
+        if stage.order.rejects is not None:
+            rows = batch.filter(hits).to_pylist()
+            stage.write_rejects(
+                (stage.units[row["source"]].name, reject_pair(row, "erased", row["line"])) for row in rows
+            )
+    return batch.filter(pa.compute.invert(hits))
+
+
+def _report_trees(stage: Stage, counts: TreeCounts, progress: Progress) -> None:
+    if counts.in_cycles:
+        stage.warn(f"{counts.in_cycles:,} messages answer each other in a circle and were left out", progress)
+    if counts.duplicate_ids:
+        stage.warn(f"{counts.duplicate_ids:,} messages have the id of an earlier one and were left out", progress)
+    if counts.orphans > counts.messages // 2:
+        stage.warn(
+            f"{counts.orphans:,} of {counts.messages:,} messages answer one that no source holds; name the files "
+            "that hold them too, or give them with --context",
+            progress,
+        )
+
 
 # ── the step of an ingest that drops pairs whose id exists already ────────────────────────────────────────────────────
 

@@ -9,4 +9,4 @@ The main names:
 - `variety.variety`: distinct words, repetition and lengths.
 """
 
-__all__ = ["coherence", "components", "course", "exchanges", "sentiment", "variants", "variety", "windows", "wording"]
+__all__ = ["components", "course", "exchanges", "sentiment", "variants", "variety", "windows"]

@@ -7,4 +7,4 @@ The main names:
 - `checkpoint.CrossRater`: ratings of responses.
 """
 
-__all__ = ["build", "checkpoint", "examples", "model", "sequences", "train"]
+__all__ = ["build", "checkpoint", "examples", "model", "sequences"]

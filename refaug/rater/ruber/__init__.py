@@ -7,4 +7,4 @@ The main names:
 - `network.Relevance`: how well replies go with utterances.
 """
 
-__all__ = ["build", "examples", "model", "network"]
+__all__ = ["build", "model", "network"]

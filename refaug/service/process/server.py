@@ -11,15 +11,20 @@ parent, however it ends.
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from refaug.core import kernel_cache
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
+from refaug.core.processes.free_cores import available_cores
+from refaug.core.processes.passive_waiting import PASSIVE_WAITING
+from refaug.service import prometheus_figures
+from refaug.service.figures.figure_memory import FigureMemory
 from refaug.service.process import json_logging, start_conditions
-from refaug.service.process.child_environment import child_environment
 from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig
 from refaug.service.process.job_process import JobProcess
 from refaug.service.process.listening_socket import BACKLOG, address_of, bound_socket
@@ -27,14 +32,68 @@ from refaug.service.process.supervisor import Supervisor
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.shard_cluster import require_shards
 
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def child_environment(home: Settings, settings: ServeSettings) -> Iterator[None]:
+    """Set the environment of the children, with memory for their figures; restore it afterwards."""
+    before = dict(os.environ)
+    with ExitStack() as stack:
+        os.environ.update(environment_of(home, settings, _figures_of(settings, stack), os.environ))
+        try:
+            yield
+        finally:
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _figures_of(settings: ServeSettings, stack: ExitStack) -> str:
+    """Return the path of memory for the figures of all web processes; empty where the system has none."""
+    try:
+        # one more than processes, in case a new one starts before the system has ended the locks of a killed one
+        return stack.enter_context(FigureMemory.create(settings.workers + 1)).path
+    except OSError as error:
+        log.warning("no memory for the figures of all processes, each counts for itself: %s", error)
+        return ""
+
+
+def environment_of(
+    home: Settings, settings: ServeSettings, figures: str, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables for the children; thread counts and caches that are set already are kept.
+
+    Compiled kernels are cached where the commands have them, beside the code; in the home only where that folder is not
+    writable. An empty value counts as set.
+
+    Threads are divided among the web processes: more threads than cores make every barrier of OpenMP wait, and waiting
+    threads must not spin while another process has work.
+    """
+    threads = str(max(1, available_cores() // settings.workers))
+    unless_set = {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "NUMBA_NUM_THREADS": threads,
+        **PASSIVE_WAITING,
+    }
+    if not kernel_cache.is_writable():
+        unless_set["NUMBA_CACHE_DIR"] = str((home.cache / "numba").resolve())
+    return {
+        **{name: value for name, value in unless_set.items() if name not in inherited},
+        "REFAUG_HOME": str(home.home.resolve()),
+        prometheus_figures.MEMORY_VARIABLE: figures,
+        **settings.as_env(),
+    }
+
+
 APP: Final = "refaug.service.web.app:from_env"
 KEEP_ALIVE_S: Final = (
     75  # longer than the usual limits of clients and proxies, so that they close idle connections first
 )
 
 _ROUTES_FIRST_S: Final = 5.0  # so that a route that waits for a body is the first to refuse it
-
-log = logging.getLogger(__name__)
 
 
 def serve(

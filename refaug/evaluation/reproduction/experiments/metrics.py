@@ -8,22 +8,14 @@ without looking at the rows that it is judged on, agrees best with people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures.annotators import annotator_table, human_rows, human_table
-from refaug.evaluation.reproduction.figures.controls import (
-    CONTROL_CLAIMS,
-    CONTROL_METRICS,
-    claim_verdict,
-    control_claims,
-    control_claims_table,
-    controls_in_words,
-    correlate_kinds,
-    plot_both_kinds,
-    plot_control,
-    set_by_set_table,
-)
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, Line, correlate
 from refaug.evaluation.reproduction.figures.main_lines import (
     BASELINES,
@@ -32,19 +24,267 @@ from refaug.evaluation.reproduction.figures.main_lines import (
     BLEU_OURS,
     DEFAULT,
     OURS,
+    MainLines,
     main_lines_of,
+    plain_line,
 )
-from refaug.evaluation.reproduction.figures.row_subsets import correlate_all_rows, correlate_subsets
 from refaug.evaluation.reproduction.figures.selection import Selection
 from refaug.evaluation.reproduction.figures.smoothing import smoothed_retrieved, smoothing_json, smoothing_tables
-from refaug.evaluation.reproduction.material import metric_candidates
+from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.reproduction.material.published_method import published_line, published_name
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
+from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
 from refaug.evaluation.reproduction.material.reference_kinds import (
     GOLD,
 )
+from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
+
+_FEWEST_ROWS: Final = 20  # of a set, to be compared at all
+_WITHOUT_LOG_SYSTEMS: Final = "without the systems whose replies were taken from the log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subsets:
+    """The tables and figures of all subsets."""
+
+    tables: tuple[Table, ...]
+    data: Mapping[str, Any]
+
+
+def correlate_subsets(
+    trial: metric_candidates.Trial,
+    sets: Sequence[ProofSet],
+    main_lines: MainLines,
+    in_logs: Mapping[str, Mask],
+    near_contexts: Mapping[str, Mask],
+) -> Subsets:
+    """Correlate the main lines on fewer rows, and with fewer references."""
+    settings = trial.chain.settings
+    shown = [line for line in main_lines.lines if not line.name.startswith("υ-")]
+    choices: dict[str, tuple[Sequence[Line], Mapping[str, Mask]]] = {
+        "without replies that stand in the log word for word": (
+            shown,
+            {rated_set.name: rated_set.fair & ~in_logs[rated_set.name] for rated_set in sets},
+        ),
+        "without contexts whose like stands in the log (token Jaccard ≥ .8)": (
+            shown,
+            {rated_set.name: rated_set.fair & ~near_contexts[rated_set.name] for rated_set in sets},
+        ),
+        "only contexts whose like stands in the log": (
+            shown,
+            {rated_set.name: rated_set.fair & near_contexts[rated_set.name] for rated_set in sets},
+        ),
+        _WITHOUT_LOG_SYSTEMS: (
+            shown,
+            {
+                rated_set.name: rated_set.without_systems(systems_of_the_log(rated_set, in_logs[rated_set.name]))
+                for rated_set in sets
+            },
+        ),
+        "references nearly equal to the reply left out": (
+            _without_near_references(trial, main_lines, shown),
+            {rated_set.name: rated_set.fair for rated_set in sets},
+        ),
+    }
+    tables, figures = list[Table](), dict[str, object]()
+    for title, (lines, rows) in choices.items():
+        large_sets = [rated_set for rated_set in sets if int(rows[rated_set.name].sum()) >= _FEWEST_ROWS]
+        notes = (log_systems_in_words(sets, in_logs),) if title == _WITHOUT_LOG_SYSTEMS else ()
+        if len(large_sets) < len(sets):
+            small_sets = [rated_set.name for rated_set in sets if rated_set not in large_sets]
+            counts = ", ".join(f"{name}: {int(rows[name].sum())}" for name in small_sets)
+            notes = (*notes, f"left out, for too few rows: {counts}")
+        if not large_sets:
+            tables.append(Table(title=title, columns=("",), rows=(), notes=notes))
+            continue
+        correlations = correlate(
+            large_sets, lines, rows=rows, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed
+        )
+        tables.append(agreement_table(correlations, title, baseline=BASELINES, notes=notes))
+        figures[title] = correlations.as_json(("spearman", PARTIAL))
+    return Subsets(tables=tuple(tables), data=figures)
+
+
+def log_systems_in_words(sets: Sequence[ProofSet], in_logs: Mapping[str, Mask]) -> str:
+    """List the systems that answer from the log, set by set."""
+    return "; ".join(
+        f"{rated_set.name}: {', '.join(systems_of_the_log(rated_set, in_logs[rated_set.name])) or 'none'}"
+        for rated_set in sets
+    )
+
+
+def _without_near_references(
+    trial: metric_candidates.Trial, main_lines: MainLines, shown: Sequence[Line]
+) -> list[Line]:
+    """Return the same lines, scored without the further references that nearly equal the reply.
+
+    What was selected in each fold stays selected.
+    """
+    lines = list[Line]()
+    for line in shown:
+        if line.name in main_lines.candidate_of_line:
+            lines.append(
+                trial.line(
+                    main_lines.candidate_of_line[line.name], main_lines.candidates, drop=reference_kinds.Drop.NEAR
+                )
+            )
+        elif line.name in (OURS, BLEU_OURS):
+            chosen = main_lines.ours if line.name == OURS else main_lines.bleu
+            again = {
+                name: trial.line(main_lines.candidates[name], main_lines.candidates, drop=reference_kinds.Drop.NEAR)
+                for name in dict.fromkeys(chosen.by_fold)
+            }
+            lines.append(replace(chosen.apply_to(trial.sets, again), name=line.name))
+        elif line.name == published_name(trial.chain):
+            lines.append(published_line(trial.chain, trial.sets, reference_kinds.Drop.NEAR))
+        else:
+            lines.append(line)
+    return lines
+
+
+def correlate_all_rows(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> Correlations:
+    """Correlate all rows, golds included, at the smoothing of the ladder that was published with the first set."""
+    settings = trial.chain.settings
+    smooth = "smooth=epsilon[1e-15]"
+    kinds = {
+        reference_kinds.GOLD: "BLEU-2, gold",
+        reference_kinds.MATCHED: "… and drawn replies",
+        reference_kinds.ONE: "… and retrieved ones",
+        reference_kinds.RATED: "… rated",
+    }
+    lines = [
+        replace(
+            trial.line(
+                metric_candidates.MetricCandidate(
+                    name=name, why="", family="bleu", metric=f"upsilon-bleu:{smooth}", kind=kind
+                ),
+                {},
+            ),
+            name=name,
+        )
+        for kind, name in kinds.items()
+    ]
+    if any(len(test_item.references) > 1 for rated_set in sets for test_item in rated_set.items):
+        lines.append(plain_line(sets, "BLEU-2, all human references", f"multi-bleu:{smooth}"))
+    rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in trial.sets}
+    kinds_of = ("spearman", "pearson")
+    return correlate(trial.sets, lines, rows=rows, kinds=kinds_of, draws=settings.draws, seed=settings.seed)
+
+
+CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried with
+    metric_candidates.MetricCandidate(name="υBLEU, closest", why="", family="bleu", metric="upsilon-bleu"),
+    metric_candidates.MetricCandidate(name="υBLEU, no penalty", why="", family="bleu", metric="upsilon-bleu:bp=none"),
+    metric_candidates.MetricCandidate(
+        name="υ-greedy, best", why="", family="greedy", metric=f"upsilon-greedy:agg=best,{metric_candidates.GREEDY}"
+    ),
+    metric_candidates.MetricCandidate(
+        name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{metric_candidates.GREEDY}"
+    ),
+)
+CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
+    "retrieval beats replies of the same lengths": (reference_kinds.ONE, reference_kinds.MATCHED),
+    "the rater's weights beat the same ones dealt out anew": (reference_kinds.RATED, reference_kinds.SHUFFLED),
+    "the rater's weights beat weights of one": (reference_kinds.RATED, reference_kinds.ONE),
+    "rated references beat the gold alone": (reference_kinds.RATED, reference_kinds.GOLD),
+    "drawn replies of the same lengths beat the gold alone": (reference_kinds.MATCHED, reference_kinds.GOLD),
+}
+_CLAIM_KINDS: Final = ("spearman", PARTIAL)
+
+
+def correlate_kinds(trial: metric_candidates.Trial, metric: metric_candidates.MetricCandidate) -> Correlations:
+    """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
+
+    The utterance is among no references but those of the kind `parrot`.
+    """
+    settings = trial.chain.settings
+    lines = [
+        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind), {}), name=kind)
+        for kind in reference_kinds.KINDS
+    ]
+    return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
+
+
+def control_claims(correlations: Correlations) -> dict[str, object]:
+    """Return the figures of every claim, for programs."""
+    return {
+        claim: {
+            kind: {scope: correlations.difference(above, below, kind, scope).as_json() for scope in correlations.scopes}
+            for kind in ("spearman", PARTIAL)
+        }
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    }
+
+
+def control_claims_table(controls: Mapping[str, Correlations]) -> Table:
+    """Return the table of every claim on every metric: on each group of sets, and on their mean."""
+    scopes = next(iter(controls.values())).table_scopes
+    rows = [
+        [
+            f"{name}: {claim}",
+            *(cell(control.difference(above, below, kind, scope)) for kind in _CLAIM_KINDS for scope in scopes),
+            *(claim_verdict(control, above, below, scope) for scope in scopes),
+        ]
+        for name, control in controls.items()
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    ]
+    columns = ["claim", *(f"{IN_WORDS[kind]}, {scope}" for kind in _CLAIM_KINDS for scope in scopes)]
+    columns += [f"verdict, {scope}" for scope in scopes]
+    notes = ("differences on the same draws", "not shown: the interval holds 0")
+    return Table(title="Claims", columns=columns, rows=rows, notes=notes)
+
+
+def set_by_set_table(name: str, control: Correlations) -> Table:
+    """Return the claims about one metric on every set, in Spearman."""
+    rows = [
+        [claim, *(cell(control.difference(above, below, "spearman", scope)) for scope in control.scopes)]
+        for claim, (above, below) in CONTROL_CLAIMS.items()
+    ]
+    title = f"{name}: claims set by set, differences of Spearman"
+    return Table(title=title, columns=("claim", *control.scopes), rows=rows)
+
+
+def claim_verdict(control: Correlations, above: str, below: str, scope: str) -> str:
+    """Say what both kinds of correlation show about a claim."""
+    return verdict([control.difference(above, below, kind, scope) for kind in _CLAIM_KINDS])
+
+
+def controls_in_words(controls: Mapping[str, Correlations]) -> Iterator[str]:
+    """Yield the sentences above the tables of controls."""
+    yield (
+        "Every line but `gold` and `parrot` has as many further references as the retrieved ones are; those with "
+        "chance in them are the mean over seeds."
+    )
+    for name, control in controls.items():
+        retrieval_gain, rating_gain = (
+            control.difference(reference_kinds.ONE, reference_kinds.MATCHED, PARTIAL),
+            control.difference(reference_kinds.RATED, reference_kinds.SHUFFLED, PARTIAL),
+        )
+        yield (
+            f"{name}: retrieved less drawn of the same lengths {cell(retrieval_gain)}, rated less shuffled "
+            f"{cell(rating_gain)} (partial Spearman, mean)."
+        )
+
+
+def plot_control(name: str, correlations: Correlations) -> Plot:
+    """Plot one metric on every kind of references."""
+    file = f"metrics-{''.join(letter for letter in name.lower() if letter.isascii() and letter.isalnum())}.png"
+    return plot_both_kinds(file, f"{name} on kinds of references, {correlations.scopes[-1]}", correlations)
+
+
+def plot_both_kinds(file: str, caption: str, correlations: Correlations) -> Plot:
+    """Plot Spearman and partial Spearman of every line beside each other."""
+    bars_of = [(name, kind) for name in correlations.names for kind in ("spearman", PARTIAL)]
+    return bars(
+        file,
+        caption,
+        [name for name, _ in bars_of],
+        [correlations.estimate(name, kind, correlations.scopes[-1]) for name, kind in bars_of],
+        groups=[IN_WORDS[kind] for _, kind in bars_of],
+        x_label="correlation",
+    )
 
 
 def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:

@@ -9,13 +9,10 @@ The main names:
 
 __all__ = [
     "annotators",
-    "controls",
     "correlations",
     "length_stress",
     "main_lines",
     "noninferiority",
-    "retrieval_quality",
-    "row_subsets",
     "selection",
     "smoothing",
     "weight_claims",

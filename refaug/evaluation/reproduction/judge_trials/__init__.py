@@ -7,4 +7,4 @@ The main names:
 - `attempts.ATTEMPTS`: what is tried, and why.
 """
 
-__all__ = ["attempts", "choice", "features", "judge_lines", "judges", "vhred_features"]
+__all__ = ["attempts", "features", "judge_lines", "judges", "vhred_features"]

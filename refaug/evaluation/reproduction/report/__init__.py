@@ -7,4 +7,4 @@ The main names:
 - `stored_report.StoredReport`: a report read back from its JSON
 """
 
-__all__ = ["plots", "report", "stored_report", "stress_text", "weights_text"]
+__all__ = ["plots", "report", "stored_report"]

@@ -4,7 +4,7 @@ The main names:
 
 - `item_collection.ItemCollection`: items that are in memory where they are few, and else in a file; what all of them
   tell
-- `item_spool.SpooledItems`: the items in a file, as a sequence
+- `item_collection.SpooledItems`: the items in a file, as a sequence
 - `passing_list.PassingList`: a list of their scores as JSON, made anew at every pass.
 """
 
@@ -13,6 +13,5 @@ __all__ = [
     "item_collection",
     "item_digests",
     "item_evidence",
-    "item_spool",
     "passing_list",
 ]

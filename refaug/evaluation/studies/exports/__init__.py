@@ -3,8 +3,8 @@
 The main names:
 
 - `formats.export_study`: the bytes of one format, piece by piece
-- `rated_items.rated_items`: the items that `refaug meta` reads
+- `formats.rated_items`: the items that `refaug meta` reads
 - `formats.reference_weights`: the weights of references that people said.
 """
 
-__all__ = ["chat_records", "formats", "rated_items"]
+__all__ = ["chat_records", "formats"]

@@ -7,4 +7,4 @@ The main names:
 - `excluded_texts.ExcludedTexts`: what must not be seen.
 """
 
-__all__ = ["build", "dialogues", "excluded_texts", "task", "windows"]
+__all__ = ["build", "dialogues", "excluded_texts", "windows"]

@@ -4,7 +4,7 @@ The main names:
 
 - `batcher.Batcher`: requests in, their answers out
 - `request_queue.RequestQueue`: where a request waits
-- `batch_runner.BatchRunner`: the work of a batch.
+- `batcher.BatchRunner`: the work of a batch.
 """
 
-__all__ = ["batch_runner", "batcher", "reference_lookup", "request_queue"]
+__all__ = ["batcher", "reference_lookup", "request_queue"]

@@ -10,19 +10,118 @@ from __future__ import annotations
 
 import asyncio
 import http
+import secrets
 import socket
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
+import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from refaug.service.process.guarded_config import CONNECTION, GuardedConfig, Message
-from refaug.service.web.connection.admission import UNLIMITED_PATHS
-from refaug.service.web.guard.held_transport import HeldTransport
+from refaug.service import prometheus_figures
+from refaug.service.process.guarded_config import CONNECTION, ConnectionLimits, GuardedConfig, Message
+from refaug.service.web.connection.admission import HEADERS, UNKNOWN_ROUTE, UNLIMITED_PATHS
 from refaug.service.web.guard.open_connections import OpenConnections
-from refaug.service.web.guard.refusals import refusal
 from refaug.service.web.guard.request_reader import OversizedRequest, RequestReader, UnreadableRequest
 from refaug.service.web.guard.states import ENDING, TABLE, ConnectionEvent, State
+from refaug.service.web.problems import MEDIA_TYPE, code_meanings, code_of
+
+
+class TransportHolder(Protocol):
+    """What the guard does with the calls of uvicorn's protocol."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing more may be written."""
+
+    def write(self, content: bytes) -> None:
+        """Write a part of an answer."""
+
+    def shut(self) -> None:
+        """Close the connection."""
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+
+    def resume_reading(self) -> None:
+        """Read on."""
+
+
+class HeldTransport(asyncio.Transport):
+    """A transport that asks the guard."""
+
+    def __init__(self, transport: asyncio.Transport, guard: TransportHolder) -> None:
+        super().__init__()
+        self._transport, self._guard = transport, guard
+        self.pause_reading = guard.pause_reading  # type: ignore[method-assign]
+        self.resume_reading = guard.resume_reading  # type: ignore[method-assign]
+        self.write = guard.write  # type: ignore[method-assign, assignment]
+        self.close = guard.shut  # type: ignore[method-assign]
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the real transport says."""
+        return self._transport.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait for the client."""
+        return self._transport.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        """Return whether nothing more may be written."""
+        return self._guard.is_ending or self._transport.is_closing()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
+
+
+_IN_HEAD: Final = frozenset({State.CONNECTING, State.SURPLUS, State.IDLE, State.HEAD})
+_UNREADABLE: Final = "this is no request that can be read"
+
+
+def refusal(state: State, status: http.HTTPStatus, limits: ConnectionLimits, root_path: str, fault: str) -> bytes:
+    """Return the whole answer to a connection that is refused in this state, and count it."""
+    prometheus_figures.request(UNKNOWN_ROUTE, "", status, 0.0)
+    return _answer(status, _detail(state, status, limits) or fault or _UNREADABLE, root_path)
+
+
+def _detail(state: State, status: http.HTTPStatus, limits: ConnectionLimits) -> str:
+    part = "head" if state in _IN_HEAD else "body"
+    match status:
+        case http.HTTPStatus.REQUEST_TIMEOUT:
+            return f"the {part} of the request was not there in time"
+        case http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if part == "head":
+            return f"the head of the request is longer than {limits.head_bytes >> 10} KiB"
+        case http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+            return "the trailers or the chunk heads of the request are too long"
+        case http.HTTPStatus.SERVICE_UNAVAILABLE:
+            return f"{limits.connections:,} connections are open already"
+    return ""
+
+
+def _answer(status: http.HTTPStatus, detail: str, root_path: str) -> bytes:
+    code, request_id = code_of(status), secrets.token_hex(8)
+    problem: Mapping[str, Any] = {
+        "type": f"{root_path}/problems/{code}",
+        "title": code_meanings()[code]["title"],
+        "status": int(status),
+        "code": code,
+        "detail": detail,
+        "request_id": request_id,
+    }
+    body = orjson.dumps(problem)
+    headers = {
+        "Content-Type": MEDIA_TYPE,
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        "X-Request-Id": request_id,
+        **({"Retry-After": "1"} if status == http.HTTPStatus.SERVICE_UNAVAILABLE else {}),
+        **HEADERS,
+    }
+    head = "".join(f"{name}: {content}\r\n" for name, content in headers.items())
+    return f"HTTP/1.1 {int(status)} {status.phrase}\r\n{head}\r\n".encode("ascii") + body
+
 
 _ALWAYS: Final = frozenset(path.encode("ascii") for path in UNLIMITED_PATHS)
 _PROBE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client of HTTP/1.1 skips it; one that has gone resets

@@ -15,8 +15,7 @@ from indexes import built, home_of, pairs_of
 from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.selfplay import SelfPlayStart, play
 from refaug.bots.selfplay_rules import SelfPlayRules
-from refaug.bots.stored.opening import StoredBotSources, open_stored
-from refaug.bots.stored.seeded_draws import draw_by_similarity
+from refaug.bots.stored.opening import StoredBotSources, draw_by_similarity, open_stored
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Item
 from refaug.indexer.search.search_settings import SearchSettings

@@ -15,7 +15,7 @@ import pytest
 from refaug.core.errors import BadInput, RefaugError
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, item_json, read_items
-from refaug.evaluation.tables import columns, grouping
+from refaug.evaluation.tables import columns, table_items
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
 
@@ -409,11 +409,11 @@ def test_a_map_that_says_nothing_is_refused(mapping: tuple[str, ...], says: str)
 
 def test_long_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "t.csv", LONG)
-    monkeypatch.setattr(grouping, "MAX_ROWS", 3)
+    monkeypatch.setattr(table_items, "MAX_ROWS", 3)
     with pytest.raises(BadInput, match="more than 3 rows of replies or ratings"):
         items_of(path, *LONG_MAP)
-    monkeypatch.setattr(grouping, "MAX_ROWS", 4)
-    monkeypatch.setattr(grouping, "MAX_ANNOTATORS", 1)
+    monkeypatch.setattr(table_items, "MAX_ROWS", 4)
+    monkeypatch.setattr(table_items, "MAX_ANNOTATORS", 1)
     with pytest.raises(BadInput, match="more than 1 annotators"):
         items_of(path, *LONG_MAP)
     assert items_of(path, *LONG_MAP, "annotator=", shape="rating")[0]["ratings"] == {"new": [5, 4], "old": [2]}

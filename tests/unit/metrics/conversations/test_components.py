@@ -13,17 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from refaug.metrics.conversations.coherence import (
+from refaug.metrics.conversations.components import (
+    COMPONENTS,
+    Sentiment,
     average_coherence,
+    component_values,
     cosine,
+    count_laughs,
+    count_words,
     extrema_coherence,
     greedy_coherence,
+    question_score,
 )
-from refaug.metrics.conversations.components import COMPONENTS, Sentiment, component_values
 from refaug.metrics.conversations.exchanges import AnsweredTurn, Side, human_exchanges, self_play_exchanges
 from refaug.metrics.conversations.sentiment import EMOJIS, emoji_score, emoji_weights, min_max_slope
 from refaug.metrics.conversations.variants import Variants
-from refaug.metrics.conversations.wording import count_laughs, count_words, question_score
 
 Floats = NDArray[np.float64]
 

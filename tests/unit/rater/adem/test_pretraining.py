@@ -15,10 +15,17 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.logs.text_keys import text_key
-from refaug.rater.adem.pretraining.build import report_of, unigram_nll
+from refaug.rater.adem.pretraining.build import (
+    PretrainingTask,
+    bound_terms,
+    discrimination,
+    draw_noise,
+    kl_weight,
+    report_of,
+    unigram_nll,
+)
 from refaug.rater.adem.pretraining.dialogues import CodedDialogues, require_dialogues
 from refaug.rater.adem.pretraining.excluded_texts import ExcludedTexts
-from refaug.rater.adem.pretraining.task import PretrainingTask, bound_terms, discrimination, draw_noise, kl_weight
 from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings, cut_windows
 from refaug.rater.adem.vhred.likelihood import piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred

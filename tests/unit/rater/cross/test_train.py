@@ -11,8 +11,7 @@ import pytest
 import torch
 from crosses import tiny_course, tiny_cross, tiny_dialogues, tiny_sides
 
-from refaug.rater.cross.build import report_of, statistics_of
-from refaug.rater.cross.train import balanced_loss, predict
+from refaug.rater.cross.build import balanced_loss, predict, report_of, statistics_of
 from refaug.rater.training.accuracy import auc
 
 

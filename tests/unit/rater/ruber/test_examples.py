@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rubers import Text, hash_of, pairs_of, tiny_pairs, tiny_sides
 
 from refaug.core.errors import Usage
-from refaug.rater.ruber.examples import PairExamples
+from refaug.rater.ruber.build import PairExamples
 from refaug.rater.training.examples import hash_share
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from raters import FIRST_PIECE, corpus_of, tiny_corpus, tiny_model
 
 from refaug.core.errors import Usage
-from refaug.rater.nn.training_report import hard_report
+from refaug.rater.nn.build import hard_report
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
 from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from refaug.service.jobs.job_progress import JobProgress
 from refaug.service.jobs.store import NewEvent
+from refaug.service.jobs.worker import JobProgress
 
 
 class WrittenProgress:

@@ -7,4 +7,4 @@ The main names:
 - `scored_replies.list_scored_replies`: GET /v1/evaluations/{id}/replies.
 """
 
-__all__ = ["access", "downloads", "evaluations", "scored_replies", "uploads"]
+__all__ = ["access", "evaluations", "scored_replies", "uploads"]

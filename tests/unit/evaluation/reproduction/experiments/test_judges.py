@@ -11,7 +11,6 @@ from proofs import tiny_chain, tiny_set
 
 from refaug.core.records import Reference
 from refaug.evaluation.fitted_judge.fit import fit_judge
-from refaug.evaluation.reproduction.judge_trials.choice import BY_FOLDS, BY_GROUPS
 from refaug.evaluation.reproduction.judge_trials.features import (
     CHRF,
     CROSS_ALONE,
@@ -23,7 +22,7 @@ from refaug.evaluation.reproduction.judge_trials.features import (
     features_of,
 )
 from refaug.evaluation.reproduction.judge_trials.judge_lines import rated_table
-from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, judges
+from refaug.evaluation.reproduction.judge_trials.judges import ATTEMPTS, BY_FOLDS, BY_GROUPS, judges
 from refaug.evaluation.reproduction.judge_trials.vhred_features import VHRED_FEATURES
 from refaug.evaluation.reproduction.material.metric_candidates import GREEDY_BY_WORDS, RECOMMENDED, Trial
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet

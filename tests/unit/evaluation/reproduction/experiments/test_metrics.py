@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from proofs import tiny_chain, tiny_set
 
+from refaug.evaluation.reproduction.experiments.metrics import _without_near_references
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.figures.main_lines import BLEU, BLEU_OURS, OURS, MainLines, _ruber_candidates
-from refaug.evaluation.reproduction.figures.row_subsets import _without_near_references
 from refaug.evaluation.reproduction.figures.selection import select
 from refaug.evaluation.reproduction.material.metric_candidates import MetricCandidate, Trial
 from refaug.evaluation.reproduction.material.published_method import published_line, published_name

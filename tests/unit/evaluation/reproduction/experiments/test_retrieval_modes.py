@@ -34,18 +34,16 @@ from refaug.evaluation.reproduction.experiments.conditions import (
 from refaug.evaluation.reproduction.experiments.retrieval_modes import (
     MODES,
     WAYS,
+    RetrievalProfile,
     _best_in_words,
     best_mode,
     best_mode_overall,
-    retrieval_modes,
-)
-from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
-from refaug.evaluation.reproduction.figures.retrieval_quality import (
-    RetrievalProfile,
     lacking_references,
     profiles_section,
     ratings_of_matched,
+    retrieval_modes,
 )
+from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import MATCHED, RATED
 from refaug.evaluation.reproduction.report.report import Report

@@ -17,7 +17,13 @@ from scipy import stats
 from refaug.cli.scores.reproduce import ReproduceOptions
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Origin, Reference
-from refaug.evaluation.reproduction.experiments.stress import CANDIDATES
+from refaug.evaluation.reproduction.experiments.stress import (
+    CANDIDATES,
+    _outcome_table,
+    sections_of,
+    summary_of,
+    survives,
+)
 from refaug.evaluation.reproduction.figures.correlations import MEAN, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.figures.length_stress import (
     Tilt,
@@ -58,7 +64,6 @@ from refaug.evaluation.reproduction.material.reference_coverage import (
 )
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.parts import PARTS, USUAL_SETS, parts_named
-from refaug.evaluation.reproduction.report.stress_text import _outcome_table, sections_of, summary_of, survives
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
 from refaug.metrics.statistics.resampling import count_blocks

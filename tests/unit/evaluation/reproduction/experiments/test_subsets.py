@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from proofs import tiny_set
 
-from refaug.evaluation.reproduction.figures.row_subsets import log_systems_in_words
+from refaug.evaluation.reproduction.experiments.metrics import log_systems_in_words
 
 
 def test_systems_that_were_taken_from_the_log_are_named_for_every_set() -> None:

@@ -10,14 +10,14 @@ from proofs import tiny_set
 from scipy import stats
 
 from refaug.evaluation.reproduction.figures.correlations import Correlations, Line, correlate
-from refaug.evaluation.reproduction.judge_trials.choice import (
+from refaug.evaluation.reproduction.judge_trials.judge_lines import even_line
+from refaug.evaluation.reproduction.judge_trials.judges import (
     BY_FOLDS,
     BY_GROUPS,
     choices_of,
     chosen_by_other_groups,
     differences_together,
 )
-from refaug.evaluation.reproduction.judge_trials.judge_lines import even_line
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.metrics.statistics.correlation import partial_spearman
 

@@ -15,8 +15,7 @@ from refaug.evaluation.score_files.score_document import indented_pieces
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held import blocks
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
-from refaug.evaluation.scoring.held.item_spool import BLOCK, SpooledItems
+from refaug.evaluation.scoring.held.item_collection import BLOCK, ItemCollection, SpooledItems
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build

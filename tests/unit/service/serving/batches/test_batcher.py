@@ -29,7 +29,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.batches import batch_runner
+from refaug.service.serving.batches import batcher
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
@@ -299,7 +299,7 @@ def test_pieces_of_rating_take_as_long_as_may_pass_between_two_looks(
 ) -> None:
     """Five candidates an item, four found and the parrot: in 50 ms go four items at 2.4 ms a candidate."""
     numbers = [number for number in range(0, 60, 2) if number % 17 != 5 and number % 13 != 4][:10]
-    monkeypatch.setattr(batch_runner, "moving_average", lambda before, _measured: before)
+    monkeypatch.setattr(batcher, "moving_average", lambda before, _measured: before)
 
     async def asking() -> None:
         async with batching() as batcher:
@@ -313,7 +313,7 @@ def test_pieces_of_rating_take_as_long_as_may_pass_between_two_looks(
 def test_what_is_expected_follows_what_is_measured(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which rating takes 10 ms a candidate: each measurement counts for three tenths."""
     now = [0.0]
-    monkeypatch.setattr(batch_runner.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(batcher.time, "perf_counter", lambda: now[0])
 
     def at_rating(_number: int) -> None:
         now[0] += 0.010 * 5 * len(listener.rated[-1])
