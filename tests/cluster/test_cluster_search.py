@@ -63,7 +63,7 @@ def build_shards(places, name, factory, shards):
 
 def answers(index, tests, how, excluded=50):
     return [
-        (found.references, found.excluded, found.note, found.excluded_references, found.missing)
+        (found.references, found.search_notes)
         for found in index.search(tests, how, excluded=excluded)
     ]
 

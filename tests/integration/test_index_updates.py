@@ -156,8 +156,8 @@ def answers(index: ReferenceIndex, pairs: list[Item], mode: str, k: int) -> list
     return [
         Answer(
             [(one.text, {**one.origin, "similarity": one.similarity, "index": ""}) for one in answer.references],
-            dict(answer.excluded),
-            answer.note,
+            answer.search_notes.get("excluded", {}),
+            answer.search_notes.get("note", ""),
         )
         for answer in found
     ]
