@@ -27,7 +27,7 @@ def main(log: str, path: str) -> int:
         except JobFailed as error:
             print(error, file=sys.stderr)
             return 1
-        print(f"{refaug.logs.get(log).pairs} pairs; published: {refaug.indexes.get(log).current}")
+        print(f"{refaug.logs.get(log).pairs} pairs; published: {refaug.artefacts.get('index', log).current}")
     return 0
 
 

@@ -17,7 +17,7 @@ def main(home: str) -> None:
         "replies": {"mine": "At the shop."},
     }
     with Client.local(home=home) as refaug:  # on a Unix socket, which no other user can reach
-        print(refaug.health().version, [index.name for index in refaug.indexes.list()])
+        print(refaug.health().version, [index.name for index in refaug.artefacts.list("index")])
         print(refaug.score([test_item], metric="bleu").corpus)
 
 

@@ -17,7 +17,7 @@ import pytest
 from refaug_client import Client, Usage
 from refaug_client._api import items, retrieval
 from refaug_client._api.methods import Resource
-from refaug_client._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Published
 from refaug_client._api.models.base import Model, Rows
 from refaug_client._api.models.evaluations import (
     Evaluation,
@@ -56,7 +56,7 @@ from refaug_client._api.models.studies import (
     StudyReport,
 )
 from refaug_client._api.resources.access import Audit, Keys
-from refaug_client._api.resources.artefacts import Indexes, Logs, Raters, publish_version
+from refaug_client._api.resources.artefacts import Artefacts, Logs, publish_version
 from refaug_client._api.resources.bots import Bots
 from refaug_client._api.resources.evaluations import Evaluations, Uploads
 from refaug_client._api.resources.jobs import Jobs, Schedules
@@ -183,18 +183,24 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         Posted,
     ),
     "DELETE /v1/logs/{name}/dialogues/{dialogue}": (Logs.erase.call("chat", "d-1"), Job),
-    "GET /v1/indexes": (Indexes.list.call(**PAGED), {"indexes": Index}),
-    "GET /v1/indexes/{name}": (Indexes.get.call("chat"), Index),
-    "GET /v1/indexes/{name}/versions": (Indexes.versions.call("chat", **PAGED), {"versions": IndexVersion}),
+    "GET /v1/indexes": (Artefacts.list.call("index", **PAGED), {"indexes": Artefact}),
+    "GET /v1/indexes/{name}": (Artefacts.get.call("index", "chat"), Artefact),
+    "GET /v1/indexes/{name}/versions": (
+        Artefacts.versions.call("index", "chat", **PAGED),
+        {"versions": ArtefactVersion},
+    ),
     "PUT /v1/indexes/{name}/current": (
-        publish_version("indexes", "chat", version="1", rollback=True, even_refused=True),
+        publish_version("index", "chat", version="1", rollback=True, even_refused=True),
         Published,
     ),
-    "GET /v1/raters": (Raters.list.call(**PAGED), {"raters": Rater}),
-    "GET /v1/raters/{name}": (Raters.get.call("base"), Rater),
-    "GET /v1/raters/{name}/versions": (Raters.versions.call("base", **PAGED), {"versions": RaterVersion}),
+    "GET /v1/raters": (Artefacts.list.call("rater", **PAGED), {"raters": Artefact}),
+    "GET /v1/raters/{name}": (Artefacts.get.call("rater", "base"), Artefact),
+    "GET /v1/raters/{name}/versions": (
+        Artefacts.versions.call("rater", "base", **PAGED),
+        {"versions": ArtefactVersion},
+    ),
     "PUT /v1/raters/{name}/current": (
-        publish_version("raters", "base", version="1", rollback=True, even_refused=True),
+        publish_version("rater", "base", version="1", rollback=True, even_refused=True),
         Published,
     ),
     "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), Job),
@@ -551,7 +557,7 @@ def test_what_is_not_said_is_not_sent() -> None:
     assert Client.score.call([ITEM]).body == {"items": [ITEM]}
     assert Client.references.call([ITEM]).body == {"items": [ITEM]}
     assert Sets.score.call("abcdef", ["x"]).body == {"replies": {"model": ["x"]}}
-    assert publish_version("indexes", "chat", version="1").body == {"version": "1"}
+    assert publish_version("index", "chat", version="1").body == {"version": "1"}
 
 
 def test_generators_tuples_and_columns_become_lists() -> None:
@@ -627,7 +633,14 @@ def test_candidates_become_objects_and_malformed_pairs_go_to_the_server() -> Non
 
 @pytest.mark.parametrize("name", ["", ".", "..", None, 3])
 def test_what_is_no_name_is_refused(name: Any) -> None:
-    for ask in (Sets.get.call, Logs.get.call, Jobs.get.call, Indexes.get.call, Schedules.get.call, Client.explain.call):
+    for ask in (
+        Sets.get.call,
+        Logs.get.call,
+        Jobs.get.call,
+        lambda name: Artefacts.get.call("index", name),
+        Schedules.get.call,
+        Client.explain.call,
+    ):
         with pytest.raises(Usage, match="no name"):
             ask(name)
 
@@ -647,7 +660,7 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
         *("POST /v1/studies/{id}/invites", "POST /v1/studies/{id}/pilot", "POST /v1/studies/{id}/open"),
         *("POST /v1/studies/{id}/pause", "POST /v1/studies/{id}/close"),
     }
-    assert publish_version("indexes", "chat", version="1").may_be_repeated
+    assert publish_version("index", "chat", version="1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}
     assert keyed == {
         *("POST /v1/jobs", "POST /v1/evaluations", "POST /v1/reference-sets"),

@@ -385,20 +385,22 @@ def test_dialogues_are_kept_once_and_can_be_erased(client: Any, opened: Opened) 
 # ── indexes and raters ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("noun", "name"), [("indexes", "chat"), ("raters", "base")])
-def test_versions_are_listed_and_published(client: Any, noun: str, name: str) -> None:
-    part = getattr(client, noun)
-    assert [one.name for one in part.list()] == [name]
-    one = part.get(name)
+@pytest.mark.parametrize(("kind", "name"), [("index", "chat"), ("rater", "base")])
+def test_versions_are_listed_and_published(client: Any, kind: str, name: str) -> None:
+    part = client.artefacts
+    assert [one.name for one in part.list(kind)] == [name]
+    one = part.get(kind, name)
     assert one.current == one.published.version == one.versions[0]
-    assert [version.version for version in part.versions(name)] == one.versions
-    done = part.publish(name, one.current)
+    assert [version.version for version in part.versions(kind, name)] == one.versions
+    done = part.publish(kind, name, one.current)
     assert (done.name, done.version, done.lacking) == (name, one.current, [])
     assert done.serving
     with pytest.raises((Conflict, BadInput, NotFound)):
-        part.rollback(name)  # there is none before it
+        part.rollback(kind, name)  # there is none before it
     with pytest.raises(NotFound):
-        part.get("nobody")
+        part.get(kind, "nobody")
+    with pytest.raises(Usage, match="'raters' is no kind of artefact"):
+        part.get("raters", name)
 
 
 # ── jobs and schedules ────────────────────────────────────────────────────────────────────────────────────────────
@@ -545,10 +547,10 @@ def test_a_rollback_is_sent_once(opened: Opened) -> None:
     with scripted([DROP]) as server:
         client = opened(server.url, retry=Retry(first_s=0.0))
         with pytest.raises(ConnectionLost):
-            client.indexes.rollback("chat")
+            client.artefacts.rollback("index", "chat")
         assert len(server.requests) == 1
         with pytest.raises(ConnectionLost):
-            client.indexes.publish("chat", "1")
+            client.artefacts.publish("index", "chat", "1")
         assert len(server.requests) == 7
 
 

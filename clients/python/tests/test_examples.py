@@ -151,10 +151,10 @@ def test_grow_the_log(url: str, tmp_path: Path) -> None:
         before = refaug.logs.get("chat").pairs
         out, err = ran("grow_the_log", "chat", path, url=url, cwd=tmp_path)
         assert refaug.logs.get("chat").pairs == before + 3
-        current = refaug.indexes.get("chat").current
+        current = refaug.artefacts.get("index", "chat").current
         assert out.splitlines() == ["3 dialogues are kept for chat", f"{before + 3} pairs; published: {current}"]
         assert err  # how far the jobs were
-        refaug.indexes.rollback("chat")
+        refaug.artefacts.rollback("index", "chat")
 
 
 def home_beside(server: Served, folder: Path) -> Path:

@@ -12,11 +12,11 @@ from typing import Any, Optional
 from typing_extensions import assert_type
 
 from refaug_client import (
+    Artefact,
     Client,
     Event,
     FrozenSet,
     Health,
-    Index,
     Item,
     Job,
     ListedSet,
@@ -139,7 +139,7 @@ def sets_are_frozen_looked_at_and_scored_against(refaug: Client, items: Sequence
 def methods_have_the_arguments_of_their_definition(refaug: Client) -> None:
     assert_type(refaug.with_options(timeout_s=600), Client)
     assert_type(Better().with_options(timeout_s=600).sets.get("e7043c04b0875353"), ReferenceSet)
-    assert_type(refaug.indexes.list(limit=3), Rows[Index])
+    assert_type(refaug.artefacts.list("index", limit=3), Rows[Artefact])
     assert_type(refaug.jobs.events("01h"), Generator[Event, None, None])
     assert_type(refaug.score_iter([]), Stream[ScoredItem])
     get: Callable[[str], ReferenceSet] = refaug.sets.get

@@ -68,6 +68,11 @@ class ArtefactKind(StrEnum):
     VECTORS = "vectors", "vectors", "evaluation.home.kinds.stored_vectors:StoredWordVectors", "vectors train LOG"
     VHRED = "vhred", "vhreds", "evaluation.home.kinds.stored_networks:StoredVhreds", "adem pretrain LOG"
 
+    @property
+    def noun(self) -> str:
+        """The kind with its article: an index, word vectors."""
+        return self.value if self is ArtefactKind.VECTORS else f"{'an' if self[0] in 'aei' else 'a'} {self.value}"
+
 
 # What has no versions, and the commands about it.
 WITHOUT_VERSIONS: Final = {"bot": "bots", "judge": "judge", "log": "log", "set": "sets", "study": "studies"}

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from refaug.core.artefacts.kinds import artefact_stores, find_kind
+from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, find_kind
 from refaug.core.artefacts.manifests import MANIFEST, require_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
@@ -232,9 +232,14 @@ class StoredArtefacts:
             )
 
 
+def rules_of(kind: ArtefactKind) -> type[StoredArtefacts]:
+    """Return the class with the facts and the rules of a kind."""
+    module, _, name = kind.rules.partition(":")
+    rules: type[StoredArtefacts] = getattr(import_module(module), name)
+    return rules
+
+
 def stored_artefacts(settings: Settings, kind: str) -> StoredArtefacts:
     """Return the artefacts of a kind, with its rules; Usage where there is no such kind."""
     found = find_kind(kind)
-    module, _, name = found.rules.partition(":")
-    rules: type[StoredArtefacts] = getattr(import_module(module), name)
-    return rules(settings, artefact_stores(settings)[found])
+    return rules_of(found)(settings, artefact_stores(settings)[found])

@@ -69,7 +69,7 @@ def _source(places: Places, manifest: IndexManifest, encoder: str | None, thread
     if manifest.vectors.kind != "encoder":
         raise Usage(
             f"index {manifest.name} was built with word vectors, and no encoder is named",
-            remedy="--encoder NAME, one of refaug encoder list",
+            remedy="--encoder NAME, one of refaug artefacts list encoder",
             field="encoder",
         )
     if manifest.vectors.path:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Turn
-from ._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from ._api.models.artefacts import Artefact, ArtefactVersion, Published
 from ._api.models.base import Model, Rows
 from ._api.models.evaluations import (
     Evaluation,
@@ -102,6 +102,8 @@ _LATER = {
 }
 
 __all__ = [
+    "Artefact",
+    "ArtefactVersion",
     "AsyncClient",
     "AsyncStream",
     "AuditEntry",
@@ -133,8 +135,6 @@ __all__ = [
     "Health",
     "HybridBot",
     "HybridScores",
-    "Index",
-    "IndexVersion",
     "Ingest",
     "Item",
     "Job",
@@ -166,8 +166,6 @@ __all__ = [
     "Published",
     "Purpose",
     "QueueFull",
-    "Rater",
-    "RaterVersion",
     "Ratings",
     "Ready",
     "RefaugError",

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from ._api.items import Purpose
 from ._api.methods import K, Resource
 from ._api.resources.access import Audit, Keys
-from ._api.resources.artefacts import Indexes, Logs, Raters
+from ._api.resources.artefacts import Artefacts, Logs
 from ._api.resources.bots import Bots
 from ._api.resources.evaluations import Evaluations, Uploads
 from ._api.resources.jobs import Jobs, Schedules
@@ -81,8 +81,7 @@ class AnyClient(ScoringCalls[K]):
         self.__dict__.setdefault("_scorers", WeakSet())
         self.sets: Sets[K] = Sets(wire)
         self.logs: Logs[K] = Logs(wire)
-        self.indexes: Indexes[K] = Indexes(wire)
-        self.raters: Raters[K] = Raters(wire)
+        self.artefacts: Artefacts[K] = Artefacts(wire)
         self.jobs: Jobs[K] = Jobs(wire)
         self.schedules: Schedules[K] = Schedules(wire)
         self.bots: Bots[K] = Bots(wire)

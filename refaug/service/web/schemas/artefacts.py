@@ -1,11 +1,15 @@
-"""Models of indexes and raters: versions, the published one, and the processes that serve it."""
+"""Models of artefacts: their versions, the published one, and the processes that serve it; one set for all kinds."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from refaug.core.artefacts.kinds import ArtefactKind
+from refaug.evaluation.home.stored_artefacts import VersionFacts
 from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
 
 
@@ -41,95 +45,66 @@ class _VersionOut(BaseModel):
     )
     refused: str | None = Field(description="why a check refused it; null where none did, or it was published since")
     problem: str | None = Field(description="what is wrong with its files; then all else about its content is null")
-    id: str | None = Field(description="what signatures call its content: the first 12 digits of a SHA-256")
-    logs: list[str] | None = Field(description="the logs that it was made of")
-    bytes: int | None = Field(description="the size of its files")
 
 
-class IndexVersionOut(_VersionOut):
-    """One version of an index."""
+class _PublishedName(BaseModel):
+    """A name and the version that it stands for."""
 
-    created: str | None = Field(description="when it was made")
-    vectors: str | None = Field(description="the word vectors, or the encoder, by which utterances are compared")
-    tokenizer: str | None = Field(description="what splits texts into words")
-    kind: str | None = Field(description="the kind of its main part, by FAISS's name")
-    utterances: int | None = Field(description="distinct utterances that can be found")
-    pairs: int | None = Field(description="distinct pairs that can be found")
-    segments: int | None = Field(description="its main part and what updates have added")
-    superseded: int | None = Field(description="utterances that a later part, or a deletion, has replaced")
-    recall_at_15: float | None = Field(
-        description="the share of exact search's 15 best that it finds; null where it was not measured"
+    name: str = Field(description="its name")
+    current: str | None = Field(description="the published version")
+
+
+class _ArtefactOut(_PublishedName):
+    """What every kind of artefact says of itself."""
+
+    published_at: str | None = Field(description="when the name began to stand for it")
+    versions: list[str] = Field(description="all complete versions, oldest first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtefactModels:
+    """The models of one kind of artefact."""
+
+    page: type[BaseModel]  # of artefacts
+    one: type[BaseModel]
+    versions: type[BaseModel]  # a page of them
+
+
+def models_of(kind: ArtefactKind, fact_type: type[VersionFacts]) -> ArtefactModels:
+    """Return the models of a kind, whose versions have these facts."""
+    noun, hints = kind.value.title().replace("-", ""), get_type_hints(fact_type, include_extras=True)
+    facts = {fact.name: _documented(hints[fact.name]) for fact in fields(fact_type)}
+    version: Any = _model(f"{noun}VersionOut", f"One version of {kind.noun}.", (_VersionOut,), facts)
+    published = {"published": (version | None, Field(description="the published version's facts"))}
+    artefact: Any = _model(
+        f"{noun}Out", f"{_begun(kind.noun)} and the version that its name stands for.", (_ArtefactOut,), published
     )
-    recall_interval: list[float] | None = Field(description="the 95 % interval of that share")
-    recall_target: float | None = Field(description="the share that was asked for")
+    pages = {kind.folder: (list[artefact], Field(description="by name"))}
+    versions = {"versions": (list[version], Field(description="oldest first"))}
+    return ArtefactModels(
+        page=_model(f"{kind.folder.title()}Out", f"A page of {kind.folder}.", (Page, ResponseModel), pages),
+        one=_model(f"One{noun}Out", f"{_begun(kind.noun)}.", (artefact, ResponseModel), {}),
+        versions=_model(
+            f"{noun}VersionsOut",
+            f"A page of the versions of {kind.noun}.",
+            (Page, _PublishedName, ResponseModel),
+            versions,
+        ),
+    )
 
 
-class RaterVersionOut(_VersionOut):
-    """One version of a rater."""
-
-    created: str | None = Field(description="when it was made")
-    tokenizer: str | None = Field(description="SHA-256 of what splits texts into pieces")
-    languages: list[str] | None = Field(description="languages of the texts that it was trained on")
-    network: str | None = Field(description="nn: the Bi-GRU of the method; cross: a Transformer")
-    temperature: float | None = Field(description="of its calibrated ratings")
-    embedding: int | None = Field(description="numbers of a piece's vector")
-    hidden: int | None = Field(description="numbers of a text's state, for each direction")
+def _model(name: str, text: str, bases: tuple[type[BaseModel], ...], content: Mapping[str, Any]) -> type[BaseModel]:
+    return create_model(name, __base__=bases, __doc__=text, **content)
 
 
-class IndexOut(BaseModel):
-    """An index and the version that its name stands for."""
-
-    name: str = Field(description="name of the index")
-    current: str | None = Field(description="the published version")
-    published_at: str | None = Field(description="when the name began to stand for it")
-    versions: list[str] = Field(description="all complete versions, oldest first")
-    published: IndexVersionOut | None = Field(description="the published version's facts")
+def _documented(hint: Any) -> tuple[Any, Any]:
+    """Return an annotated type as pydantic takes it; the text is for all faces."""
+    kind, doc = get_args(hint)
+    return kind, Field(description=doc.text)
 
 
-class RaterOut(BaseModel):
-    """A rater and the version that its name stands for."""
-
-    name: str = Field(description="name of the rater")
-    current: str | None = Field(description="the published version")
-    published_at: str | None = Field(description="when the name began to stand for it")
-    versions: list[str] = Field(description="all complete versions, oldest first")
-    published: RaterVersionOut | None = Field(description="the published version's facts")
-
-
-class IndexesOut(Page, ResponseModel):
-    """A page of indexes."""
-
-    indexes: list[IndexOut] = Field(description="by name")
-
-
-class RatersOut(Page, ResponseModel):
-    """A page of raters."""
-
-    raters: list[RaterOut] = Field(description="by name")
-
-
-class OneIndexOut(IndexOut, ResponseModel):
-    """An index."""
-
-
-class OneRaterOut(RaterOut, ResponseModel):
-    """A rater."""
-
-
-class IndexVersionsOut(Page, ResponseModel):
-    """A page of the versions of an index."""
-
-    name: str = Field(description="name of the index")
-    current: str | None = Field(description="the published version")
-    versions: list[IndexVersionOut] = Field(description="oldest first")
-
-
-class RaterVersionsOut(Page, ResponseModel):
-    """A page of the versions of a rater."""
-
-    name: str = Field(description="name of the rater")
-    current: str | None = Field(description="the published version")
-    versions: list[RaterVersionOut] = Field(description="oldest first")
+def _begun(noun: str) -> str:
+    return noun[0].upper() + noun[1:]
 
 
 class PublishedOut(ResponseModel):

@@ -11,6 +11,7 @@ from typing import Any, Literal, Optional, TypedDict, Union
 from .models.base import Model
 
 Purpose = Literal["train", "validation", "test"]
+ArtefactKind = Literal["index", "rater"]
 OnError = Literal["fail", "report"]
 From = Literal["find", "given"]
 WithoutReply = Literal["report", "refuse", "skip"]

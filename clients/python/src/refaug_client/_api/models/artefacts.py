@@ -9,8 +9,8 @@ from .base import Model, record
 
 
 @record
-class IndexVersion(Model):
-    """One version of an index; where `problem` says what is wrong with its files, all else is None."""
+class ArtefactVersion(Model):
+    """One version of an index or a rater; what its kind lacks is None, and all where `problem` says what is wrong."""
 
     version: str
     published: bool
@@ -31,48 +31,22 @@ class IndexVersion(Model):
     recall_at_15: Optional[float] = None  # the share of exact search's 15 best that it finds
     recall_interval: Optional[list[float]] = None
     recall_target: Optional[float] = None  # what was asked for
-
-
-@record
-class RaterVersion(Model):
-    """One version of a rater; where `problem` says what is wrong with its files, all else is None."""
-
-    version: str
-    published: bool
-    was_published: Optional[bool] = None  # at some time: rolling back returns to the newest older one of these
-    refused: Optional[str] = None  # why a check refused it
-    problem: Optional[str] = None
-    id: Optional[str] = None  # what signatures call its content
-    logs: Optional[list[str]] = None
-    bytes: Optional[int] = None
-    created: Optional[str] = None
-    tokenizer: Optional[str] = None
-    languages: Optional[list[str]] = None
+    languages: Optional[list[str]] = None  # of the texts that a rater was trained on
+    network: Optional[str] = None  # nn or cross
     temperature: Optional[float] = None  # of its calibrated ratings
     embedding: Optional[int] = None
     hidden: Optional[int] = None
-    network: Optional[str] = None
+    auc_good_vs_wrong: Optional[float] = None  # how often it puts a response above a wrong one
 
 
 @record
-class Index(Model):
-    """An index: its complete versions, oldest first, and the details of the published one."""
+class Artefact(Model):
+    """An index or a rater: its complete versions, oldest first, and the details of the published one."""
 
     name: str
     current: Optional[str]
     versions: list[str]
-    published: Optional[IndexVersion] = None
-    published_at: Optional[str] = None  # when the name began to stand for it
-
-
-@record
-class Rater(Model):
-    """A rater: its complete versions, oldest first, and the details of the published one."""
-
-    name: str
-    current: Optional[str]
-    versions: list[str]
-    published: Optional[RaterVersion] = None
+    published: Optional[ArtefactVersion] = None
     published_at: Optional[str] = None  # when the name began to stand for it
 
 

@@ -1,18 +1,21 @@
-"""Logs, indexes and raters."""
+"""Logs, and versions of artefacts."""
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
 from refaug_client._api.bodies import request_body, to_list
-from refaug_client._api.items import Dialogues, OnError
+from refaug_client._api.items import ArtefactKind, Dialogues, OnError
 from refaug_client._api.methods import K, Resource, route
-from refaug_client._api.models.artefacts import Index, IndexVersion, Published, Rater, RaterVersion
+from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Published
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.jobs import Job
 from refaug_client._api.models.logs import Ingest, Log, Posted
 from refaug_client._api.readers import listing, read_model
+from refaug_client._core.errors import Usage
 from refaug_client._http.call import Call, path
+
+_PLURALS = {"index": "indexes", "rater": "raters"}
 
 
 class Logs(Resource[K]):
@@ -49,75 +52,60 @@ class Logs(Resource[K]):
         return Call("DELETE", path("v1", "logs", name, "dialogues", dialogue), read_model(Job), keyed=True)
 
 
-class Indexes(Resource[K]):
-    """Indexes of logs, in which references are found."""
+class Artefacts(Resource[K]):
+    """Versions of indexes, in which references are found, and of raters, which rate how well a text fits."""
 
     @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Index]]:
-        """Return indexes by name."""
-        return listing("/v1/indexes", Index, "indexes", after=after, limit=limit)
+    def list(
+        self, kind: ArtefactKind, *, after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Call[Rows[Artefact]]:
+        """Return the artefacts of a kind by name."""
+        plural = _plural(kind)
+        return listing(f"/v1/{plural}", Artefact, plural, after=after, limit=limit)
 
     @route
-    def get(self, name: str) -> Call[Index]:
-        """Return an index, with the details of its published version."""
-        return Call("GET", path("v1", "indexes", name), read_model(Index))
-
-    @route
-    def versions(
-        self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[Rows[IndexVersion]]:
-        """Return its versions, oldest first."""
-        return listing(path("v1", "indexes", name, "versions"), IndexVersion, "versions", after=after, limit=limit)
-
-    @route
-    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[Published]:
-        """Publish another version under the name; one that a check refused only with `even_refused`."""
-        return publish_version("indexes", name, version=version, even_refused=even_refused)
-
-    @route
-    def rollback(self, name: str) -> Call[Published]:
-        """Publish the version that was published before again; never retried, since twice is two back."""
-        return publish_version("indexes", name, rollback=True)
-
-
-class Raters(Resource[K]):
-    """Raters, which rate how well a text fits."""
-
-    @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Rater]]:
-        """Return raters by name."""
-        return listing("/v1/raters", Rater, "raters", after=after, limit=limit)
-
-    @route
-    def get(self, name: str) -> Call[Rater]:
-        """Return a rater, with the details of its published version."""
-        return Call("GET", path("v1", "raters", name), read_model(Rater))
+    def get(self, kind: ArtefactKind, name: str) -> Call[Artefact]:
+        """Return an artefact, with the details of its published version."""
+        return Call("GET", path("v1", _plural(kind), name), read_model(Artefact))
 
     @route
     def versions(
-        self, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[Rows[RaterVersion]]:
+        self, kind: ArtefactKind, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Call[Rows[ArtefactVersion]]:
         """Return its versions, oldest first."""
-        return listing(path("v1", "raters", name, "versions"), RaterVersion, "versions", after=after, limit=limit)
+        place = path("v1", _plural(kind), name, "versions")
+        return listing(place, ArtefactVersion, "versions", after=after, limit=limit)
 
     @route
-    def publish(self, name: str, version: str, *, even_refused: bool = False) -> Call[Published]:
+    def publish(self, kind: ArtefactKind, name: str, version: str, *, even_refused: bool = False) -> Call[Published]:
         """Publish another version under the name; one that a check refused only with `even_refused`."""
-        return publish_version("raters", name, version=version, even_refused=even_refused)
+        return publish_version(kind, name, version=version, even_refused=even_refused)
 
     @route
-    def rollback(self, name: str) -> Call[Published]:
+    def rollback(self, kind: ArtefactKind, name: str) -> Call[Published]:
         """Publish the version that was published before again; never retried, since twice is two back."""
-        return publish_version("raters", name, rollback=True)
+        return publish_version(kind, name, rollback=True)
 
 
 def publish_version(
-    kind: str, name: str, *, version: Optional[str] = None, rollback: bool = False, even_refused: bool = False
+    kind: ArtefactKind,
+    name: str,
+    *,
+    version: Optional[str] = None,
+    rollback: bool = False,
+    even_refused: bool = False,
 ) -> Call[Published]:
-    """PUT /v1/{kind}/{name}/current; not repeatable with `rollback`, which goes one version back each time."""
+    """PUT /v1/{plural}/{name}/current; not repeatable with `rollback`, which goes one version back each time."""
     document = request_body(version=version, rollback=rollback or None, even_refused=even_refused or None)
-    read = read_model(Published)
-    return Call("PUT", path("v1", kind, name, "current"), read, body=document, repeatable=not rollback)
+    place = path("v1", _plural(kind), name, "current")
+    return Call("PUT", place, read_model(Published), body=document, repeatable=not rollback)
+
+
+def _plural(kind: str) -> str:
+    """Return what routes call the artefacts of a kind; Usage for a kind that the server does not serve."""
+    if kind not in _PLURALS:
+        raise Usage(f"{kind!r} is no kind of artefact that is served", remedy=f"one of: {', '.join(_PLURALS)}")
+    return _PLURALS[kind]
 
 
 def _with_turns(dialogue: Any) -> Any:
