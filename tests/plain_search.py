@@ -19,8 +19,10 @@ import numpy as np
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.indexer.search import search_settings
 from refaug.indexer.search.search_settings import SearchSettings
 
+MODES = search_settings.MODES[:4]  # those by word vectors and by BM25
 MILLION = 1_000_000
 EDGE = 1e-6  # of a level: sums in another order may be rounded to the other side
 DIALOG_DEPTH = 1_000

@@ -24,6 +24,7 @@ from cluster_builds import assert_is, command_of, left_of, order_of, small_home
 from cluster_machines import add_machine, bring_head_back, lose_head, redis_server, start_head
 from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, titles_of_cluster, until
 from indexes import build, home_of
+from plain_search import MODES
 from servers import served
 
 from refaug.core.progress import Silent
@@ -31,7 +32,7 @@ from refaug.indexer.building.build import build_index
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 pytestmark = [pytest.mark.machine, pytest.mark.slow, pytest.mark.faults]
 

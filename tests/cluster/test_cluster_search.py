@@ -17,7 +17,7 @@ import pytest
 from cluster_machines import add_machine
 from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
 from indexes import add_to_log, build, home_of
-from plain_search import RawPair
+from plain_search import MODES, RawPair
 
 from refaug.core.cluster.connection import connect
 from refaug.core.progress import Silent
@@ -28,7 +28,7 @@ from refaug.indexer.installed_software import software
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from cluster_shards import WORDS, chance_tests, pairs_of_chance, processes_of_shards, until
 from indexes import add_to_log, build, home_of
+from plain_search import MODES
 from servers import served
 
 from refaug.core.progress import Silent
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import update_index
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 PLAIN = {"weights": "one", "parrot": "off"}  # no rater is needed
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from backups import add_shards, backed_up, content, full_home, problems, rows
+from plain_search import MODES
 
 from refaug.core.home import RESTORING, Settings
 from refaug.core.records import Item, Reference
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.service.backup.backup_files import MANIFEST
 
 pytestmark = pytest.mark.slow

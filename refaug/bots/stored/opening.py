@@ -20,7 +20,6 @@ from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MAX_REFERENCES
 
 if TYPE_CHECKING:
     from refaug.rater.adem.vhred.artefact import Vhred
@@ -151,7 +150,7 @@ class ConversingRetrievalBot:
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Search for all requests at once; there are so many more candidates as may be left out."""
-        search = replace(self.inner.search, k=min(self.inner.search.k + OWN_TURNS, MAX_REFERENCES))
+        search = replace(self.inner.search, k=min(self.inner.search.k + OWN_TURNS, self.inner.search.most_references))
         retrieved = self.inner.index.search([withheld(request.item) for request in requests], search)
         return [
             self._choose(request, candidates.references, candidates.search_notes.get("note", ""))

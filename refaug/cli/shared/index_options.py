@@ -8,6 +8,7 @@ import typer
 
 from refaug.cli.shared.output import print_facts, print_json
 from refaug.evaluation.home.kinds.stored_indexes import index_facts, readable_facts
+from refaug.indexer.search.search_settings import MODES
 
 if TYPE_CHECKING:
     from refaug.indexer.building.build import IndexBuild
@@ -43,7 +44,7 @@ FactoryOption = Annotated[
 ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads; by default one for each core.", metavar="N", min=1, max=1024)
 ]
-ModeOption = Annotated[str, typer.Option(help="embedding-utterance, embedding-dialog, bm25-utterance or bm25-dialog.")]
+ModeOption = Annotated[str, typer.Option(help=f"One of: {', '.join(MODES[:-1])}.")]
 
 
 def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:

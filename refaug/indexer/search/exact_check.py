@@ -7,7 +7,7 @@ those exactly, under the same exclusions. For BM25 it scores all texts one by on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -51,6 +51,11 @@ def check_index(
     index: ReferenceIndex, settings: SearchSettings, *, queries: int, seed: int, progress: Progress
 ) -> ExhaustiveComparison:
     """Search for pairs drawn from the index, each without its own dialogue, and compare with the exhaustive search."""
+    if settings.is_fused:
+        raise Usage("the mode fused is two modes", remedy="check embedding-utterance and bm25-utterance", field="mode")
+    if settings.is_encoder:  # what is measured is the search for utterances, and the exhaustive one has no limit
+        index.terms([], settings)  # refuses an index without an encoder
+        settings = replace(settings, mode="embedding-utterance")
     pairs = _draw_pairs(index, queries, seed)
     progress.stage("searching", len(pairs), "pairs")
     approximate = [

@@ -16,7 +16,7 @@ import numpy as np
 from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.errors import Conflict, Corrupt
+from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizer_base import Tokenizer
@@ -31,9 +31,10 @@ from refaug.indexer.search.search import (
     excluded_of,
     exclusion_counts,
     find,
+    fuse,
     references_of,
 )
-from refaug.indexer.search.search_settings import MAX_REFERENCES, SearchSettings
+from refaug.indexer.search.search_settings import FUSED, Mode, SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.segment_checks import require_sound
 from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, word_hashes
@@ -248,6 +249,8 @@ class ReferenceIndex:
         cluster, where these were allowed. Equal test pairs get equal references in any batch.
         """
         settings = settings or SearchSettings()
+        if settings.is_fused:
+            return self._search_fused(pairs, settings, excluded)
         if self.threads == 1 or len(pairs) < _LEAST_TO_SPLIT or self.sources.encoder is not None:
             return self._search_part(pairs, settings, self.threads, excluded)  # an encoder starts threads itself
         borders = _split_points(len(pairs), self.threads)
@@ -256,6 +259,14 @@ class ReferenceIndex:
                 lambda part: self._search_part(pairs[slice(*part)], settings, 1, excluded), pairwise(borders)
             )
             return list(chain.from_iterable(parts))
+
+    def _search_fused(self, pairs: Sequence[Item], settings: SearchSettings, excluded: int) -> list[Item]:
+        """Search by vectors and by words, and add up the reciprocal ranks."""
+        by_vectors: Mode = "embedding-utterance" if self.sources.encoder is None else "encoder-utterance"
+        depth = None if settings.depth is None else max(settings.depth, FUSED)
+        of_vectors = self.search(pairs, replace(settings, k=FUSED, mode=by_vectors, depth=depth), excluded=excluded)
+        of_words = self.search(pairs, replace(settings, k=FUSED, mode="bm25-utterance", depth=depth), excluded=excluded)
+        return [fuse(one, other, settings.k) for one, other in zip(of_vectors, of_words, strict=True)]
 
     def _search_part(
         self, pairs: Sequence[Item], settings: SearchSettings, threads: int, most_excluded: int
@@ -310,7 +321,7 @@ class ReferenceIndex:
     def neighbours(self, text: str, settings: SearchSettings | None = None) -> Iterator[Reference]:
         """Yield the responses of less and less similar utterances until there are no more, at most MAX_REFERENCES."""
         settings = settings or SearchSettings()
-        yielded, limit = 0, max(16, settings.k)
+        yielded, limit = 0, min(settings.most_references, max(16, settings.k))
         pair = Item(id="neighbours", turns=(text,))
         while yielded < limit:
             depth = None if settings.depth is None else max(settings.depth, limit)
@@ -318,10 +329,20 @@ class ReferenceIndex:
             yield from references[yielded:]
             if len(references) < limit:
                 return
-            yielded, limit = len(references), min(MAX_REFERENCES, 4 * limit)
+            if limit == settings.most_references:
+                return
+            yielded, limit = len(references), min(settings.most_references, 4 * limit)
 
     def terms(self, pairs: Sequence[Item], settings: SearchSettings, threads: int = 1) -> tuple[Likeness, QueryTables]:
         """Return what these test pairs are compared by, and what is excluded for them."""
+        if settings.is_encoder and self.sources.encoder is None:
+            logs = " ".join(self.logs)
+            raise Usage(
+                f"index {self.name} has no encodings: build it with "
+                f"`refaug index build {logs} --name {self.name} --encoder NAME`",
+                remedy="or use another mode",
+                field="mode",
+            )
         texts, golds = [pair.utterance or "" for pair in pairs], [golds_of(pair) for pair in pairs]
         utterances, coded_golds = code_texts(texts, golds, self.vocabulary)
         tables = tables_of(pairs, golds, utterances, coded_golds, settings, self.logs)

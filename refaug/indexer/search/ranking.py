@@ -171,6 +171,59 @@ def _prefetch(segment: SegmentTables, candidates: Rows) -> None:
 
 
 @compiled
+def _events_of_frequent(
+    events: Events,
+    used: int,
+    segment: SegmentTables,
+    queries: QueryTables,
+    query: int,
+    utterance: int,
+    level: int,
+    most: int,
+) -> tuple[Events, int]:
+    """Add the excluded pairs of an utterance, and those `most` of the others that occur most often.
+
+    Among equally frequent ones the order is by the hash of the response.
+    """
+    begin, end = segment.pair_start[utterance], segment.pair_start[utterance + 1]
+    reasons, occurrences = np.empty(end - begin, np.int8), np.empty(end - begin, np.int64)
+    best = np.full(most, -1, np.int64)  # the most frequent first
+    for pair in range(begin, end):
+        reasons[pair - begin], occurrences[pair - begin] = exclusion_of(segment, queries, query, utterance, pair)
+        if reasons[pair - begin] == 0:
+            place, moved = most, pair
+            while place and (best[place - 1] < 0 or _is_more_frequent(segment, moved, best[place - 1])):
+                place -= 1
+            for at in range(place, most):
+                best[at], moved = moved, best[at]
+    for pair in range(begin, end):
+        if reasons[pair - begin] == 0 and not _is_among(best, pair):
+            continue
+        if used == len(events.level):
+            events = _grow(events, used)
+        occurrence, reason = occurrences[pair - begin], reasons[pair - begin]
+        _store_event(events, used, segment, level, utterance, pair, occurrence, reason)
+        used += 1
+    return events, used
+
+
+@compiled
+def _is_more_frequent(segment: SegmentTables, pair: int, other: int) -> bool:
+    count = segment.occurrence_start[pair + 1] - segment.occurrence_start[pair]
+    others = segment.occurrence_start[other + 1] - segment.occurrence_start[other]
+    is_first: bool = segment.response_sha[pair] < segment.response_sha[other]
+    return count > others or (count == others and is_first)
+
+
+@compiled
+def _is_among(pairs: Rows, pair: int) -> bool:
+    for at in range(len(pairs)):  # noqa: SIM110  loops are compiled, generators are not
+        if pairs[at] == pair:
+            return True
+    return False
+
+
+@compiled
 def events_of_utterances(
     segment: SegmentTables,
     queries: QueryTables,
@@ -178,8 +231,12 @@ def events_of_utterances(
     candidates: Rows,
     levels: Rows,
     k: int,
+    most: int,
 ) -> Events:
-    """Go through the candidate utterances (queries, depth) and their responses until k references are found."""
+    """Go through the candidate utterances (queries, depth) and their responses until k references are found.
+
+    Of each utterance the `most` most frequent responses count; 0 is no limit.
+    """
     events, used = _no_events(len(query_numbers)), 0
     for row in range(len(query_numbers)):
         query, begin, reference_count = query_numbers[row], used, 0
@@ -195,6 +252,9 @@ def events_of_utterances(
                 utterance = candidates[row, order[at]]
                 at += 1
                 if len(segment.superseded) and segment.superseded[utterance]:
+                    continue
+                if most:
+                    events, used = _events_of_frequent(events, used, segment, queries, query, utterance, level, most)
                     continue
                 fresh = 0
                 for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):
@@ -220,16 +280,22 @@ def all_events(
     candidates: Rows,
     levels: Rows,
     k: int,
+    most: int,
 ) -> Events:
     """Return the pairs of all candidate utterances (queries, depth), of each until k of them are not excluded.
 
-    Beyond these no pair of the utterance can be among k references, whatever other candidates there are.
+    Beyond these no pair of the utterance can be among k references, whatever other candidates there are. Of each
+    utterance the `most` most frequent responses count; 0 is no limit.
     """
     events, used = _no_events(len(query_numbers)), 0
     for row in range(len(query_numbers)):
         for place in range(candidates.shape[1]):
             utterance, level = candidates[row, place], levels[row, place]
             if level == NO_LEVEL or (len(segment.superseded) and segment.superseded[utterance]):
+                continue
+            if most:
+                query = query_numbers[row]
+                events, used = _events_of_frequent(events, used, segment, queries, query, utterance, level, most)
                 continue
             fresh = 0
             for pair in range(segment.pair_start[utterance], segment.pair_start[utterance + 1]):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.records import Origin, Reference
+from refaug.core.records import Item, Origin, Reference
+from refaug.core.text.normalisation import normalise
 from refaug.indexer.search.candidates.pool import collect
 from refaug.indexer.search.candidates.searched_segments import Columns, SearchedSegments, pair_rows
 from refaug.indexer.search.exclusion import ExclusionReason
@@ -310,3 +312,46 @@ def _time_field(microseconds: int) -> dict[str, str]:
         return {} if microseconds == NO_TIME else {"time": (_EPOCH + timedelta(0, 0, microseconds)).isoformat()}
     except OverflowError:
         return {}
+
+
+# ── two modes as one ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_BEFORE: Final = 60  # of Cormack, Clarke and Büttcher (2009): first ranks weigh, and do not decide alone
+_DIGITS: Final = 6  # as other similarities
+
+
+def fuse(one: Item, other: Item, k: int) -> Item:
+    """Return the k references of two modes with the highest sums of reciprocal ranks; ties by the hash of the text.
+
+    A reference that both modes find is shown as by the mode with the better rank, or else as by the first.
+    """
+    shown, sums = dict[str, tuple[int, Reference]](), dict[str, float]()
+    for found in (one, other):
+        for rank, reference in enumerate(found.references, 1):
+            key = normalise(reference.text)
+            sums[key] = sums.get(key, 0.0) + 1 / (_BEFORE + rank)
+            if key not in shown or rank < shown[key][0]:
+                shown[key] = rank, reference
+    levels = {key: round(total, _DIGITS) for key, total in sums.items()}
+    best = sorted(levels, key=lambda key: (-levels[key], _hash_of(shown[key][1].text)))[:k]
+    references = tuple(
+        replace(shown[key][1], similarity=levels[key], more={**shown[key][1].more, "rank": rank})
+        for rank, key in enumerate(best, 1)
+    )
+    return replace(one, references=references, search_notes=_notes_of_both(one.search_notes, other.search_notes))
+
+
+def _notes_of_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two searches for an item noted: the larger counts, and a note if neither could be made."""
+    counts, others = one.get("excluded", {}), other.get("excluded", {})
+    notes = {
+        "excluded": {reason: max(counts.get(reason, 0), others.get(reason, 0)) for reason in {**counts, **others}},
+        "note": one.get("note") if "note" in other else None,
+        "excluded_references": one.get("excluded_references") or other.get("excluded_references"),
+        "missing_shards": sorted({*one.get("missing_shards", ()), *other.get("missing_shards", ())}),
+    }
+    return {name: note for name, note in notes.items() if note}
+
+
+def _hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

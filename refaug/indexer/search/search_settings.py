@@ -10,10 +10,12 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Signed
 from refaug.core.options.decoding import Options
 
-Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog"]
+Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 MAX_REFERENCES: Final = 1_000  # a test pair; for more, use the neighbours
 MAX_DEPTH: Final = 1_000_000
+OF_UTTERANCE: Final = 5  # responses of one utterance, in the mode encoder-utterance
+FUSED: Final = 200  # references of each of two modes whose ranks are fused
 _LogName = Annotated[str, Length(1, 200), Metavar("LOG")]
 
 
@@ -21,6 +23,7 @@ _LogName = Annotated[str, Length(1, 200), Metavar("LOG")]
 class SearchSettings(Options):
     """How references are found. What can change them goes into signatures; of `partial`, the shards that were missing.
 
+    The mode `encoder-utterance` takes at most five responses of one utterance, those that occur most often.
     `depth` grows until the k-th reference is certain; in the
     `dialog` modes it is how many utterances have all their responses compared, and does not grow.
     """
@@ -61,11 +64,33 @@ class SearchSettings(Options):
         """Refuse a depth that cannot hold the references."""
         if self.depth is not None and self.depth < self.k:
             raise Usage(f"a depth of {self.depth} for k={self.k} references", remedy="a depth from k", field="depth")
+        if self.k > self.most_references:
+            raise Usage(f"the mode {self.mode} finds no {self.k} references", remedy=f"at most {FUSED}", field="k")
 
     @property
     def is_dialog(self) -> bool:
         """Whether the test pair's own response is compared as well."""
         return self.mode.endswith("dialog")
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether an encoder has to compare the utterances."""
+        return self.mode.startswith("encoder")
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether the ranks of two modes are added up."""
+        return self.mode == "fused"
+
+    @property
+    def most_of_utterance(self) -> int:
+        """How many responses of one utterance count; 0 is no limit."""
+        return OF_UTTERANCE if self.is_encoder else 0
+
+    @property
+    def most_references(self) -> int:
+        """How many references the mode can find."""
+        return FUSED if self.is_fused else MAX_REFERENCES
 
     @property
     def is_bm25(self) -> bool:

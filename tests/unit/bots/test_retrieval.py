@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 from indexes import built, home_of, pairs_of
-from plain_search import PlainSearch, RawPair
+from plain_search import MODES, PlainSearch, RawPair
 from safeguards import mostly_slow
 
 from refaug.bots.replier import BotReply, ReplyRequest
@@ -21,7 +21,6 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.indexer.search.search_settings import MODES
 
 WORDS = ("tea", "coffee", "milk", "bread", "buy", "sell", "where", "market", "mill", "noon", "no", "yes", "the", "a")
 START = datetime(2026, 1, 1, tzinfo=UTC)

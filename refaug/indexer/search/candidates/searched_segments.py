@@ -99,7 +99,8 @@ class LocalSegments(LocalCandidates):
 
     def _rank(self, segment: Segment, rows: Rows, query_numbers: Rows) -> tuple[Events, Rows]:
         levels = self._likeness.utterance_levels(segment, query_numbers, rows)
-        events = events_of_utterances(segment.tables, self._tables, query_numbers, rows, levels, self.k)
+        most = self._settings.most_of_utterance
+        events = events_of_utterances(segment.tables, self._tables, query_numbers, rows, levels, self.k, most)
         return events, least_of(levels)
 
     def levels(self, query_numbers: Rows, tables: Sequence[Rows]) -> list[Levels]:
@@ -130,7 +131,8 @@ class LocalSegments(LocalCandidates):
 
     def all_events(self, query_numbers: Rows, rows: Rows, levels: Levels) -> Events:
         """Return the pairs of candidates of the first segment, as many as may be among k references."""
-        return all_events(self.segments[0].tables, self._tables, query_numbers, rows, levels, self.k)
+        most = self._settings.most_of_utterance
+        return all_events(self.segments[0].tables, self._tables, query_numbers, rows, levels, self.k, most)
 
     def texts(self, rows: Sequence[Rows]) -> list[Columns]:
         """Return what is shown of some pairs of each segment."""

@@ -128,14 +128,16 @@ def _warm_index(index: ReferenceIndex) -> None:
     """Search for the index's own first texts in every mode, which reads mapped files and compiles kernels."""
     pair = index.first_pair()
     for settings in (SearchSettings(mode=mode) for mode in MODES):
-        is_known = index.manifest.bm25 is not None if settings.is_bm25 else _has_vectors(index, settings)
-        if is_known:
+        if _can_search(index, settings):
             index.search([pair], settings)
 
 
-def _has_vectors(index: ReferenceIndex, settings: SearchSettings) -> bool:
-    """Return whether the index has the vectors that the mode compares; an encoder has those of utterances only."""
-    return index.sources.encoder is None or not settings.is_dialog
+def _can_search(index: ReferenceIndex, settings: SearchSettings) -> bool:
+    """Return whether the index has what the mode compares; an encoder has vectors of utterances only."""
+    if settings.is_bm25 or settings.is_fused:
+        return index.manifest.bm25 is not None
+    has_encoder = index.sources.encoder is not None
+    return has_encoder if settings.is_encoder else not (has_encoder and settings.is_dialog)
 
 
 def _warm_rater(rater: Rater) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from indexes import add_to_log, build, home_of
-from plain_search import RawPair
+from plain_search import MODES, RawPair
 
 from refaug.core.files import exclusive
 from refaug.core.progress import Silent
@@ -21,7 +21,7 @@ from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.text_keys import text_key
 
 WORDS = tuple(f"w{number}" for number in range(60))

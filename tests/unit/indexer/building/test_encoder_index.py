@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import re
 import shutil
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from encoders import TinyEncoder, write_encoder
-from indexes import add_to_log, build, pairs_of
+from indexes import add_to_log, build, home_of, pairs_of
+from plain_search import RawPair, merged
 
 from refaug.core.errors import BadInput, Conflict, MissingPart, NotFound, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
+from refaug.core.text.normalisation import normalise
 from refaug.core.vectors import shared_encoders
 from refaug.evaluation.home.encoders import import_encoder
 from refaug.indexer.building.build import build_index
@@ -246,3 +251,141 @@ class Stopping(Silent):
         self.left -= 1
         if not self.left:
             raise KeyboardInterrupt
+
+
+# Searching by an encoder: at most five responses of one utterance
+
+
+WORDS = ("i", "you", "the", "a", "cat", "dog", "tea", "like", "likes", "drink", "big", "not", "really")
+
+
+def made_log(seed, count):
+    """Pairs of few utterances with many responses, which occur differently often, in two logs."""
+    rng = random.Random(seed)
+    texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 4))) for _ in range(12)]
+    replies = [" ".join(rng.choices(WORDS, k=rng.randint(1, 5))) for _ in range(40)]
+    return [
+        RawPair("chat", f"d{rng.randrange(30)}", str(number), rng.choice(texts), rng.choice(replies))
+        for number in range(count)
+    ]
+
+
+def allowed_pairs(pairs, item):
+    """The merged pairs in order, without what is excluded for the item."""
+    golds = {normalise(reference.text) for reference in item.references}
+    own, excluded = normalise(item.utterance), set(item.exclude)
+    for pair in merged(pairs):
+        reply = normalise(pair.response)
+        if reply in golds or reply == own or all(one.dialogue in excluded for one in pair.occurrences):
+            continue
+        if any(near(reply, text) for text in (*golds, own)):
+            continue
+        yield pair
+
+
+def near(one, other):
+    words, others = one.split(), other.split()
+    if min(len(words), len(others)) < 5:
+        return False
+    return len({*words} & {*others}) / len({*words} | {*others}) >= 0.9
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).digest()
+
+
+def by_encoder(pairs, item, weights, k):
+    """The references by brute force: (level, response), of each utterance the five that occur most often."""
+    of_utterance = defaultdict(list)
+    for pair in allowed_pairs(pairs, item):
+        of_utterance[pair.utterance].append(pair)
+    query, ranked = unit(weights, item.utterance), []
+    for utterance, some in of_utterance.items():
+        level = round(float(query @ unit(weights, utterance)) * 1e6)
+        best = sorted(some, key=lambda pair: (-len(pair.occurrences), digest(pair.response)[:8]))[:5]
+        ranked += [(level, pair.response, utterance) for pair in best]
+    found = list[tuple[int, str]]()
+    for level, response, _ in sorted(ranked, key=lambda one: (-one[0], digest(one[1])[:8], digest(one[2])[:8])):
+        if normalise(response) not in {normalise(text) for _, text in found}:
+            found.append((level, response))
+    return found[:k]
+
+
+def searched_items():
+    return [
+        Item(id="a", turns=("the cat likes tea",)),
+        Item(id="b", turns=("you drink",), references=(Reference(text="a big dog"),), exclude=("d1", "d2")),
+        Item(id="c", turns=("really",), exclude=tuple(f"d{number}" for number in range(20))),
+    ]
+
+
+def found_in(places, mode, k, *, name="chat", threads=1):
+    with ReferenceIndex.open(places, name, threads=threads) as index:
+        results = index.search(searched_items(), SearchSettings(mode=mode, k=k))
+        return [[(one.similarity, one.text) for one in result.references] for result in results]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_utterance_gives_its_five_most_frequent_responses_as_brute_force_says(tmp_path, seed):
+    from refaug.indexer.building.update import update_index  # noqa: PLC0415  compiles
+
+    pairs, weights = made_log(seed, 900), TinyEncoder.seeded(seed)
+    places, folder = Places.under(tmp_path / "home"), write_encoder(tmp_path / "encoder", weights=weights)
+    add_to_log(places, "chat", pairs[:600])
+    for name, more in {"chat": {}, "shards": {"shards": 3}}.items():
+        build(places, name, vectors=None, encoder=folder, check_queries=0, **more)
+    add_to_log(places, "chat", pairs[600:])  # so that there are several segments, and masked utterances
+    for name in ("chat", "shards"):
+        update_index(places, name, Silent())
+    build(places, "anew", vectors=None, encoder=folder, check_queries=0)
+    for k in (7, 15, 40):
+        expected = [by_encoder(pairs, item, weights, k) for item in searched_items()]
+        found = found_in(places, "encoder-utterance", k)
+        assert [[text for _, text in one] for one in found] == [[text for _, text in one] for one in expected]
+        assert [level for one in found for level, _ in one] == pytest.approx(
+            [level / 1e6 for one in expected for level, _ in one], abs=1.1e-6
+        )
+        for name, threads in (("shards", 1), ("anew", 2)):
+            assert found_in(places, "encoder-utterance", k, name=name, threads=threads) == found
+    with ReferenceIndex.open(places, "chat") as index:
+        some = index.search(searched_items(), SearchSettings(mode="encoder-utterance", k=40))
+        assert all(max(Counter(one.utterance for one in result.references).values()) <= 5 for result in some)
+        plain = index.search(searched_items(), SearchSettings(mode="embedding-utterance", k=40))
+        assert max(Counter(one.utterance for one in plain[0].references).values()) > 5
+
+
+def test_without_an_encoder_the_mode_is_refused_with_the_command(tmp_path):
+    places = home_of(tmp_path / "home", made_log(3, 20), dict.fromkeys(WORDS, (1.0, 0.5)))
+    build(places, check_queries=0)
+    expected = "index chat has no encodings: build it with `refaug index build chat --name chat --encoder NAME`"
+    with pytest.raises(Usage, match=re.escape(expected)):
+        found_in(places, "encoder-utterance", 3)
+
+
+# Two modes as one
+
+
+@pytest.mark.parametrize("has_encoder", [True, False])
+def test_fused_references_are_those_with_the_largest_sums_of_reciprocal_ranks(tmp_path, has_encoder):
+    pairs = made_log(4, 700)
+    vectors = np.random.default_rng(4).normal(size=(len(WORDS), 6))
+    places = home_of(tmp_path / "home", pairs, dict(zip(WORDS, vectors.tolist(), strict=True)))
+    source = {"vectors": None, "encoder": write_encoder(tmp_path / "encoder")} if has_encoder else {}
+    build(places, check_queries=0, shards=2, **source)
+    first = found_in(places, "encoder-utterance" if has_encoder else "embedding-utterance", 200)
+    second = found_in(places, "bm25-utterance", 200)
+    expected = []
+    for lists in zip(first, second, strict=True):
+        sums = Counter[str]()
+        for texts in lists:
+            sums.update({text: 1 / (60 + rank) for rank, (_, text) in enumerate(texts, 1)})
+        rounded = [(round(total, 6), text) for text, total in sums.items()]
+        expected.append(sorted(rounded, key=lambda one: (-one[0], digest(one[1])))[:15])
+    assert found_in(places, "fused", 15) == expected
+    assert found_in(places, "fused", 4) == [one[:4] for one in expected]
+    with ReferenceIndex.open(places, "chat") as index:
+        shown = index.search(searched_items()[:1], SearchSettings(mode="fused", k=3))[0].references
+        assert [one.more["rank"] for one in shown] == [1, 2, 3]
+        assert len(list(index.neighbours("tea", SearchSettings(mode="fused")))) > 16
+    with pytest.raises(Usage, match="the mode fused finds no 201 references"):
+        SearchSettings(mode="fused", k=201)

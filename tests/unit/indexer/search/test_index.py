@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import sentencepiece
 from indexes import add_to_log, add_vectors, build, built, home_of, pairs_of
-from plain_search import RawPair
+from plain_search import MODES, RawPair
 
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
@@ -25,7 +25,7 @@ from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.columns import TextWriter
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 AXES = ("tea", "coffee", "yes", "no", "so")
 WORDS = {word: [float(axis == place) for axis in range(len(AXES))] for place, word in enumerate(AXES)}

@@ -20,7 +20,7 @@ from encoders import TinyEncoder, write_encoder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from indexes import add_to_log, built, home_of, pairs_of
-from plain_search import MILLION, Answer, Found, PlainSearch, RawPair, merged, sha
+from plain_search import MILLION, MODES, Answer, Found, PlainSearch, RawPair, merged, sha
 from safeguards import mostly_slow
 
 from refaug.core.errors import Usage
@@ -28,11 +28,12 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
+from refaug.core.vectors.encoders import of_unit_length
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import update_index
 from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 WORD = get_tokenizer("word")
 WORDS = ("tea", "coffee", "yes", "yeah", "no", "cold", "um", "so", "<url>", "?")
@@ -371,12 +372,12 @@ def test_an_index_of_an_encoder_finds_what_is_most_similar_by_its_vectors(world_
         pairs_of(*[(text, f"answer {number}") for number, text in enumerate(texts)]), vectors=None, encoder=encoder
     )
     vectors = np.array([tiny.vectors(text).mean(axis=0) for text in texts])
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = of_unit_length(of_unit_length(vectors).astype(np.float16))  # as vectors are kept
     tests = [asked(texts[0]), asked("you really like big dog ."), asked("A CAT")]
     together = world.index.search(tests)
     for test, found in zip(tests, together, strict=True):
-        own = tiny.vectors(test.utterance).mean(axis=0)
-        similarities = dict(zip(texts, (vectors @ (own / np.linalg.norm(own))).tolist(), strict=True))
+        own = of_unit_length(tiny.vectors(test.utterance).mean(axis=0, keepdims=True)).astype(np.float16)
+        similarities = dict(zip(texts, (vectors @ of_unit_length(own)[0]).tolist(), strict=True))
         assert [one.similarity for one in found.references] == pytest.approx(
             sorted(similarities.values(), reverse=True)[:15], abs=3e-6
         )

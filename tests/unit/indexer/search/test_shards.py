@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 from indexes import add_to_log, build, built, home_of
-from plain_search import MILLION, RawPair, sha
+from plain_search import MILLION, MODES, RawPair, sha
 from safeguards import mostly_slow
 
 from refaug.core.errors import BadInput, Usage
@@ -23,7 +23,7 @@ from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.search_settings import SearchSettings
 
 WORDS = tuple(f"w{number}" for number in range(60))
 UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector

@@ -28,7 +28,7 @@ from .reading import BadFile, display_name, reason_of
 WORSE_OR_FAILED, MEANINGLESS, UNUSABLE, LATER, STOPPED = 1, 2, 3, 4, 5
 
 
-_MODES = ("embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog")
+_MODES = ("embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused")
 
 
 # ── the parser ────────────────────────────────────────────────────────────────────────────────────────────────────
