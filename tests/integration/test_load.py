@@ -82,7 +82,8 @@ def two_serving(home: Settings, *options: str) -> Iterator[Served]:
             published = artefact_stores(home)[kind].current(name)
             assert published is not None
             service.until(
-                lambda at=(kind, name, published): not presence.pids_without(*at), f"both to serve {kind} {name}"
+                lambda at=(kind, name, published): not presence.pids_with_and_without(*at)[1],
+                f"both to serve {kind} {name}",
             )
         yield service
 
@@ -195,7 +196,7 @@ class Publisher:
     def publish_beside(self, versions: Versions, name: str, version: str, begun: float) -> None:
         versions.publish(name, version)
         presence = LiveProcesses(self.home)  # it reports nothing: it only looks
-        while presence.pids_without(self.kind, name, version) and time.time() < begun + HANGS_S:
+        while presence.pids_with_and_without(self.kind, name, version)[1] and time.time() < begun + HANGS_S:
             time.sleep(0.01)
         self.seconds.append(time.time() - begun)
 
@@ -399,7 +400,9 @@ def test_processes_that_are_silent_while_they_open_are_not_taken_for_dead(
                 presence, index = LiveProcesses(home), artefact_stores(home)["index"].current("chat")
                 assert index is not None
                 service.until(
-                    lambda: len(presence.reports()) == 2 and not presence.pids_without("index", "chat", index),
+                    lambda: (
+                        len(presence.reports()) == 2 and not presence.pids_with_and_without("index", "chat", index)[1]
+                    ),
                     "both to serve",
                 )
                 assert service.children()["web"] == begun

@@ -7,4 +7,4 @@ The main names:
 - `ruber.train_command`: `refaug ruber train`.
 """
 
-__all__ = ["rater", "rater_evaluate", "rater_negatives", "rater_report", "ruber"]
+__all__ = ["rater", "rater_evaluate", "ruber"]

@@ -2,20 +2,237 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from refaug.cli.raters.rater_evaluate import evaluate_command
-from refaug.cli.raters.rater_negatives import negatives_command
-from refaug.cli.raters.rater_report import report_command
-from refaug.cli.shared import network_commands
+from refaug.cli.shared import network_commands, output
 from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import ThreadsOption
 from refaug.cli.shared.network_commands import run_training
-from refaug.cli.shared.output import JsonFlag, print_json
+from refaug.cli.shared.output import JsonFlag, MemoryOption, parse_size, print_json, print_line
+from refaug.cli.shared.progress import display_progress
+from refaug.cli.shared.reference_options import IndexOption, open_index_and_rater
+from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
+from refaug.core.errors import Usage
+from refaug.core.files import read_json
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
 from refaug.operations.training.train_rater import CROSS, TrainRater
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from refaug.core.records import Item
+    from refaug.evaluation.rater_report.report import RaterReport
+    from refaug.evaluation.scoring.items import BadItem
+    from refaug.rater.nn.negative_samples import HardNegative, HardNegatives
+
+
+def report_command(
+    context: typer.Context,
+    rater: Annotated[
+        str, typer.Argument(help="Name of the rater, or name@version for one that is not published.", metavar="RATER")
+    ],
+    to: Annotated[Path, typer.Option(help="Folder for the page, the pictures and the figures.", metavar="FOLDER")],
+    index: IndexOption = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="A test file with the test pairs, - for stdin; by default fifty that the rater did not learn from.",
+            metavar="FILE",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="References to find for each item.", min=1, max=1_000)] = 15,
+    threads: ThreadsOption = None,
+    memory: output.MemoryOption = "2GiB",
+    strict: StrictFlag = False,
+    as_json: output.JsonFlag = False,
+) -> None:
+    """Write a page on how a rater was trained and how good it is; with --index also on how it rates references.
+
+    For test pairs, references of the index are found and rated as `refaug refs` does it. The page has their
+    distribution, and up to fifty test pairs with all their references to be read.
+    """
+    from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
+    from refaug.core.artefacts.manifests import MANIFEST, verify_files  # noqa: PLC0415
+    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
+    from refaug.evaluation.rater_report.page import write_report  # noqa: PLC0415  matplotlib
+    from refaug.evaluation.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
+    from refaug.evaluation.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
+    from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch
+    from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
+
+    if index is None and items is not None:
+        raise Usage(
+            "test pairs need an index to find references in", remedy="--index NAME: refaug artefacts list index"
+        )
+    require_folder(to)
+    with (
+        display_progress(quiet=context.obj.quiet) as progress,
+        artefact_stores(context.obj)["rater"].open(rater) as open_version,
+    ):
+        manifest = read_rater_manifest(open_version.folder)
+        verify_files(open_version.folder, read_json(open_version.folder / MANIFEST))
+        spec = f"{open_version.name}@{open_version.version}"
+        about = RaterDescription.of(f"{spec}#{manifest.id[:12]}", manifest, read_json(open_version.folder / REPORT))
+        if index is None:
+            report = RaterReport(about=about)
+        else:
+            settings = AugmentSettings(k=k, parrot="rated")  # a page shows how it is rated
+            with (
+                open_index_and_rater(context.obj, index, spec, settings, threads) as (reference_index, weigher),
+                _pairs(context.obj, items, manifest.details, progress, threads, output.parse_size(memory)) as pairs,
+            ):
+                assert weigher is not None
+                report = report_on_rater(
+                    about,
+                    weigher,
+                    reference_index,
+                    pairs,
+                    settings,
+                    progress,
+                    pairs_from=_source_name(items),
+                    of_the_index=items is None,
+                )
+        bad = report.retrieved.bad_items if report.retrieved is not None else ()
+        report_problems(bad, (), progress)
+        progress.stage("report")
+        page, *_ = write_report(report, to)
+    if as_json:
+        output.print_json(report.as_json())
+    else:
+        output.print_facts(f"rater {spec}", {"page": str(page), **_facts(report)})
+    require_all(bad, strict=strict)
+
+
+@contextmanager
+def _pairs(
+    settings: Settings,
+    items: Path | None,
+    details: Mapping[str, Any],
+    progress: Progress,
+    threads: int | None,
+    memory: int,
+) -> Iterator[Iterable[Item | BadItem]]:
+    """Yield the test pairs that were named, or those that the rater did not learn from."""
+    from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415
+    from refaug.rater.training.held_out_pairs import held_out  # noqa: PLC0415  torch
+
+    if items is None:
+        yield held_out(settings.logs, settings.cache, details, progress, memory=memory, threads=threads)
+        return
+    with output.file_or_stdin(items) as path:
+        yield read_items(path, shown_name=_source_name(items), on_unknown_field=progress.warn)
+
+
+def _source_name(items: Path | None) -> str:
+    """Say in words where test pairs come from."""
+    if items is None:
+        return "utterances of the rater's logs that it did not learn from"
+    return "stdin" if str(items) == "-" else str(items)
+
+
+def _facts(report: RaterReport) -> dict[str, object]:
+    """Return the main facts of a report."""
+    training = report.about.training
+    facts: dict[str, object] = {"auc_good_vs_wrong": f"{training['auc_good_vs_wrong']:.4f}"}
+    if report.retrieved is None:
+        return facts
+    figures = report.retrieved.figures
+    shares = {"above_0": figures.above_0, "alike": figures.alike, "spearman_with_similarity": figures.spearman}
+    return {
+        **facts,
+        "test_pairs": figures.pairs,
+        "with_references": figures.rated_pairs,
+        "references": figures.references,
+        "mean_rating": None if figures.mean is None else f"{figures.mean:+.3f}",
+        **{name: None if figure is None else f"{figure:.3f}" for name, figure in shares.items()},
+    }
+
+
+def negatives_command(
+    context: typer.Context,
+    logs: Annotated[list[str], typer.Argument(help="Logs that a rater would learn from.", metavar="LOG…")],
+    count: Annotated[int, typer.Option("-n", "--count", help="How many.", min=1, max=100_000)] = 100,
+    preset: Annotated[str, typer.Option(help="Sizes that go together: paper, base or small.")] = "base",
+    min_words: Annotated[
+        int | None, typer.Option(help="Shortest utterance; by default what suits the language.", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, others.", min=0, max=2**32 - 1)] = 1,
+    threads: ThreadsOption = None,
+    memory: MemoryOption = "2GiB",
+    as_json: JsonFlag = False,
+) -> None:
+    """Some of the hard negatives that `refaug rater train --negatives hard` would draw from; nothing is trained.
+
+    Each is shown with the response that it shares rare words with, and the utterances that the two were said to. A hard
+    negative that would do as a response to the first utterance as well is learnt as a wrong one: read how many there
+    are.
+    """
+    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415
+    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
+    from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
+    from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
+    from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
+    from refaug.rater.nn.negative_samples import hard_negatives  # noqa: PLC0415
+    from refaug.rater.nn.train import TrainConfig  # noqa: PLC0415
+    from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+
+    if preset not in PRESETS:
+        raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
+    sizes = PRESETS[preset]
+    order = RaterOrder(
+        name=logs[0],
+        logs=tuple(logs),
+        model=RaterConfig(embedding=sizes.embedding, max_tokens=128),
+        examples=ExampleSettings(seed=seed, negatives="hard"),
+        training=TrainConfig(seed=seed, threads=threads or cores()),
+        shared=None if min_words is None else SharedSettings(min_words=min_words, seed=seed),
+        pieces=sizes.pieces,
+        start="vectors",
+        memory=parse_size(memory),
+    )
+    with display_progress(quiet=context.obj.quiet) as progress:
+        negatives = hard_negatives(
+            context.obj.logs, context.obj.cache, order, learn_piece_vectors, progress, count=count
+        )
+    if as_json:
+        print_json(
+            {
+                "negatives": [_as_json(negative) for negative in negatives.negatives],
+                "without_partner": negatives.without_partner,
+            }
+        )
+    else:
+        _print(negatives)
+
+
+def _as_json(negative: HardNegative) -> dict[str, str]:
+    return {
+        "utterance": negative.utterance,
+        "response": negative.response,
+        "hard": negative.hard,
+        "answered": negative.answered,
+    }
+
+
+def _print(negatives: HardNegatives) -> None:
+    for negative in negatives.negatives:
+        for line in (
+            negative.utterance,
+            f"  → {negative.response}",
+            f"  ≠ {negative.hard}",
+            f"    said to: {negative.answered}",
+        ):
+            print_line(line)
+    print_line(f"{100 * negatives.without_partner:.1f} % of the responses have no hard negative")
+
 
 app = typer.Typer(help="Train raters on logs, measure them, rate replies.", no_args_is_help=True)
 

@@ -3,8 +3,8 @@
 The main names:
 
 - `stored_view.write_view`: writes a score document so that it opens without being read
-- `reply_query.ReplyQuery`: which replies are listed, and in which order
+- `replies.ReplyQuery`: which replies are listed, and in which order
 - `summary.summary_json`: systems with intervals, differences and histograms.
 """
 
-__all__ = ["replies", "reply_query", "score_view", "stored_view", "summary"]
+__all__ = ["replies", "score_view", "stored_view", "summary"]

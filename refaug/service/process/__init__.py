@@ -3,7 +3,7 @@
 The main names:
 
 - `server.serve`: starts a server and waits for its end
-- `supervisor.Supervisor`: starts dead or silent processes again
+- `server.Supervisor`: starts dead or silent processes again
 - `live_processes.LiveProcesses`: which processes serve which versions.
 """
 
@@ -14,5 +14,4 @@ __all__ = [
     "live_processes",
     "server",
     "start_conditions",
-    "supervisor",
 ]

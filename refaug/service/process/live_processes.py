@@ -89,10 +89,6 @@ class LiveProcesses:
         """Return the living processes that accept connections and have nothing open yet."""
         return [one.pid for one in self.reports() if one.accepts and not one.is_ready]
 
-    def pids_without(self, kind: str, name: str, version: str) -> list[int]:
-        """Return the living processes that do not serve this version, including those that have just started."""
-        return self.pids_with_and_without(kind, name, version)[1]
-
     def pids_with_and_without(self, kind: str, name: str, version: str) -> tuple[list[int], list[int]]:
         """Return the living processes that serve this version and those that do not, as they are at one moment."""
         pids: tuple[list[int], list[int]] = ([], [])

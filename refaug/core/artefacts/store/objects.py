@@ -47,10 +47,6 @@ class Store:
 
     # Objects
 
-    def has_object(self, sha256: str, size: int) -> bool:
-        """Return whether a file with this hash is there, by its size; half a file has another one."""
-        return self.files.size(object_path(sha256)) == size
-
     def object_sizes(self) -> dict[str, int]:
         """Return the sizes of all files by their hashes."""
         return {_sha_of(entry): entry.size for entry in self.files.list(OBJECTS)}

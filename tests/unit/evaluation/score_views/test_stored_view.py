@@ -22,8 +22,7 @@ from refaug.evaluation.score_files.score_document import seal_of
 from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.evaluation.score_report.csv_table import as_csv
 from refaug.evaluation.score_report.page import page
-from refaug.evaluation.score_views.replies import full_reply, reply_rows
-from refaug.evaluation.score_views.reply_query import ReplyOrder, ReplyQuery, points_json
+from refaug.evaluation.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
 from refaug.evaluation.score_views.score_view import ScoreView
 from refaug.evaluation.score_views.stored_view import SCORES, open_view, write_view
 from refaug.evaluation.score_views.summary import summary_json

@@ -1,13 +1,14 @@
 """Simulated people: the same from a seed, of four careless kinds; rules catch them, and intervals hold the truth."""
 
 from collections import Counter
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from refaug.core.errors import Usage
 from refaug.evaluation.studies.questions import main_tasks, protocol_questions, rating_rows
-from refaug.evaluation.studies.simulation.coverage import interval_coverage
 from refaug.evaluation.studies.simulation.people import DEGRADED, Carelessness, SimulatedPeople, simulated_study
 from refaug.evaluation.studies.simulation.rehearsal import rehearse
 
@@ -59,8 +60,9 @@ def test_exclusions_catch_careless_people_and_restore_the_order_of_the_bots():
 
 
 @pytest.mark.slow
-def test_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not():
-    coverage = interval_coverage(studies=300, draws=400)
+def test_clustered_intervals_hold_the_truth_and_unclustered_ones_do_not(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[4] / "bench")
+    coverage = import_module("interval_coverage").interval_coverage(studies=300, draws=400)
     assert 0.915 <= coverage.clustered <= 0.98
     assert coverage.unclustered < 0.9
     assert coverage.student < 0.9

@@ -16,7 +16,7 @@ from integration.reference import join, message
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest import reply_trees as trees_module
 from refaug.logs.ingest.reply_trees import Trees
-from refaug.logs.ingest.staged_output import STAGED_MESSAGE_SCHEMA
+from refaug.logs.ingest.source_reading import STAGED_MESSAGE_SCHEMA
 from refaug.logs.text_keys import text_key
 
 

@@ -76,6 +76,10 @@ def other(home: Settings) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+def lacking(presence: LiveProcesses, *version: str) -> list[int]:
+    return presence.pids_with_and_without(*version)[1]
+
+
 def files(home: Settings) -> list[str]:
     return sorted(path.name for path in (home.home / FOLDER).iterdir())
 
@@ -102,16 +106,16 @@ def test_who_publishes_waits_for_those_that_do_not_serve_it_yet(
     first, second = artefact_stores(home)["rater"].versions("base")
     presence.report(ServedVersions())
     begun = presence.reports()[0].begun
-    assert presence.pids_without("rater", "base", first) == [os.getpid()]  # it may still open what was published before
+    assert lacking(presence, "rater", "base", first) == [os.getpid()]  # it may still open what was published before
     presence.report(engines.served)
-    assert presence.pids_without("rater", "base", first) == []
-    assert presence.pids_without("rater", "base", second) == [os.getpid()]
+    assert lacking(presence, "rater", "base", first) == []
+    assert lacking(presence, "rater", "base", second) == [os.getpid()]
     artefact_stores(home)["rater"].publish("base", second)
     engines.refresh()
-    assert presence.pids_without("rater", "base", second) == [os.getpid()]
+    assert lacking(presence, "rater", "base", second) == [os.getpid()]
     presence.report(engines.served)
-    assert presence.pids_without("rater", "base", second) == []
-    assert presence.pids_without("rater", "nobody", second) == [os.getpid()]
+    assert lacking(presence, "rater", "base", second) == []
+    assert lacking(presence, "rater", "nobody", second) == [os.getpid()]
     assert [one.begun for one in presence.reports()] == [begun]
     assert len(files(home)) == 1
 
@@ -159,11 +163,11 @@ def test_of_several_processes_the_living_are_listed_and_the_dead_removed(
     rater = artefact_stores(home)["rater"].current("base") or ""
     assert sorted((one.pid, one.generation) for one in presence.reports()) == sorted([(os.getpid(), 1), (other.pid, 7)])
     assert [one.pid for one in presence.reports()] == sorted([os.getpid(), other.pid])
-    assert presence.pids_without("rater", "base", rater) == [other.pid]
+    assert lacking(presence, "rater", "base", rater) == [other.pid]
     assert len(files(home)) == 2
     other.kill()
     other.wait(20)
-    assert presence.pids_without("rater", "base", rater) == []
+    assert lacking(presence, "rater", "base", rater) == []
     assert [one.pid for one in presence.reports()] == [os.getpid()]
     assert len(files(home)) == 1
 

@@ -10,8 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Conflict, NotFound
-from refaug.evaluation.score_views.replies import full_reply, reply_rows
-from refaug.evaluation.score_views.reply_query import ReplyOrder, ReplyQuery, points_json
+from refaug.evaluation.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
 from refaug.evaluation.score_views.score_view import ScoreView
 from refaug.service.evaluations.notes import MAX_NOTE_CHARS, ReplyNote
 from refaug.service.scopes import Scope

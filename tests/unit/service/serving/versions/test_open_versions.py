@@ -951,7 +951,7 @@ def test_between_two_versions_a_process_promises_neither(
 
     def rolled_back_at_the_last_moment(look: Any) -> bool:
         artefact_stores(home)["rater"].publish("base", first)
-        lacking.append(presence.pids_without("rater", "base", first))
+        lacking.append(presence.pids_with_and_without("rater", "base", first)[1])
         return replace_served(look)
 
     presence.report(engines.served)
@@ -962,10 +962,10 @@ def test_between_two_versions_a_process_promises_neither(
     assert engines.served.versions()["rater"] == {"base": second}
     monkeypatch.undo()
     presence.report(engines.served)
-    assert presence.pids_without("rater", "base", first) == [os.getpid()]
+    assert presence.pids_with_and_without("rater", "base", first)[1] == [os.getpid()]
     assert engines.refresh(before_removal=presence.report)
     presence.report(engines.served)
-    assert presence.pids_without("rater", "base", first) == []
+    assert presence.pids_with_and_without("rater", "base", first)[1] == []
     presence.close()
 
 

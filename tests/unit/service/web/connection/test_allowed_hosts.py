@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web.connection.allowed_hosts import AllowedHosts
+from refaug.service.web.connection.admission import AllowedHosts
 
 OURS = (
     "localhost",
