@@ -73,6 +73,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return run_command
 
 
+def typed_names(context: typer.Context) -> frozenset[str]:
+    """Return the names of the parameters that the command line has, as against those with their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
+
+
 def flag_for(option: OptionField) -> str:
     """Return the flag of an option of a command."""
     return option.flag or flag_of(option.spelling)

@@ -88,7 +88,7 @@ def answers(places, name, tests):
     with ReferenceIndex.open(places, name, hashed=True) as index:
         for how in (how for mode in MODES for how in (SearchSettings(mode=mode), SearchSettings(mode=mode, k=3))):
             found += [
-                ([replace(one, more={**one.more, "index": ""}) for one in result.references], result.excluded)
+                ([replace(one, more={**one.more, "index": ""}) for one in result.references], result.search_notes)
                 for result in index.search(tests, how)
             ]
     return found

@@ -163,7 +163,7 @@ def test_what_is_open_is_warm(opening: Callable[..., OpenVersions], monkeypatch:
 
     def noted_search(self: Any, pairs: Any, settings: Any = None) -> Any:
         found = search(self, pairs, settings)
-        searched.extend(settings.mode for one in found if one.references and not one.note)
+        searched.extend(settings.mode for one in found if one.references and "note" not in one.search_notes)
         return found
 
     def noted_rate(self: Any, asked: Any, settings: Any = None) -> Any:
