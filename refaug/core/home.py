@@ -37,41 +37,6 @@ class Settings:
         return self.home / "logs"
 
     @property
-    def vectors(self) -> Path:
-        """The folder of the word vectors."""
-        return self.home / "vectors"
-
-    @property
-    def encoders(self) -> Path:
-        """The folder of the encoders that metrics use."""
-        return self.home / "encoders"
-
-    @property
-    def indexes(self) -> Path:
-        """The folder of the indexes."""
-        return self.home / "indexes"
-
-    @property
-    def raters(self) -> Path:
-        """The folder of the raters."""
-        return self.home / "raters"
-
-    @property
-    def rubers(self) -> Path:
-        """The folder of the networks of RUBER's unreferenced part."""
-        return self.home / "rubers"
-
-    @property
-    def adems(self) -> Path:
-        """The folder of the scorers that were fitted to ratings."""
-        return self.home / "adems"
-
-    @property
-    def vhreds(self) -> Path:
-        """The folder of the networks that the encoder of ADEM is taken from."""
-        return self.home / "vhreds"
-
-    @property
     def reference_sets(self) -> Path:
         """The folder of the frozen reference sets."""
         return self.home / "reference-sets"
@@ -80,21 +45,6 @@ class Settings:
     def judges(self) -> Path:
         """The folder of the files that describe judges behind an endpoint."""
         return self.home / "judges"
-
-    @property
-    def fitted_judges(self) -> Path:
-        """The folder of the judges that were fitted to people's ratings."""
-        return self.home / "fitted-judges"
-
-    @property
-    def self_plays(self) -> Path:
-        """The folder of the conversations that bots had with themselves or with a partner."""
-        return self.home / "self-plays"
-
-    @property
-    def hybrids(self) -> Path:
-        """The folder of the hybrid metrics of conversations that were fitted to ratings."""
-        return self.home / "hybrids"
 
     @property
     def judgements(self) -> Path:

@@ -15,9 +15,8 @@ from torch.overrides import TorchFunctionMode
 
 from refaug.core.artefacts import manifests
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.files import make_folder, read_json, with_checksum, write_aside, write_json
+from refaug.core.files import make_folder, read_json, write_aside, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
-from refaug.core.version import VERSION
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.tensor_files import read_tensors, write_tensors
 
@@ -75,27 +74,23 @@ def write_network(
     with write_aside(folder / TOKENIZER) as file:
         file.write(tokenizer.path.read_bytes())
     write_json(folder / REPORT, dict(report))
-    files = manifests.describe_files(folder, [WEIGHTS, TOKENIZER, REPORT, *beside])
-    name = manifests.content_id({"files": {file: files[file] for file in (WEIGHTS, TOKENIZER)}}, settings)
-    write_json(
-        folder / manifests.MANIFEST,
-        with_checksum(
-            {
-                "format_version": FORMAT_VERSION,
-                "kind": kind,
-                "id": name,
-                **settings,
-                "tokenizer": tokenizer.sha256,
-                "languages": list(languages),
-                "coverage": (coverage or Coverage()).as_json(),
-                "files": files,
-                "refaug": VERSION,
-                "software": {"torch": torch.__version__, "python": platform.python_version()},
-                "details": dict(details),
-            }
-        ),
+    return manifests.write_manifest(
+        folder,
+        kind,
+        FORMAT_VERSION,
+        [WEIGHTS, TOKENIZER, REPORT, *beside],
+        settings,
+        content=(WEIGHTS, TOKENIZER),
+        before={
+            "tokenizer": tokenizer.sha256,
+            "languages": list(languages),
+            "coverage": (coverage or Coverage()).as_json(),
+        },
+        after={
+            "software": {"torch": torch.__version__, "python": platform.python_version()},
+            "details": dict(details),
+        },
     )
-    return name
 
 
 def read_network_manifest(

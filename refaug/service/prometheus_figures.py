@@ -24,7 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from refaug.core.artefacts.versions import CURRENT
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, sum_up
 from refaug.service.figures.figure_table import FigureTable, Series
@@ -296,11 +296,8 @@ class _SnapshotCollector(Collector):
 
     def _age(self, kind: str, name: str) -> float | None:
         """Return the seconds since the version was published; None if the file that says so is gone."""
-        folder = {"index": self.snapshot.home.indexes, "rater": self.snapshot.home.raters}.get(kind)
-        try:
-            return None if folder is None else max(0.0, self.at - (folder / name / CURRENT).stat().st_mtime)
-        except OSError:
-            return None
+        published_at = artefact_stores(self.snapshot.home)[kind].published_at(name)
+        return None if published_at is None else max(0.0, self.at - published_at.timestamp())
 
 
 def _gauge(

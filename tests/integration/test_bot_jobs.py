@@ -227,7 +227,7 @@ def test_a_system_of_the_same_name_is_replaced_only_where_that_was_asked_for(hom
 
 
 def played(home: Settings, name: str, version: str) -> bytes:
-    return (home.self_plays / name / version / "conversations.jsonl").read_bytes()
+    return (home.home / "self-plays" / name / version / "conversations.jsonl").read_bytes()
 
 
 def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Settings, home_at: Any) -> None:

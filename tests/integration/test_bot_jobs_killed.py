@@ -114,7 +114,7 @@ def test_self_play_goes_on_after_a_kill_and_asks_for_no_turn_twice(home: Setting
     job, asked, hung = killed_and_finished(home, client, {**order, "start": f"file:upload:{sent['id']}"})
     assert len(asked) == 48
     assert {message: times for message, times in asked.items() if times > 1} == {hung: 2}
-    path = home.self_plays / "alone" / job["result"]["version"] / "conversations.jsonl"
+    path = home.home / "self-plays" / "alone" / job["result"]["version"] / "conversations.jsonl"
     for line in map(orjson.loads, path.read_bytes().splitlines()):
         said = line["start"][0]
         assert [turn["text"] for turn in line["turns"]] == [said + "!" * (turn + 1) for turn in range(4)]

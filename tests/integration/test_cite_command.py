@@ -71,7 +71,7 @@ def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
     file.write_text(ready("score", items, *BOTH, "-m", "upsilon-bleu", *NO_INTERVALS).out)
     before = ready("cite", file, "--json").json
     assert ready("artefacts", "remove", "index", "chat", "--yes").code == 0
-    removal = read_removal(Settings(home=ready.path).indexes, *version_in(before, 0))
+    removal = read_removal(Settings(home=ready.path).home / "indexes", *version_in(before, 0))
     cited = ready("cite", file, "--json").json
     (citation,) = cited["citations"]
     assert removal is not None

@@ -225,7 +225,7 @@ def test_what_is_being_built_is_409_locked_and_what_is_unknown_404(home: Setting
     for version in ("..", "../../logs/chat", "CURRENT"):
         assert client.put("/v1/indexes/chat/current", json={"version": version}).status_code == 404
     assert client.put("/v1/raters/nope/current", json={"version": "2001-01-01.1"}).status_code == 404
-    assert not (home.raters / "nope").exists()
+    assert not (home.home / "raters" / "nope").exists()
     assert indexes.current("chat") == first
 
 

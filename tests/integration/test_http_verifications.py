@@ -111,7 +111,7 @@ def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str,
         missing = states(found, "missing")
         assert (found["verdict"], list(missing)) == ("missing", ["rater"])
         assert "was removed at" in missing["rater"]
-        shutil.rmtree(home.indexes)
+        shutil.rmtree(home.home / "indexes")
         again = verified(client, scores, ITEMS)
         assert list(states(again, "missing")) == ["index", "rater"]
         assert str(tmp_path) not in json.dumps(again)

@@ -45,7 +45,7 @@ class Home:
         return self._capsys.readouterr().out
 
     def versions(self, kind: str) -> Versions:
-        root = self.settings.raters if kind == "rater" else self.settings.vectors
+        root = self.settings.home / "raters" if kind == "rater" else self.settings.home / "vectors"
         return Versions(root, kind, lambda: date(2026, 11, 20))
 
     def publish(self, kind: str, name: str, text: str) -> None:
@@ -198,7 +198,7 @@ def test_an_index_whose_hashes_fit_and_whose_numbers_do_not_is_refused(there, tm
     manifest = IndexManifest.read(version)
     replace(manifest, files=describe_files(version, manifest.files)).write(version)
     Home(settings.home, capsys)("export", "index", "chat", tmp_path / "chat.tar.zst")
-    shutil.copytree(settings.vectors, there.settings.vectors)
+    shutil.copytree(settings.home / "vectors", there.settings.home / "vectors")
     with pytest.raises(Corrupt, match=r"pair_start\.npy: row 2 holds .*, less than the row before, 1,099,511,627,776"):
         there("import", tmp_path / "chat.tar.zst")
     assert places_of(there.settings).indexes.versions("chat") == []

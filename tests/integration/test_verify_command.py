@@ -210,7 +210,7 @@ def test_another_index_under_the_name_differs_though_weighted_items_need_none(de
     _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH)
     (desk.folder / "weighted.jsonl").write_text(weighted)
     desk.score("weighted.jsonl", "-m", "upsilon-bleu")
-    folder = desk.home.indexes / "chat"
+    folder = desk.home.home / "indexes" / "chat"
     first, second = artefact_stores(desk.home)["index"].versions("chat")
     shutil.rmtree(folder / first)
     shutil.copytree(folder / second, folder / first)
@@ -230,7 +230,7 @@ def with_short_signatures(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_one_byte_of_the_rater(desk: Desk) -> None:
     desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu")
-    path = next(desk.home.raters.glob("base/*.1/weights.safetensors"))
+    path = next((desk.home.home / "raters").glob("base/*.1/weights.safetensors"))
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -244,7 +244,7 @@ def test_one_byte_of_the_rater(desk: Desk) -> None:
 def test_another_version_under_the_name(desk: Desk) -> None:
     first, second = artefact_stores(desk.home)["index"].versions("chat")
     desk.score("items.jsonl", "--index", f"chat@{first}", *BOTH[2:], "-m", "upsilon-bleu")
-    folder = desk.home.indexes / "chat"
+    folder = desk.home.home / "indexes" / "chat"
     shutil.rmtree(folder / first)
     shutil.copytree(folder / second, folder / first)
     differing = desk.differing()
@@ -254,7 +254,7 @@ def test_another_version_under_the_name(desk: Desk) -> None:
 
 def test_what_a_metric_does_not_need_does_not_keep_it_from_being_verified(desk: Desk) -> None:
     desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu", "-m", "bleu", "-m", "chrf", "--draws", "20")
-    path = next(desk.home.raters.glob("base/*.1/weights.safetensors"))
+    path = next((desk.home.home / "raters").glob("base/*.1/weights.safetensors"))
     path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
     code, parts = desk.parts()
     assert (code, [part["part"] for part in parts if part["state"] == DIFFERS]) == (6, ["rater"])
@@ -307,7 +307,7 @@ def test_a_version_that_is_gone_is_missing_and_the_note_of_its_removal_told(desk
 
 def test_without_index_rater_and_vectors_all_three_are_missing(desk: Desk) -> None:
     desk.score("items.jsonl", *BOTH, "-m", "upsilon-bleu")
-    for folder in (desk.home.indexes, desk.home.raters, desk.home.vectors):
+    for folder in (desk.home.home / "indexes", desk.home.home / "raters", desk.home.home / "vectors"):
         shutil.rmtree(folder)
     missing = desk.differing(state=MISSING)
     assert list(missing) == ["index", "vectors", "rater"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -12,7 +12,8 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.errors import Corrupt
-from refaug.core.files import sha256_of
+from refaug.core.files import sha256_of, with_checksum, write_json
+from refaug.core.version import VERSION
 
 MANIFEST: Final = "manifest.json"
 LONGEST_NAME: Final = 100  # bytes: the limit of a tar member's header
@@ -37,6 +38,40 @@ def describe_files(folder: Path, names: Iterable[str]) -> dict[str, dict[str, in
         assert problem is None, f"{name!r} {problem}"
         described[name] = {"size": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
     return described
+
+
+def write_manifest(
+    folder: Path,
+    kind: str,
+    format_version: int,
+    files: Iterable[str],
+    settings: Mapping[str, Any],
+    *,
+    content: Collection[str] = (),
+    id_of: Callable[[Mapping[str, Any]], str] | None = None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> str:
+    """Write the manifest of a folder that holds all of its files, and return the id of their content.
+
+    The id is that of the files, or of those in `content`, with the settings, unless `id_of` says another one. What
+    stands `before` the files and `after` them is no part of it.
+    """
+    described = describe_files(folder, files)
+    decisive = {name: facts for name, facts in described.items() if not content or name in content}
+    name = content_id({"files": decisive}, settings) if id_of is None else id_of(described)
+    manifest = {
+        "format_version": format_version,
+        "kind": kind,
+        "id": name,
+        **settings,
+        **(before or {}),
+        "files": described,
+        "refaug": VERSION,
+        **(after or {}),
+    }
+    write_json(folder / MANIFEST, with_checksum(manifest))
+    return name
 
 
 def named_files(manifest: Mapping[str, Any], where: Path) -> list[NamedFile]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
-from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
+from refaug.core.artefacts.manifests import write_manifest
+from refaug.core.files import make_folder, remove_tree, write_json
 from refaug.core.home import Settings
-from refaug.core.version import VERSION
 from refaug.evaluation.fitted_judge.training import TrainedJudge
 from refaug.evaluation.metric_setup.combined.stored_judge import FORMAT_VERSION, JUDGE, KIND, REPORT, judge_versions
 from refaug.rater.adem.scorer.seen_texts import SEEN
@@ -29,17 +28,8 @@ def save_judge(
         write_json(staged / JUDGE, trained.judge.as_json())
         write_json(staged / REPORT, dict(trained.report))
         trained.seen.write(staged / SEEN)
-        files = describe_files(staged, [JUDGE, REPORT, SEEN])
         parts = {"metrics": list(metrics), "signatures": list(signatures)}
-        manifest = {
-            "format_version": FORMAT_VERSION,
-            "kind": KIND,
-            "id": content_id({"files": files}, parts),
-            **parts,
-            "files": files,
-            "refaug": VERSION,
-        }
-        write_json(staged / MANIFEST, with_checksum(manifest))
+        write_manifest(staged, KIND, FORMAT_VERSION, [JUDGE, REPORT, SEEN], parts)
         version = writer.add(staged)
         writer.publish(version)
     return version

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from refaug.core.artefacts.manifests import MANIFEST, describe_files
+from refaug.core.artefacts.manifests import MANIFEST, write_manifest
 from refaug.core.artefacts.versions import Versions
-from refaug.core.files import make_folder, remove_tree, require_name, with_checksum, write_json
+from refaug.core.files import make_folder, remove_tree, require_name
 from refaug.core.vectors.encoder_files import EncoderFiles
 from refaug.core.vectors.encoders import open_encoder
-from refaug.core.version import VERSION
 
 KIND: Final = "encoder"
 _FORMAT_VERSION: Final = 1
@@ -38,17 +37,8 @@ def import_encoder(encoders: Versions, cache: Path, name: str, path: Path, *, pu
         remove_tree(staged)
         make_folder(staged)
         names = [_copied(file, files, staged) for file in _files_of(files)]
-        described = describe_files(staged, sorted(names))
-        manifest = {
-            "format_version": _FORMAT_VERSION,
-            "kind": KIND,
-            "id": content,
-            "dimensions": opened.dimensions,
-            "file": path.name,
-            "files": described,
-            "refaug": VERSION,
-        }
-        write_json(staged / MANIFEST, with_checksum(manifest))
+        facts = {"dimensions": opened.dimensions, "file": path.name}
+        write_manifest(staged, KIND, _FORMAT_VERSION, names, facts, id_of=lambda _files: content)
         size = sum((staged / file).stat().st_size for file in names)
         version = writer.add(staged)
         if publish:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from refaug.bots.endpoint.faults import FaultKind
 from refaug.bots.selfplay import play
-from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
+from refaug.core.artefacts.manifests import write_manifest
 from refaug.core.errors import BadInput, Corrupt, NotFound
-from refaug.core.files import make_folder, read_json, remove_tree, with_checksum, write_json
+from refaug.core.files import make_folder, read_json, remove_tree, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
-from refaug.core.version import VERSION
 from refaug.evaluation.selfplay.conversation_file import ConversationFile
 from refaug.evaluation.selfplay.faults import PASSING_FAULTS, play_faults_again
 from refaug.evaluation.selfplay.order import SelfPlayOrder
@@ -79,7 +77,9 @@ def record_self_play(
             raise
         latency = file.latency([bot.name for bot in order.bots])
         (staged / _PLAN).unlink()
-        write_json(staged / MANIFEST, with_checksum(_manifest(staged, plan, problems, latency)))
+        counts = {"problems": problems, "latency": latency}  # times differ from run to run, and are no part of the id
+        files = (CONVERSATIONS, MILLISECONDS)
+        write_manifest(staged, KIND, FORMAT_VERSION, files, plan, content=(CONVERSATIONS,), before=counts)
         version = writer.add(staged)
         writer.publish(version)
     return RecordedSelfPlay(
@@ -90,27 +90,6 @@ def record_self_play(
         silent=silent,
         latency=latency,
     )
-
-
-def _manifest(
-    staged: Path,
-    plan: Mapping[str, Any],
-    problems: Mapping[str, Mapping[str, int]],
-    latency: Mapping[str, Mapping[str, Any] | None],
-) -> dict[str, Any]:
-    """Return the manifest; times differ from run to run, and are no part of the id."""
-    files = describe_files(staged, [CONVERSATIONS, MILLISECONDS])
-    content = {path: facts for path, facts in files.items() if path == CONVERSATIONS}
-    return {
-        "format_version": FORMAT_VERSION,
-        "kind": KIND,
-        "id": content_id({"files": content}, plan),
-        **plan,
-        "problems": problems,
-        "latency": latency,
-        "files": files,
-        "refaug": VERSION,
-    }
 
 
 def _prepare(

@@ -194,7 +194,8 @@ def test_what_stopped_builds_imports_and_deletions_left_is_named(tmp_path: Path)
     settings = Settings(home=tmp_path / "home")
     folder = published(settings, "index", "chat")
     resumable = [folder.parent / ".staging-1", settings.cache / ".staging-2", settings.cache / "index-chat-0123"]
-    useless = [folder.parent / ".deleted-1", folder.parent / ".importing-2", settings.vectors / ".deleted-words@3"]
+    vectors = settings.home / "vectors"
+    useless = [folder.parent / ".deleted-1", folder.parent / ".importing-2", vectors / ".deleted-words@3"]
     for path in resumable + useless:
         path.mkdir(parents=True)
     (settings.cache / "index-chat-0123/stages.json").write_text("{}", "utf-8")

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import orjson
 
-from refaug.core.artefacts.manifests import MANIFEST, content_id, describe_files
-from refaug.core.files import make_folder, remove_tree, with_checksum, write_json
+from refaug.core.artefacts.manifests import write_manifest
+from refaug.core.files import make_folder, remove_tree, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.version import VERSION
 from refaug.evaluation.conversations.encoders.opening import pinned_encoders
 from refaug.evaluation.conversations.hybrid_report import WIDE, hybrid_report
 from refaug.evaluation.conversations.hybrids import stored
@@ -74,7 +73,6 @@ def fit_hybrid(
         remove_tree(staged)
         make_folder(staged)
         _write_files(staged, weights, report, measured)
-        files = describe_files(staged, list(_FILES))
         parts = {
             "columns": order.columns,
             "details": dict(measured.details),
@@ -85,15 +83,7 @@ def fit_hybrid(
             "fitted_to": _fitted_to(measured),
             "signature": report["signature_full"],
         }
-        manifest = {
-            "format_version": stored.FORMAT_VERSION,
-            "kind": stored.KIND,
-            "id": content_id({"files": files}, parts),
-            **parts,
-            "files": files,
-            "refaug": VERSION,
-        }
-        write_json(staged / MANIFEST, with_checksum(manifest))
+        write_manifest(staged, stored.KIND, stored.FORMAT_VERSION, _FILES, parts)
         version = writer.add(staged)
         writer.publish(version)
     return FittedHybrid(version=version, report=report)

@@ -14,8 +14,7 @@ import torch
 
 from refaug.core.artefacts import manifests
 from refaug.core.errors import Corrupt, Usage
-from refaug.core.files import make_folder, read_json, with_checksum, write_json
-from refaug.core.version import VERSION
+from refaug.core.files import make_folder, read_json, write_json
 from refaug.rater.adem.scorer.bilinear import Bilinear
 from refaug.rater.adem.scorer.encoding import DialogueEncoder, VectorCache
 from refaug.rater.adem.scorer.fitting import Scorer
@@ -94,24 +93,18 @@ def save_adem(
         "config": {"form": scorer.bilinear.form.value, "state": state, "scale": list(SCALE)},
         "encoder": {"spec": encoder, "id": encoder_id},
     }
-    files = manifests.describe_files(folder, [WEIGHTS, SEEN, REPORT])
-    name = _content_name(files, settings)
-    write_json(
-        folder / manifests.MANIFEST,
-        with_checksum(
-            {
-                "format_version": FORMAT_VERSION,
-                "kind": KIND,
-                "id": name,
-                **settings,
-                "files": files,
-                "refaug": VERSION,
-                "software": {"numpy": np.__version__, "python": platform.python_version()},
-                "details": dict(details),
-            }
-        ),
+    return manifests.write_manifest(
+        folder,
+        KIND,
+        FORMAT_VERSION,
+        [WEIGHTS, SEEN, REPORT],
+        settings,
+        id_of=lambda files: _content_name(files, settings),
+        after={
+            "software": {"numpy": np.__version__, "python": platform.python_version()},
+            "details": dict(details),
+        },
     )
-    return name
 
 
 def _content_name(files: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

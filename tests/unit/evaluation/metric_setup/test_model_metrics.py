@@ -86,7 +86,7 @@ def bound(
 
 
 def kept(home: Settings) -> list[Path]:
-    return sorted((home.indexes / "chat" / "ranges").glob("[!.]*"))
+    return sorted((home.home / "indexes" / "chat" / "ranges").glob("[!.]*"))
 
 
 def drawn(home: Settings, items: int = 2_500) -> list[Item]:
@@ -255,7 +255,7 @@ class Told(Silent):
 
 def test_where_nothing_can_be_written_they_are_measured_each_time_and_said(home: Settings) -> None:
     wanted = bound(home, pooled(home)).settings
-    folder = home.indexes / "chat" / "ranges"
+    folder = home.home / "indexes" / "chat" / "ranges"
     shutil.rmtree(folder)
     folder.write_text("in the way")
     told = Told()
@@ -344,7 +344,7 @@ def test_whoever_is_not_named_or_not_there_is_told_of(home: Settings) -> None:
 
 
 def test_each_metric_asks_the_rater_that_it_names(home: Settings) -> None:
-    shutil.copytree(home.raters / "some", home.raters / "other")
+    shutil.copytree(home.home / "raters" / "some", home.home / "raters" / "other")
     metrics = [
         build("rater"),
         build("rater:model=other"),

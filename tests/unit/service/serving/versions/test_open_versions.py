@@ -139,8 +139,8 @@ def test_a_lease_gives_the_published_versions_and_says_which_they_are(
     with take(engines) as lease, open_index(home, "chat", threads=1) as plain:
         assert lease.index is not None
         assert lease.rater is not None
-        index_id = IndexManifest.read(home.indexes / "chat" / index).id[:12]
-        rater_id = read_manifest(home.raters / "base" / rater).id[:12]
+        index_id = IndexManifest.read(home.home / "indexes" / "chat" / index).id[:12]
+        rater_id = read_manifest(home.home / "raters" / "base" / rater).id[:12]
         assert lease.versions() == {"index": f"chat@{index}#{index_id}", "rater": f"base@{rater}#{rater_id}"}
         assert lease.index.search([PAIR]) == plain.search([PAIR])
         assert lease.rater.rate([ASKED])[0] == pytest.approx(open_rater(home, "base").rate([ASKED])[0], abs=1e-5)
@@ -285,7 +285,7 @@ def test_a_name_that_is_new_appears_and_one_that_is_deleted_goes(
         artefact_stores(home)["rater"].publish("other", version)
         assert engines.refresh()
         assert engines.served.versions()["rater"] == {"base": versions(home, "rater")[0], "other": version}
-        shutil.rmtree(home.raters / "base")
+        shutil.rmtree(home.home / "raters" / "base")
         assert engines.refresh()
         assert engines.served.versions()["rater"] == {"other": version}
         assert engines.problems() == {}
@@ -573,7 +573,7 @@ def test_where_several_are_published_one_has_to_be_named_or_be_the_default(
 ) -> None:
     version = add_rater(home, tmp_path / "other", "other", temperature=3.0)
     artefact_stores(home)["rater"].publish("other", version)
-    shutil.copytree(home.indexes / "chat", home.indexes / "side")
+    shutil.copytree(home.home / "indexes" / "chat", home.home / "indexes" / "side")
     engines = opening()
     rater, index = refusal(lambda: take_rater(engines)), refusal(lambda: take_index(engines))
     assert (type(rater), rater.code, rater.status) == (NoDefaultRater, "no_default_rater", 409)
@@ -640,7 +640,7 @@ def test_a_name_that_means_nothing_is_refused_with_what_there_is(
 def test_a_name_without_a_published_version_is_refused_with_its_versions(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
-    (home.indexes / "chat" / CURRENT).unlink()
+    (home.home / "indexes" / "chat" / CURRENT).unlink()
     engines = opening()
     error = refusal(lambda: take_index(engines, "chat"))
     assert type(error) is Conflict
@@ -654,8 +654,8 @@ def test_a_name_without_a_published_version_is_refused_with_its_versions(
 def test_where_nothing_is_published_at_all_there_is_a_code_of_its_own(
     opening: Callable[..., OpenVersions], home: Settings
 ) -> None:
-    shutil.rmtree(home.raters)
-    shutil.rmtree(home.indexes)
+    shutil.rmtree(home.home / "raters")
+    shutil.rmtree(home.home / "indexes")
     engines = opening()
     assert engines.problems() == {}
     for spec in (None, "base"):
@@ -710,38 +710,38 @@ def test_after_the_end_there_is_nothing_to_take(opening: Callable[..., OpenVersi
 
 
 def spoil_current(home: Settings) -> None:
-    (home.indexes / "chat" / CURRENT).write_bytes(b"\xff\x00 no version\n")
+    (home.home / "indexes" / "chat" / CURRENT).write_bytes(b"\xff\x00 no version\n")
 
 
 def empty_current(home: Settings) -> None:
-    (home.indexes / "chat" / CURRENT).write_bytes(b"")
+    (home.home / "indexes" / "chat" / CURRENT).write_bytes(b"")
 
 
 def name_a_version_that_is_not_there(home: Settings) -> None:
-    (home.indexes / "chat" / CURRENT).write_text("2020-01-01.1\n")
+    (home.home / "indexes" / "chat" / CURRENT).write_text("2020-01-01.1\n")
 
 
 def cut_a_file(home: Settings) -> None:
     new = versions(home, "index")[1]
-    file = next((home.indexes / "chat" / new).rglob("pairs.arrow"))
+    file = next((home.home / "indexes" / "chat" / new).rglob("pairs.arrow"))
     file.write_bytes(file.read_bytes()[:-8])
     stored_current(home, new)
 
 
 def spoil_the_manifest(home: Settings) -> None:
     new = versions(home, "index")[1]
-    (home.indexes / "chat" / new / "manifest.json").write_text("{")
+    (home.home / "indexes" / "chat" / new / "manifest.json").write_text("{")
     stored_current(home, new)
 
 
 def stored_current(home: Settings, version: str) -> None:
     """Publish without being asked whether it is whole."""
-    (home.indexes / "chat" / CURRENT).write_text(f"{version}\n")
+    (home.home / "indexes" / "chat" / CURRENT).write_text(f"{version}\n")
 
 
 def remove_the_vectors(home: Settings) -> None:
     """What a version needs beside itself."""
-    shutil.rmtree(home.vectors)
+    shutil.rmtree(home.home / "vectors")
     stored_current(home, versions(home, "index")[1])
 
 
@@ -782,7 +782,7 @@ def test_current_that_is_gone_is_reported_and_the_version_goes_on_serving(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
     engines, first = opening(), versions(home, "index")[0]
-    (home.indexes / "chat" / CURRENT).unlink()
+    (home.home / "indexes" / "chat" / CURRENT).unlink()
     engines.refresh()
     assert engines.problems() == {"index chat": "its file CURRENT is gone: publish one of its versions"}
     assert engines.served.versions()["index"] == {"chat": first}
@@ -795,7 +795,7 @@ def test_a_published_version_that_was_deleted_by_hand_is_reported(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
     engines, (first, second, _) = opening(), versions(home, "index")
-    shutil.rmtree(home.indexes / "chat" / first)
+    shutil.rmtree(home.home / "indexes" / "chat" / first)
     engines.refresh()
     assert engines.problems() == {"index chat": f"its published version {first} was deleted: publish another"}
     assert engines.served.versions()["index"] == {"chat": first}
@@ -808,7 +808,7 @@ def test_a_server_compares_every_hash_before_a_version_serves(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
     first = versions(home, "index")[0]
-    path = home.indexes / "chat" / first / "segments/0/utterance_sha.npy"
+    path = home.home / "indexes" / "chat" / first / "segments/0/utterance_sha.npy"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -833,7 +833,7 @@ def test_where_no_version_serves_yet_requests_hear_why(home: Settings, opening: 
 def test_a_broken_one_of_two_does_not_make_the_other_the_default(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
-    shutil.copytree(home.indexes / "chat", home.indexes / "side")
+    shutil.copytree(home.home / "indexes" / "chat", home.home / "indexes" / "side")
     spoil_current(home)
     engines = opening()
     assert list(engines.served.versions()["index"]) == ["side"]
@@ -910,12 +910,12 @@ def test_when_the_folder_of_all_is_gone_what_serves_goes_on(
     home: Settings, opening: Callable[..., OpenVersions]
 ) -> None:
     engines = opening()
-    home.raters.rename(home.home / "elsewhere")
+    (home.home / "raters").rename(home.home / "elsewhere")
     assert not engines.refresh()
     assert engines.problems() == {"rater base": "the folder of this kind cannot be read: No such file or directory"}
     with take_rater(engines) as lease:
         assert lease.versions()["rater"].startswith("base@")
-    (home.home / "elsewhere").rename(home.raters)
+    (home.home / "elsewhere").rename(home.home / "raters")
     assert not engines.refresh()
     assert engines.problems() == {}
 
