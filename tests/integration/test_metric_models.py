@@ -288,7 +288,7 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     assert (again["signature_full"], replies_of(again)) == (by_path["signature_full"], replies_of(by_path))
     answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["bertscore:vectors=small"]}).json()
     assert answer["scores"][0]["signature_full"] == by_name["signature_full"]
-    assert command("artefacts", "list", "encoder", "--json").json["versions"][0]["content"] == spec.partition("#")[2]
+    assert command("artefacts", "list", "encoder", "--json").json["versions"][0]["id"] == spec.partition("#")[2]
     assert command("artefacts", "remove", "encoder", "small", "--yes").code == 0
 
 
@@ -310,11 +310,15 @@ def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
     answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["sentence-cosine:vectors=once"]}).json()
     assert answer["scores"][0]["signature_full"] == first["signature_full"]
     monkeypatch.undo()
+    manifest = command("artefacts", "show", "encoder", "once", "--json").json
+    facts = ("dimensions", "pooling", "max_length", "licence", "dynamic_quantisation")
+    assert [manifest[name] for name in facts] == [12, "mean", 512, "unknown", False]
+    assert manifest["operations"]["Tanh"] == 1
     assert command("encoder", "forget", "once@1", "--json").code == 3
     assert command("encoder", "forget", "once", "--json").json["freed"] > 0
-    assert command("encoder", "forget").out == "0 B freed\n"
+    assert command("encoder", "forget").out == "0.0 MB freed\n"
     assert not [line for line in command("doctor").out.splitlines() if " encodings " in line]
-    assert command("encoder", "remove", "once", "--yes").code == 0
+    assert command("artefacts", "remove", "encoder", "once", "--yes").code == 0
 
 
 def latest(command: Home, name: str) -> str:

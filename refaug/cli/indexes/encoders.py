@@ -25,12 +25,16 @@ def import_command(
     name: _NameArgument,
     folder: Annotated[Path, typer.Argument(help="A folder with model.onnx and tokenizer.json, or the .onnx file.")],
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    licence: Annotated[
+        str | None, typer.Option(help="Its licence; by default that of its README.md or LICENSE.", metavar="NAME")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Copy an encoder into the home, where metrics find it by its name."""
     from refaug.evaluation.home.encoders import import_encoder  # noqa: PLC0415  numpy
 
-    stored = import_encoder(artefact_stores(context.obj)["encoder"], context.obj.cache, name, folder, publish=publish)
+    encoders, cache = artefact_stores(context.obj)["encoder"], context.obj.cache
+    stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=licence)
     if publish:
         record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
     if as_json:

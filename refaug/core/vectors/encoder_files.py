@@ -10,7 +10,8 @@ import hashlib
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -260,3 +261,71 @@ def _pooling_names(settings: Mapping[str, Any]) -> list[str]:
     prefix = "pooling_mode_"
     switched = [key.removeprefix(prefix) for key, is_on in settings.items() if key.startswith(prefix) and is_on is True]
     return [*switched, *(chosen if isinstance(chosen, list) else [str(chosen)])]
+
+
+# Operations of the graph, and licence
+
+# Field numbers of onnx.proto: a model's graph, a graph's nodes, the type of a node.
+_GRAPH, _NODE, _OP_TYPE = 7, 1, 4
+_VARINT, _BYTES_8, _LENGTH, _BYTES_4 = 0, 1, 2, 5
+# Their scales come from the numbers of a whole batch, so that a text's vectors depend on its neighbours.
+DYNAMIC_QUANTISATION = ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat")
+
+
+def operations_of(model: Path) -> dict[str, int]:
+    """Return how many nodes of each type a graph has; nodes of graphs inside a node are not counted."""
+    counts = Counter[str]()
+    try:
+        with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            for graph in _messages(content, 0, len(content), _GRAPH):
+                for node in _messages(content, *graph, _NODE):
+                    for first, end in _messages(content, *node, _OP_TYPE):
+                        counts[content[first:end].decode("utf-8", "replace")] += 1
+    except (IndexError, ValueError) as error:
+        raise Corrupt(f"{model} is no ONNX file: {error}", remedy="export the model again") from error
+    return dict(sorted(counts.items()))
+
+
+def _messages(content: mmap.mmap, at: int, end: int, number: int) -> Iterator[tuple[int, int]]:
+    """Yield where the fields of one number begin and end in a message of protobuf."""
+    while at < end:
+        key, at = _varint(content, at)
+        kind = key & 7
+        if kind == _VARINT:
+            _, at = _varint(content, at)
+        elif kind == _LENGTH:
+            size, at = _varint(content, at)
+            if key >> 3 == number:
+                yield at, at + size
+            at += size
+        elif kind in (_BYTES_8, _BYTES_4):
+            at += 8 if kind == _BYTES_8 else 4
+        else:
+            raise ValueError(f"a field of the type {kind}")
+
+
+def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = content[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+
+
+_LICENCE = re.compile(r"^licen[cs]e:[ \t]*[\"']?([\w.+-]+)", re.MULTILINE | re.IGNORECASE)
+_KNOWN_LICENCES = {"Apache License": "apache-2.0", "MIT License": "mit", "BSD 3-Clause": "bsd-3-clause"}
+
+
+def stated_licence(root: Path) -> str:
+    """Return the licence that the head of README.md names, or that LICENSE is the text of; else `unknown`."""
+    readme = root / "README.md"
+    if readme.is_file():
+        head = readme.read_text("utf-8", "replace").removeprefix("---\n").split("\n---", 1)[0]
+        if (stated := _LICENCE.search(head)) is not None:
+            return stated[1].lower()
+    for name in ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE"):
+        if (root / name).is_file():
+            text = (root / name).read_text("utf-8", "replace")
+            return next((licence for title, licence in _KNOWN_LICENCES.items() if title in text), "unknown")
+    return "unknown"

@@ -69,6 +69,7 @@ class EncoderTokenizer:
         self._direction: str = truncation["direction"] if truncation else "right"
         self.stated_pad_id: int | None = padding["pad_id"] if padding else None
         self._tokenizer.no_padding()
+        self.max_length = 0  # set by truncate_at
 
     def truncate_at(self, max_length: int) -> None:
         """Truncate longer texts on the side that tokenizer.json names; special tokens stay."""
@@ -79,6 +80,7 @@ class EncoderTokenizer:
                 remedy=f"give at least {special + 1}",
             )
         self._tokenizer.enable_truncation(max_length, direction=self._direction)
+        self.max_length = max_length
 
     def id_of(self, token: str) -> int | None:
         """Return the id of a token, None if it is not in the vocabulary."""

@@ -185,6 +185,7 @@ class OnnxEncoder:
         self.config = config
         self.truncated = 0
         self.encoded = 0  # texts that the model was run on
+        self.pooling = pooling.way
         self._model = model
         self._tokenizer = tokenizer
         self._pooling = pooling
@@ -229,6 +230,18 @@ class OnnxEncoder:
     def dimensions(self) -> int:
         """The length of a token's vector, or of a sentence's if the model has no token vectors."""
         return next(iter(self._widths.values()))
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text it reads, including special ones."""
+        return self._tokenizer.max_length
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Return the share of the texts' tokens that the tokenizer does not know; 0 where it has no unknown token."""
+        unknown = [token_id for name in ("[UNK]", "<unk>") if (token_id := self._tokenizer.id_of(name)) is not None]
+        ids = [tokens.ids[~tokens.special] for tokens in map(self._tokenizer.tokens_of, texts)]
+        flat = np.concatenate([np.empty(0, np.int64), *ids])
+        return float(np.isin(flat, unknown).mean()) if len(flat) else 0.0
 
     def token_vectors(self, texts: Sequence[str]) -> list[TokenVectors]:
         """Return the tokens of each text with their vectors, in order; the arrays are read-only."""

@@ -10,7 +10,7 @@ from typing import Final
 from refaug.core.artefacts.manifests import MANIFEST, write_manifest
 from refaug.core.artefacts.versions import Versions
 from refaug.core.files import make_folder, remove_tree, require_name
-from refaug.core.vectors.encoder_files import EncoderFiles
+from refaug.core.vectors.encoder_files import DYNAMIC_QUANTISATION, EncoderFiles, operations_of, stated_licence
 from refaug.core.vectors.encoders import open_encoder
 
 KIND: Final = "encoder"
@@ -28,8 +28,13 @@ class StoredEncoder:
     bytes: int
 
 
-def import_encoder(encoders: Versions, cache: Path, name: str, path: Path, *, publish: bool = True) -> StoredEncoder:
-    """Copy the encoder at a path as a new version; its content is that of the encoder, wherever it lies."""
+def import_encoder(
+    encoders: Versions, cache: Path, name: str, path: Path, *, publish: bool = True, licence: str | None = None
+) -> StoredEncoder:
+    """Copy the encoder at a path as a new version; its content is that of the encoder, wherever it lies.
+
+    Without a licence its README.md or LICENSE is asked.
+    """
     require_name(KIND, name)
     opened, files = open_encoder(path), EncoderFiles.find(path)
     content, staged = opened.name.partition("#")[2], cache / f"{KIND}-{name}"
@@ -37,7 +42,16 @@ def import_encoder(encoders: Versions, cache: Path, name: str, path: Path, *, pu
         remove_tree(staged)
         make_folder(staged)
         names = [_copied(file, files, staged) for file in _files_of(files)]
-        facts = {"dimensions": opened.dimensions, "file": path.name}
+        operations = operations_of(files.model)
+        facts = {
+            "dimensions": opened.dimensions,
+            "pooling": opened.pooling,
+            "max_length": opened.max_length,
+            "licence": licence or stated_licence(files.root),
+            "operations": operations,
+            "dynamic_quantisation": any(name in operations for name in DYNAMIC_QUANTISATION),
+            "file": path.name,
+        }
         write_manifest(staged, KIND, _FORMAT_VERSION, names, facts, id_of=lambda _files: content)
         size = sum((staged / file).stat().st_size for file in names)
         version = writer.add(staged)

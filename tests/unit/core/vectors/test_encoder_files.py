@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import orjson
 import pytest
 from encoders import LONGEST, SPECIAL, TinyEncoder, marked_words, write_encoder, write_tokenizer
 
 from refaug.core.errors import BadInput, Corrupt, NotFound
-from refaug.core.vectors.encoder_files import EncoderFiles
+from refaug.core.vectors.encoder_files import EncoderFiles, operations_of, stated_licence
 from refaug.core.vectors.encoders import Encoder, EncoderConfig, open_encoder
 
 TINY = TinyEncoder.seeded()
@@ -274,3 +276,37 @@ def test_a_pooling_we_do_not_have_is_refused_to_who_asks_for_sentences(
         encoder.sentence_vectors(["the cat"])
     assert "choose the pooling mean or cls" in refused.value.remedy
     assert open_encoder(tmp_path, EncoderConfig(pooling="mean")).sentence_vectors(["the cat"]).shape == (1, 12)
+
+
+# Operations of the graph, licence, unknown words
+
+
+def test_the_operations_of_a_graph_are_counted_as_onnx_counts_them(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path, external="model.onnx_data")
+    graph = onnx.load(folder / "model.onnx").graph
+    assert operations_of(folder / "model.onnx") == dict(sorted(Counter(node.op_type for node in graph.node).items()))
+    (tmp_path / "text.onnx").write_bytes(b"\xff" * 40)
+    with pytest.raises(Corrupt, match="is no ONNX file"):
+        operations_of(tmp_path / "text.onnx")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "licence"),
+    [
+        ("README.md", "---\ntags:\n- x\nlicense: Apache-2.0\n---\n# A model\nlicense: mit\n", "apache-2.0"),
+        ("README.md", "# A model\n", "unknown"),
+        ("LICENSE", "MIT License\n\nCopyright", "mit"),
+        ("LICENSE.txt", "All rights reserved", "unknown"),
+        ("config.json", "{}", "unknown"),
+    ],
+)
+def test_the_licence_is_what_the_folder_states(tmp_path: Path, file: str, content: str, licence: str) -> None:
+    (tmp_path / file).write_text(content)
+    assert stated_licence(tmp_path) == licence
+
+
+def test_the_share_of_unknown_words_is_that_of_all_texts(tmp_path: Path) -> None:
+    encoder = open_encoder(write_encoder(tmp_path))
+    assert encoder.unknown_share(["the cat", "zebra zebra"]) == 0.5
+    assert encoder.unknown_share([]) == encoder.unknown_share([""]) == 0.0
+    assert (encoder.pooling, encoder.max_length) == ("mean", 512)
