@@ -1,8 +1,9 @@
-"""Texts of users in LaTeX tables: what LaTeX would obey or could not set is escaped."""
+"""LaTeX tables of papers, and texts of users in them: what LaTeX would obey or could not set is escaped."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from refaug.core.text.characters import make_printable
@@ -48,3 +49,34 @@ def _latex_knows(character: str) -> bool:
         return True
     parts = unicodedata.normalize("NFD", character)
     return "À" <= character <= "ſ" and parts[0].isascii() and _OGONEK not in parts
+
+
+def latex_table(
+    caption: str,
+    label: str,
+    columns: str,
+    head: Sequence[str],
+    groups: Iterable[Iterable[Sequence[str]]],
+    *,
+    is_tight: bool = False,
+) -> str:
+    """Return a table, which needs booktabs; its groups of rows are set apart by lines.
+
+    Caption, head and cells are LaTeX; a tight table has little room between its columns.
+    """
+    lines = [
+        r"\begin{table}",
+        r"\centering\footnotesize" + (r"\setlength{\tabcolsep}{3pt}" if is_tight else ""),
+        rf"\caption{{{caption}}}\medskip",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"\toprule",
+        _latex_row(head),
+    ]
+    for rows in groups:
+        lines += [r"\midrule", *map(_latex_row, rows)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \tabularnewline"

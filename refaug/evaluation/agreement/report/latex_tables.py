@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Final
 
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import INDEPENDENT, ROWS_IN_WORDS, TURNED, all_signatures, fixed, slug
-from refaug.evaluation.reports.latex_text import escape_latex
+from refaug.evaluation.reports.latex_text import escape_latex, latex_table
 from refaug.metrics.statistics.correlation import Spread
 from refaug.metrics.statistics.resampling import Estimate
 
@@ -48,23 +49,11 @@ def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: st
         r"$\tau$",
         r"$\rho_{\mathrm{length}}$",
     ]
-    lines = [
-        r"\begin{table}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{caption}}}\medskip",
-        rf"\label{{tab:meta-{label}}}",
-        rf"\begin{{tabular}}{{@{{}}{columns}lr{'r' * (len(head) - 3)}@{{}}}}",
-        r"\toprule",
-        " & ".join(head) + r" \tabularnewline",
+    groups = [
+        [[_latex_name(row, wide=wide), *_latex_cells(row, bold=row is best, williams=with_williams)] for row in of_kind]
+        for _, of_kind in groupby(rows, key=lambda row: row.kind)
     ]
-    previous = None
-    for row in rows:
-        if row.kind is not previous:
-            lines.append(r"\midrule")
-        previous = row.kind
-        cells = _latex_cells(row, bold=row is best, williams=with_williams)
-        lines.append(" & ".join([_latex_name(row, wide=wide), *cells]) + r" \tabularnewline")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    return latex_table(caption, f"meta-{label}", f"{columns}lr{'r' * (len(head) - 3)}", head, groups, is_tight=True)
 
 
 def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
@@ -111,20 +100,8 @@ def _latex_spread(spread: Spread | None) -> list[str]:
 
 
 def _latex_plain_table(caption: str, label: str, head: Sequence[str], groups: Sequence[Sequence[Sequence[str]]]) -> str:
-    """Return a table whose groups of rows are set apart by lines."""
-    lines = [
-        r"\begin{table}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{caption}}}\medskip",
-        rf"\label{{tab:meta-{label}}}",
-        rf"\begin{{tabular}}{{@{{}}l{'r' * (len(head) - 1)}@{{}}}}",
-        r"\toprule",
-        " & ".join(head) + r" \tabularnewline",
-    ]
-    for rows in groups:
-        lines.append(r"\midrule")
-        lines += [" & ".join(cells) + r" \tabularnewline" for cells in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    """Return a table of figures behind a column of names."""
+    return latex_table(caption, f"meta-{label}", "l" + "r" * (len(head) - 1), head, groups, is_tight=True)
 
 
 def _best(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> AgreementRow | MeanRow | None:
@@ -215,24 +192,8 @@ def _latex_how(meta_result: MetaResult) -> str:
 
 def _latex_signatures(meta_result: MetaResult) -> str:
     rows = [
-        rf"\raggedright {escape_latex(name, breaks=True)} & \raggedright {escape_latex(signature.short, breaks=True)} "
-        r"\tabularnewline"
+        [rf"\raggedright {escape_latex(text, breaks=True)}" for text in (name, signature.short)]
         for name, signature in all_signatures(meta_result)
     ]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering\footnotesize",
-            r"\caption{Signatures of the metrics.}\medskip",
-            r"\label{tab:meta-signatures}",
-            r"\begin{tabular}{@{}p{0.24\linewidth}p{0.7\linewidth}@{}}",
-            r"\toprule",
-            r"Metric & Signature \tabularnewline",
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    columns = r"p{0.24\linewidth}p{0.7\linewidth}"
+    return latex_table("Signatures of the metrics.", "meta-signatures", columns, ("Metric", "Signature"), [rows])

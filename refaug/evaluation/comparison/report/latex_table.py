@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from refaug.core.text.characters import make_printable
 from refaug.evaluation.comparison.comparison import PairComparison, RunComparison
 from refaug.evaluation.comparison.report.wording import names_text, p_text, score_text, systems_text
-from refaug.evaluation.reports.latex_text import escape_latex
+from refaug.evaluation.reports.latex_text import escape_latex, latex_table
+
+_HEAD: Final = ("Metric", "Systems", "Level", "First", "Second", r"$\Delta$", r"$p_{\mathrm{Holm}}$")
 
 
 def as_latex(comparison: RunComparison) -> str:
@@ -27,24 +31,12 @@ def as_latex(comparison: RunComparison) -> str:
             r"% needs \usepackage{booktabs}",
             *remarks,
             *(f"% {make_printable(line)}" for line in signatures),
-            r"\begin{table}",
-            r"\centering\footnotesize",
-            rf"\caption{{{caption}}}\medskip",
-            r"\label{tab:comparison}",
-            r"\begin{tabular}{@{}lllrrrr@{}}",
-            r"\toprule",
-            r"Metric & Systems & Level & First & Second & $\Delta$ & $p_{\mathrm{Holm}}$ \tabularnewline",
-            r"\midrule",
-            *map(_row, comparison.pairs),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
+            latex_table(caption, "comparison", "lllrrrr", _HEAD, [map(_row, comparison.pairs)]),
         ]
     )
 
 
-def _row(pair: PairComparison) -> str:
+def _row(pair: PairComparison) -> list[str]:
     test = pair.main
     difference = score_text(test.difference, pair.scale, signed=True)
     if test.interval is not None:
@@ -52,7 +44,7 @@ def _row(pair: PairComparison) -> str:
         difference = f"{difference}\\ [{low}, {high}]"
     shown = rf"\mathbf{{{difference}}}" if pair.verdict != "not shown" else difference
     names = escape_latex(systems_text(pair).replace(" → ", " / "))
-    cells = [
+    return [
         escape_latex(pair.metric),
         names,
         test.level.value,
@@ -61,4 +53,3 @@ def _row(pair: PairComparison) -> str:
         f"${shown}$" if test.difference is not None else "--",
         f"${p_text(test.holm_p)}$" if test.holm_p is not None else "--",
     ]
-    return " & ".join(cells) + r" \tabularnewline"
