@@ -26,6 +26,7 @@ SCRIPTS: Final = "refaug/service/web/pages/static"
 OPERATIONS: Final = "refaug/operations"
 # What operations import beside the standard library, as modules of the package; a name stands for all inside it.
 OF_OPERATIONS: Final = (
+    "refaug.core.artefacts.kinds",
     "refaug.core.errors",
     "refaug.core.options",
     "refaug.core.text.name_suggestions",

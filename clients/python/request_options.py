@@ -14,6 +14,7 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 
 TO: Final = Path(__file__).parent / "src/refaug_client/_api/retrieval.py"
 _PLAIN: Final = {MomentKind: "Union[str, datetime]", BoolKind: "bool", TextKind: "str"}
+_WIDEST: Final = 120  # characters of a line, as the formatter has it
 _HEAD: Final = '''"""The settings of references; written by request_options.py."""
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def type_of(kind: Kind[Any]) -> str:
 def field_of(option: OptionField) -> str:
     """Return the lines of an option."""
     words = textwrap.wrap(option.doc, width=113, break_long_words=False)
-    return "".join(f"    # {line}\n" for line in words) + f"    {option.spelling}: {type_of(option.kind)}\n"
+    annotated = f"    {option.spelling}: {type_of(option.kind)}"
+    if len(annotated) > _WIDEST:
+        begin, _, choices = annotated.removesuffix("]").partition("[")
+        annotated = f"{begin}[\n        {choices}\n    ]"
+    return "".join(f"    # {line}\n" for line in words) + f"{annotated}\n"
 
 
 def retrieval() -> str:

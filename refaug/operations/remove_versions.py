@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
+from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.options.declaring import Argument, Doc, Ge, Le
 from refaug.operations.operation import Name, Operation
 
@@ -16,10 +17,7 @@ class RemoveVersions(Operation):
     operation: ClassVar[str] = "gc"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:gc_job"
 
-    artefact: Annotated[
-        Literal["index", "rater", "ruber", "vectors", "vhred", "adem", "self-play", "hybrid", "judge-fit"],
-        Doc("What kind of artefact."),
-    ]
+    artefact: Annotated[ArtefactKind, Doc("What kind of artefact.")]
     name: Annotated[Name, Argument("NAME"), Doc("Which one.")]
     keep: Annotated[int, Ge(0), Le(100_000), Doc("So many of the newest versions stay.")] = 3
     even_pinned: Annotated[bool, Doc("Also remove versions that frozen sets name.")] = False

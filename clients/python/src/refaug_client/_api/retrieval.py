@@ -23,7 +23,9 @@ class Retrieval(TypedDict, total=False):
     # References to find for each item.
     k: int
     # What is compared, and by what: docs/indexes.md.
-    mode: Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused"]
+    mode: Literal[
+        "embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused"
+    ]
     # Candidates that are ranked again; without it, as many as are needed.
     depth: int
     # Leave out a response as like the gold as this (Jaccard of its words).

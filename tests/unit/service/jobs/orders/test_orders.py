@@ -120,7 +120,7 @@ def test_names_that_are_given_decide_over_the_resource():
         ({"kind": "gc", "artefact": "index", "name": "../a"}, "name: '../a' is not a name"),
         ({"kind": "gc", "artefact": "index", "name": "a", "keep": "3"}, "keep: '3' is not a whole number"),
         ({"kind": "gc", "artefact": "index", "name": "a", "keep": -1}, "keep: -1 is out of range: from 0"),
-        ({"kind": "gc", "artefact": "log", "name": "a"}, "artefact: 'log' is not one of index"),
+        ({"kind": "gc", "artefact": "log", "name": "a"}, "artefact: 'log' is not one of adem"),
         ({"kind": "gc", "name": "a"}, "artefact: it is missing"),
         ({"kind": "ingest", "log": "chat"}, 'either sources, or "posted": true'),
         ({"kind": "ingest", "log": "chat", "sources": ["a"], "posted": True}, 'either sources, or "posted": true'),
