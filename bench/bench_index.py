@@ -40,7 +40,6 @@ from refaug.indexer.nearest.faiss_calls import set_threads
 from refaug.indexer.nearest.index_builder import ITERATIONS, POINTS_A_LIST, AnnBuilder
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.queries import prepare
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.tokens.vocabulary import Vocabulary
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings, WordWeights, embed
@@ -258,7 +257,7 @@ def bench_search(places: Places, runs: int) -> None:
 
 
 def _vectors(index: ReferenceIndex, pairs: list[Item]) -> Any:
-    likeness: Any = index.likeness(pairs, prepare(pairs, index.vocabulary), SearchSettings())
+    likeness: Any = index.terms(pairs, SearchSettings())[0]
     return likeness.vectors.astype(np.float32)
 
 
