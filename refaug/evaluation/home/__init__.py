@@ -14,6 +14,7 @@ __all__ = [
     "encoders",
     "indexes",
     "kinds",
+    "packaged_encoders",
     "piece_vectors",
     "pins",
     "raters",

