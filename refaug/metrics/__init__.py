@@ -13,6 +13,7 @@ __all__ = [
     "conversations",
     "costs",
     "diagnostics",
+    "embeddings",
     "hybrid",
     "metric_info",
     "models",

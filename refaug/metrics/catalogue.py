@@ -6,6 +6,7 @@ The `build` function of the module named in its entry builds a metric.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from refaug.core.errors import Usage
@@ -300,6 +301,27 @@ _PLAIN = (
         module="refaug.metrics.embeddings.encoder_metrics",
         cost=ENCODED,
         upsilon=True,
+    ),
+    MetricInfo(
+        name="refaug-1",
+        summary="the recommended metric: golds, turns and retrieved references, as an encoder sees them",
+        uses=Uses.WEIGHTED,
+        low=0,
+        high=1,
+        parameters=(
+            replace(
+                shared_parameters.ENCODER,
+                name="encoder",
+                default="all-minilm-l6-v2#e7874b5aba28",
+                help="the encoder, which is part of the version",
+            ),
+        ),
+        corpus=CorpusScore.MEAN,
+        paper="ours, 2026 (docs/proof.md), after Tsuta, Yoshinaga and Toyoda 2020",
+        module="refaug.metrics.embeddings.recommended",
+        cost=ENCODED,
+        needs_beside=("the utterance",),
+        beside=Uses.CONTEXT,
     ),
     *MODEL_METRICS,
 )

@@ -20,6 +20,7 @@ class Uses(StrEnum):
     RATED = "rated"  # the golds at 1, and references weighted by people
     WEIGHTED = "weighted"  # all with their weights: golds, parrot, retrieved, supplied
     UTTERANCE = "utterance"  # no reference at all: the utterance alone
+    CONTEXT = "context"  # the turns, and the golds if there are any
     DIALOGUE = "dialogue"  # the utterance where the item has one, else nothing
 
 
@@ -88,7 +89,7 @@ class MetricInfo:
     @property
     def looks_at_utterance(self) -> bool:
         """Whether a score depends on the utterance, and not on references alone."""
-        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE, Uses.DIALOGUE})
+        return bool({self.uses, self.beside} & {Uses.GOLDS, Uses.UTTERANCE, Uses.DIALOGUE, Uses.CONTEXT})
 
     @property
     def direction(self) -> str:

@@ -70,7 +70,7 @@ def build(
 
 def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
     """Build the metric from checked settings."""
-    arguments = (source,) if info.parameter("vectors") is not None else ()
+    arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
     metric: Metric = import_module(info.module).build(info, settings, *arguments)
     return metric
 

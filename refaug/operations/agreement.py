@@ -30,6 +30,11 @@ class AgreementOptions(MetaSettings, ReferenceOptions):
     ] = None
     language: Language = None
 
+    def check(self) -> None:
+        """Find references as the metrics need them."""
+        self.find_as(self.metrics_named())
+        super().check()
+
     def metrics_named(self) -> list[str]:
         """Return the metrics, and the baseline behind them."""
         return [*self.metrics, *([self.baseline] if self.baseline is not None else [])]

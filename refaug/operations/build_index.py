@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Size
-from refaug.evaluation.scoring.presets import PresetName, find_preset
+from refaug.evaluation.scoring.presets import find_preset
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class BuildIndex(Operation):
         str | None, Length(1, 200), Doc("Tokenizer; by default the one that the vectors were trained with.")
     ] = None
     preset: Annotated[
-        PresetName | None, Metavar("NAME"), Doc("tsuta20: sentences as in the code of Tsuta et al. (2020): mean, unk.")
+        Literal["tsuta20"] | None,
+        Metavar("NAME"),
+        Doc("tsuta20: sentences as in the code of Tsuta et al. (2020): mean, unk."),
     ] = None
     weighting: Annotated[Literal["mean", "sif"], Doc("How words weigh in a sentence.")] = "mean"
     norm_words: Annotated[bool, Doc("Scale each word's vector to unit length first.")] = True

@@ -17,6 +17,11 @@ class Score(ItemSources, ScoringOptions, ClusterOptions, OwnedOperation):
     operation: ClassVar[str] = "score"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.scoring:score_job"
 
+    def check(self) -> None:
+        """Find references as the metrics need them."""
+        self.find_as(self.metrics)
+        super().check()
+
     def metrics_named(self) -> list[str]:
         """Return the metrics."""
         return list(self.metrics)

@@ -11,6 +11,7 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar
 from refaug.core.options.decoding import Options
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.presets import preset_for
 from refaug.evaluation.scoring.score_settings import Draws, Resampling, ScoreSettings
 from refaug.operations.operation import Cluster, Spec, Text, Threads
 
@@ -76,6 +77,16 @@ class ReferenceOptions(Options):
     settings: Annotated[AugmentSettings, Doc("How references are found, rated and weighed.")] = field(
         default_factory=AugmentSettings
     )
+
+    def find_as(self, metrics: Sequence[str], *, finds: bool = False) -> None:
+        """Take over how the recommended metric finds references, where it is among the metrics.
+
+        That is so where an index is named, or `finds`: one that the server chooses is searched.
+        """
+        preset = preset_for(metrics) if finds or self.index is not None else None
+        if preset is not None:
+            with within("settings"):
+                object.__setattr__(self, "settings", self.settings.with_preset(preset))
 
     def require_named_index(self) -> None:
         """Raise Usage where no index is named."""
@@ -173,3 +184,8 @@ class RequestedScoring(ScoringOptions):
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(RequestedScoring, ReferenceOptions):
     """What replies in hand are scored by."""
+
+    def check(self) -> None:
+        """Find references as the metrics need them."""
+        self.find_as(self.metrics)
+        super().check()

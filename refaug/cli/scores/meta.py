@@ -135,7 +135,7 @@ def _compare_metrics(
     models, preset = ModelRegistry(home, order.threads, default_rater=order.rater), find_preset(order.settings.preset)
     set_baseline: SetBaseline | None = None
     named_specifications = list(order.metrics) or [
-        *([_WEIGHTED] if order.index is not None else []),
+        *([_WEIGHTED if preset is None else preset.metrics[0]] if order.index is not None else []),
         *default_metrics(test_item for test_items in sets.values() for test_item in test_items),
     ]
     with ExitStack() as stack:  # what a cluster has finished stays until all is computed

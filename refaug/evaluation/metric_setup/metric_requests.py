@@ -356,7 +356,7 @@ def _models_of(info: MetricInfo, parameters: Mapping[str, str]) -> Iterator[Name
                 continue
             if parameter.kind is ModelKind.VECTORS:
                 continue  # only some parts need them, which the metric itself says
-        yield NamedModel(metric=info.name, parameter=parameter, key=parameter.name, spec=spec)
+        yield NamedModel(metric=info.name, parameter=parameter, key=parameter.name, spec=spec or parameter.default)
 
 
 def _samples_log(parameters: Mapping[str, str]) -> bool:

@@ -25,7 +25,7 @@ from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import find_preset
+from refaug.evaluation.scoring.presets import REFAUG_1, find_preset, preset_for
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
@@ -229,11 +229,12 @@ def chosen_metrics(
 ) -> list[Metric]:
     """Return the metrics that texts name, else the default for the items, not yet bound to models.
 
-    With a preset in the settings of references, weighted BLEU has its parameters, and is the default. Replies are rated
-    as these settings say. Weighted forms without b have that of the searched index.
+    With a preset in the settings of references, its metrics have its parameters, and one of them is the default; the
+    recommended metric has its own. Replies are rated as these settings say. Weighted forms without b have that of the
+    searched index.
     """
     references = references or AugmentSettings()
-    preset = find_preset(references.preset)
+    preset = find_preset(references.preset or preset_for(texts))
     if preset is not None and provenance is None:
         preset.require_items(items)
         if texts:
@@ -241,7 +242,13 @@ def chosen_metrics(
     if set_baseline is None and provenance is not None:
         indexes = artefact_stores(models.home)["index"]
         set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
-    texts = list(texts) or [default_metric(items, searched=provenance is not None, weighted=preset is not None)]
+    if not texts:
+        searched = provenance is not None
+        texts = (
+            preset.metrics[:1]
+            if preset is REFAUG_1
+            else [default_metric(items, searched=searched, weighted=preset is not None)]
+        )
     if preset is not None:
         texts = preset.specifications(texts)
     by_default = {"combine": references.combine, "cal": references.calibration}

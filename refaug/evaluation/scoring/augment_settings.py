@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Ge, Le, Metavar, Signed
+from refaug.core.options.decoding import as_values, decode
 from refaug.core.options.describing import options_of
 from refaug.evaluation.scoring.presets import PresetName, find_preset
 from refaug.indexer.search.search_settings import SearchSettings
@@ -27,7 +28,10 @@ class AugmentSettings(SearchSettings, RatingSettings):
     preset: Annotated[
         PresetName | None,
         Metavar("NAME"),
-        Doc("tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020)."),
+        Doc(
+            "tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020); refaug-1: what the "
+            "recommended metric is scored against, which that metric has by itself."
+        ),
     ] = None
     gold: Annotated[
         Literal["one", "rated", "none"],
@@ -62,6 +66,14 @@ class AugmentSettings(SearchSettings, RatingSettings):
                 remedy=f"mode={self.mode.removesuffix('dialog')}{_UTTERANCE}, or another gold",
                 field="gold",
             )
+
+    def with_preset(self, preset: PresetName) -> Self:
+        """Return the settings that were stated with those of a preset; Usage where they contradict it."""
+        if self.preset not in (None, preset):
+            raise Usage(f"preset {self.preset}, and the metric {preset}", remedy="leave one of the two out")
+        values, options = as_values(self), options_of(type(self))
+        stated = {option.spelling: values[option.spelling] for option in options if option.name in self.stated}
+        return decode(type(self), {**stated, "preset": preset})
 
     def require_effect(self, *, rates: bool = False, shows_references: bool = False) -> None:
         """Raise Usage where a setting changes nothing with the others.

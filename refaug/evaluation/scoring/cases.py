@@ -75,6 +75,8 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     if uses is Uses.DIALOGUE:
         return References((), (), -1, utterance)
     references = [reference for reference in references if reference.text.strip()]
+    if uses is Uses.CONTEXT:
+        return _context_of(references, utterance)
     if uses is Uses.GOLDS:
         return _golds_of(references, utterance)
     if uses is Uses.WEIGHTED:
@@ -121,6 +123,13 @@ def _references_of_components(
         chosen = references_for(component, references, turns)
         components.append(problem_of(chosen, component.info.uses) or chosen)
     return replace(References.unweighted(own), utterance=utterance, components=tuple(components))
+
+
+def _context_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
+    if not (utterance or "").strip():
+        return NO_UTTERANCE
+    golds = [one.text for one in references if one.source is Origin.GOLD and not one.is_unused]
+    return replace(References.unweighted(golds), gold=0 if golds else -1, utterance=utterance)
 
 
 def _golds_of(references: Sequence[Reference], utterance: str | None) -> References | Problem:
@@ -185,7 +194,8 @@ def require_sources(counts: Mapping[Origin, int], metric: Metric) -> None:
             f"no item has a reference weighted by people, so {metric.name} would be multi-bleu",
             remedy='write references as {"text": …, "weight": …} or with "ratings", or ask for multi-bleu',
         )
-    if metric.info.uses is Uses.WEIGHTED and not sum(counts.values()) - counts.get(Origin.GOLD, 0):
+    needs_others = metric.info.uses is Uses.WEIGHTED and metric.info.beside is not Uses.CONTEXT
+    if needs_others and not sum(counts.values()) - counts.get(Origin.GOLD, 0):
         raise UnsuitableReferences(
             f"no item has other references than golds, so {metric.name} has nothing to weigh",
             remedy="give items whose references carry weights or ratings, or ask for the metric without upsilon-",

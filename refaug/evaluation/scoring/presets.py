@@ -1,7 +1,9 @@
-"""Presets: published settings as one switch, from the index to the score (docs/bleu.md).
+"""Presets: settings that belong together as one switch, from the index to the score.
 
 `TSUTA20` has the settings of the code that Tsuta et al. (2020) released: plain means of word vectors, 13 retrieved
-references beside the gold and the parrot, all of them rated, and BLEU with floored credits and without smoothing.
+references beside the gold and the parrot, all of them rated, and BLEU with floored credits and without smoothing
+(docs/bleu.md). `REFAUG_1` has what the recommended metric scores against: 50 references that its encoder finds, each of
+weight 1.
 """
 
 from __future__ import annotations
@@ -17,8 +19,7 @@ from refaug.core.records import Item
 if TYPE_CHECKING:
     from refaug.indexer.manifest import IndexManifest
 
-PresetName = Literal["tsuta20"]
-_WEIGHTED_BLEU: Final = frozenset({"upsilon-bleu", "delta-bleu"})
+PresetName = Literal["tsuta20", "refaug-1"]
 _LEAVE_ONE_OUT: Final = "leave one of the two out"
 
 
@@ -29,7 +30,8 @@ class Preset:
     name: PresetName
     sentence: Mapping[str, Any]  # of an index: how words make the vector of a sentence
     references: Mapping[str, Any]  # as AugmentSettings takes them
-    metric: Mapping[str, str]  # parameters of weighted BLEU
+    metrics: tuple[str, ...]  # those that it is for; the first is the default with it
+    metric: Mapping[str, str]  # their parameters
 
     def complete(self, part: Mapping[str, Any], stated: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the stated settings with those of a part of the preset; Usage where one contradicts it."""
@@ -39,11 +41,11 @@ class Preset:
         return {**stated, **part}
 
     def specification(self, text: str) -> str:
-        """Return the specification of a metric with the preset's parameters; metrics beside weighted BLEU stay."""
+        """Return the specification of a metric with the preset's parameters; metrics that it is not for stay."""
         from refaug.metrics.specification import Specification  # noqa: PLC0415  compiles
 
         parsed = Specification.parse(text)
-        if parsed.name not in _WEIGHTED_BLEU:
+        if parsed.name not in self.metrics:
             return text
         return str(Specification(parsed.name, tuple(self.complete(self.metric, dict(parsed.parameters)).items())))
 
@@ -53,12 +55,16 @@ class Preset:
 
     def require_effect(self, texts: Iterable[str]) -> None:
         """Raise Usage where no specification names a metric that the preset has parameters of."""
-        if not any(text.partition(":")[0].strip() in _WEIGHTED_BLEU for text in texts):
-            raise Usage(f"preset {self.name} without a metric that it sets", remedy="the metric upsilon-bleu")
+        if not any(text.partition(":")[0].strip() in self.metrics for text in texts):
+            raise Usage(f"preset {self.name} without a metric that it sets", remedy=f"the metric {self.metrics[0]}")
 
     def require_index(self, index: str, manifest: IndexManifest) -> None:
         """Raise Usage where an index makes other vectors of sentences than the preset."""
-        remedy = f"refaug index build {' '.join(log.name for log in manifest.logs)} --name NAME --preset {self.name}"
+        logs = " ".join(log.name for log in manifest.logs)
+        if not self.sentence:
+            _require_encoder(index, manifest, logs)
+            return
+        remedy = f"refaug index build {logs} --name NAME --preset {self.name}"
         if manifest.vectors.kind != "words":
             message = f"the index {index} has vectors of an encoder, and preset {self.name} has means of word vectors"
             raise Usage(message, remedy=remedy)
@@ -81,7 +87,7 @@ class Preset:
     def governs(self, metric: str, settings: Mapping[str, str], provenance: Mapping[str, str]) -> bool:
         """Whether a score is that of the preset, by the settings in its signature, however these were stated."""
         return (
-            metric in _WEIGHTED_BLEU
+            metric in self.metrics
             and all(settings.get(name) == setting for name, setting in self.metric.items())
             and all(provenance.get(name, "") == setting for name, setting in self._fields.items())
         )
@@ -90,8 +96,11 @@ class Preset:
     def _fields(self) -> dict[str, str]:
         """The settings of references as the provenance of items writes them."""
         references, sentence = self.references, self.sentence
+        fields = {name: str(setting) for name, setting in references.items() if name != "calibrated"}
+        if not sentence:
+            return fields
         return {
-            **{name: str(references[name]) for name in ("k", "mode", "gold", "parrot", "weights", "combine")},
+            **fields,
             "cal": "cal" if references["calibrated"] else "raw",
             "norm-words": "yes" if sentence["norm_words"] else "no",
             "oov": str(sentence["oov"]),
@@ -115,9 +124,36 @@ TSUTA20: Final = Preset(
         "combine": "first",
         "calibrated": False,
     },
+    metrics=("upsilon-bleu", "delta-bleu"),
     metric={"n": "2", "variant": "tsuta20", "smooth": "none", "bp": "closest", "eff": "no"},
 )
-PRESETS: Final[Mapping[str, Preset]] = {TSUTA20.name: TSUTA20}
+REFAUG_1: Final = Preset(
+    name="refaug-1",
+    sentence={},
+    references={"k": 50, "mode": "encoder-utterance", "parrot": "off", "weights": "one"},
+    metrics=("refaug-1",),
+    metric={},
+)
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (TSUTA20, REFAUG_1)}
+
+
+def _require_encoder(index: str, manifest: IndexManifest, logs: str) -> None:
+    """Raise Usage where an index does not have the vectors of the encoder of the recommended metric."""
+    from refaug.metrics.embeddings.recommended import own_calibration  # noqa: PLC0415  numpy
+
+    name, _, content = own_calibration().encoder.partition("#")
+    vectors = manifest.vectors
+    if vectors.kind != "encoder" or not vectors.sha256.startswith(content):
+        raise Usage(
+            f"the index {index} has vectors of {vectors.name}, and refaug-1 finds references by the encoder {name}",
+            remedy=f"refaug index build {logs} --name NAME --encoder {name}",
+        )
+
+
+def preset_for(metrics: Iterable[str]) -> PresetName | None:
+    """Return the preset without which one of the metrics would be another: that of the recommended metric."""
+    names = {text.partition(":")[0].strip() for text in metrics}
+    return REFAUG_1.name if names & set(REFAUG_1.metrics) else None
 
 
 def find_preset(name: str | None) -> Preset | None:

@@ -4,7 +4,8 @@ The main names:
 
 - `word_vector_metrics.EmbeddingMetric`: metrics of word vectors
 - `encoder_metrics.BertScore`: BERTScore
-- `encoder_metrics.SentenceCosine`: cosines of sentence vectors.
+- `encoder_metrics.SentenceCosine`: cosines of sentence vectors
+- `recommended.Recommended`: refaug-1.
 """
 
-__all__ = ["contextual", "embedding", "encoder_metrics", "word_vector_metrics"]
+__all__ = ["contextual", "embedding", "encoder_metrics", "recommended", "word_vector_metrics"]

@@ -34,7 +34,7 @@ _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no met
 def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
     """Return what `refaug meta --json` prints, and keep it with its tables and plots as an evaluation."""
     if (preset := find_preset(order.settings.preset)) is not None:
-        preset.require_effect(order.metrics or ([_WEIGHTED] if order.index is not None else []))
+        preset.require_effect(order.metrics or (preset.metrics[:1] if order.index is not None else ()))
     allowed_cluster(order.on, context.serve)
     metric_requests.refuse_judge(order.require_models(context.home, order.metrics_named()))
     _require_allowed(order, context)

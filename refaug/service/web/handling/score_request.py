@@ -107,6 +107,7 @@ class ScoreRequest:
         self.finds = self.body.references == "find" or (
             self.body.references is None and (options.index is not None or any(one.weighted for one in self.metrics))
         )
+        options.find_as(self.specifications, finds=self.finds)
         options.settings.require_effect(rates=self._rates)
         if self.finds:
             self.specifications = self.specifications or (_DEFAULT_METRIC,)

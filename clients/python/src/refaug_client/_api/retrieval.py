@@ -10,8 +10,9 @@ from typing import Literal, TypedDict, Union
 class Retrieval(TypedDict, total=False):
     """How references are found, rated and weighed: the `settings` of requests."""
 
-    # tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020).
-    preset: Literal["tsuta20"]
+    # tsuta20: every setting, and weighted BLEU, as in the code of Tsuta et al. (2020); refaug-1: what the recommended
+    # metric is scored against, which that metric has by itself.
+    preset: Literal["tsuta20", "refaug-1"]
     # What a gold weighs: 1, or what the rater says; none: golds play no part.
     gold: Literal["one", "rated", "none"]
     # The utterance itself as a reference: rated, off, or its weight from -1 to 1 (docs/gaming.md).

@@ -1,0 +1,311 @@
+"""refaug-1, the recommended metric: a reply beside the golds, the turns before it, and what others said in their place.
+
+With cos the cosine of an encoder's sentence vectors, the parts of a reply h are
+
+    gold       the largest cos(h, gold)
+    words      the largest chrF of h and a gold, in lower case
+    turn       cos(h, the last turn), folded
+    turns      cos(h, the last three turns as one text), folded
+    retrieved  the mean of the three largest cos(h, r) over references r of positive weight beside the golds, without
+               those whose text is that of h
+
+Folded is min(c, m) − 3 · max(c − m, 0): a true reply is like what it answers up to m, the 90th percentile over pairs
+of a log, and a reply that is more like it repeats it. The parts are added with fixed shares, 1, .3, .5, .5 and 1;
+without a gold, the retrieved references have its share as well. The sum counts as z, its distance from the mean of
+replies that were drawn from the log, in their standard deviations, and the score is 1 / (1 + exp(−(a + b · z))), with a
+and b by which the log tells its true replies from drawn ones. Nothing in it was fitted to ratings by people but the
+shares, which were chosen for being round and near the best on no single set (docs/proof.md).
+
+The numbers of the log are the calibration, which is part of the version: `refaug_1.json` has them, with what they were
+made of. They belong to one encoder, which is part of the version, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from refaug.core.errors import MissingPart, NotFound, Usage
+from refaug.core.text.normalisation import normalise
+from refaug.metrics.base import NO_POSITIVE_WEIGHT, Floats, Indexes, Level, MeanMetric, Prepared, Problem, References
+from refaug.metrics.catalogue import find
+from refaug.metrics.embeddings.encoder_metrics import NO_TOKENS
+from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.models.model_kinds import PathVectors, VectorOpener
+from refaug.metrics.single_reference import DistinctTexts
+from refaug.metrics.specification import Specification, build_of, settings_of
+
+PARTS: Final = ("gold", "words", "turn", "turns", "retrieved")
+TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
+_GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(PARTS))
+_SHARES: Final = np.array([1.0, 0.3, 0.5, 0.5, 1.0])
+_FOLD: Final = 3.0
+_BEST: Final = 3  # retrieved references that count
+_LEAST_LENGTH: Final = 1e-6
+_PAIRS_AT_ONCE: Final = 2**14
+_CALIBRATION: Final = "refaug_1.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricCalibration:
+    """What a log tells of the parts, for one encoder."""
+
+    encoder: str  # its name and the hash of its content
+    most_like: Mapping[str, float]  # the part → the 90th percentile of true replies
+    drawn: Mapping[str, tuple[float, float]]  # which parts there are → mean and deviation of sums of drawn replies
+    link: tuple[float, float]  # a and b
+    sha256: str  # of all of it
+
+    @classmethod
+    def read(cls, content: bytes) -> MetricCalibration:
+        """Read the calibration from its file."""
+        fields: dict[str, Any] = orjson.loads(content)
+        return cls(
+            encoder=fields["encoder"],
+            most_like=fields["most_like"],
+            drawn={case: (numbers[0], numbers[1]) for case, numbers in fields["drawn"].items()},
+            link=(fields["link"][0], fields["link"][1]),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+
+
+@cache
+def own_calibration() -> MetricCalibration:
+    """Return the calibration of refaug-1."""
+    return MetricCalibration.read(files("refaug.metrics.embeddings").joinpath(_CALIBRATION).read_bytes())
+
+
+def case_of(*, gold: bool, retrieved: bool) -> str:
+    """Return the name of a calibration's case: which parts beside the turns a score has."""
+    return "+".join(name for name, there in (("gold", gold), ("retrieved", retrieved)) if there)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedItems(Prepared):
+    """The vectors of all texts of the items; those of item i are rows `golds[i]`, `turns[i]` and `retrieved[i]`."""
+
+    texts: Sequence[str]
+    vectors: NDArray[np.float32]
+    golds: Sequence[Indexes]
+    turns: Sequence[Indexes]  # the last turn, and the last three; none where the dialogue begins with the reply
+    retrieved: Sequence[Indexes]
+    words: Prepared
+
+
+class Recommended(MeanMetric):
+    """The metric with its encoder and its calibration."""
+
+    columns = ("total", "replies", *PARTS, "with_gold", "with_retrieved")
+    turns = 3
+    turn_separator = TURN_END
+
+    def __init__(
+        self,
+        info: MetricInfo,
+        settings: Mapping[str, str],
+        source: VectorOpener | None = None,
+        calibration: MetricCalibration | None = None,
+    ) -> None:
+        self.info = info
+        self.calibration = calibration or own_calibration()
+        self._encoder, spec = _open(settings["encoder"] or self.calibration.encoder, self.calibration, source)
+        self.settings = {"encoder": spec, "calibration": self.calibration.sha256[:12]}
+        chrf = find("chrf")
+        self._words = build_of(chrf, settings_of(chrf, Specification("chrf", (("case", "lc"),)), {}))
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the encoder's."""
+        return {"encoder": self._encoder.version}
+
+    def undefined(self) -> Problem:
+        """The reply has no tokens; references without any are left out."""
+        return NO_TOKENS
+
+    def prepare(self, references: Sequence[References]) -> PreparedItems:
+        """Encode every distinct text of the items once."""
+        golds = [_golds_of(of_item) for of_item in references]
+        turns = [_turns_of(of_item) for of_item in references]
+        retrieved = [_further(of_item, set(own)) for of_item, own in zip(references, golds, strict=True)]
+        distinct = DistinctTexts.of([text for texts in (*golds, *turns, *retrieved) for text in texts])
+        vectors = self._encoder.sentence_vectors(distinct.texts)
+        number_of = {text: number for number, text in enumerate(distinct.texts)}
+        is_usable = np.isfinite(vectors).all(axis=1)
+
+        def rows(texts: Sequence[str]) -> Indexes:
+            numbers = np.array([number_of[text] for text in texts], dtype=np.int64)
+            return np.asarray(numbers[is_usable[numbers]])
+
+        prepared = PreparedItems(
+            items=len(references),
+            problems={},
+            texts=[normalise(text) for text in distinct.texts],
+            vectors=vectors,
+            golds=[rows(texts) for texts in golds],
+            turns=[rows(texts) for texts in turns],
+            retrieved=[rows(texts) for texts in retrieved],
+            words=self._words.prepare([References.unweighted(texts) for texts in golds]),
+        )
+        bare = [
+            place for place in range(len(references)) if not len(prepared.golds[place]) + len(prepared.retrieved[place])
+        ]
+        return PreparedItems(**{**vars(prepared), "problems": dict.fromkeys(bare, NO_POSITIVE_WEIGHT)})
+
+    def statistics(
+        self, replies: Sequence[str], prepared: Prepared, reply_places: Indexes, item_places: Indexes
+    ) -> Floats:
+        """Return a score, a count, and the parts of each row."""
+        assert isinstance(prepared, PreparedItems)
+        distinct = DistinctTexts.of(replies)
+        vectors = self._encoder.sentence_vectors(distinct.texts)
+        numbers = distinct.numbers[reply_places]
+        parts = self._parts(distinct.texts, vectors, numbers, prepared, item_places)
+        words = self._words.statistics(replies, prepared.words, reply_places, item_places)
+        parts[:, _WORDS] = np.nan_to_num(self._words.values(words, Level.REPLY))
+        has_gold = np.array([len(prepared.golds[item]) > 0 for item in item_places.tolist()], dtype=np.bool_)
+        has_retrieved = ~np.isnan(parts[:, _RETRIEVED])
+        scores = self.scores(parts, has_gold, has_retrieved)
+        empty = np.array([not text.strip() for text in distinct.texts], dtype=np.bool_)[numbers]
+        scores[empty] = 0
+        rows = np.stack([scores, np.ones(len(scores)), *np.nan_to_num(parts.T), has_gold, has_retrieved], axis=-1)
+        rows[np.isnan(scores)] = np.nan
+        return np.asarray(rows)
+
+    def _parts(
+        self,
+        texts: Sequence[str],
+        vectors: NDArray[np.float32],
+        numbers: Indexes,
+        prepared: PreparedItems,
+        item_places: Indexes,
+    ) -> Floats:
+        """Return the parts (rows, parts) without `words`; NaN where a row lacks one."""
+        normalised = [normalise(text) for text in texts]
+        own = [
+            _without_copies(prepared, item, normalised[number])
+            for number, item in zip(numbers.tolist(), item_places.tolist(), strict=True)
+        ]
+        of_rows = [
+            np.concatenate([prepared.golds[item], prepared.turns[item], further])
+            for item, further in zip(item_places.tolist(), own, strict=True)
+        ]
+        counts = np.array([len(rows) for rows in of_rows], dtype=np.int64)
+        cosines = _cosines(
+            vectors, np.repeat(numbers, counts), prepared.vectors, np.concatenate([*of_rows, np.empty(0, np.int64)])
+        )
+        parts = np.full((len(numbers), len(PARTS)), np.nan)
+        first = 0
+        for row, item in enumerate(item_places.tolist()):
+            golds, turns = len(prepared.golds[item]), len(prepared.turns[item])
+            of_row = cosines[first : first + counts[row]]
+            first += counts[row]
+            if golds:
+                parts[row, _GOLD] = of_row[:golds].max()
+            if turns:
+                parts[row, _TURN], parts[row, _TURNS] = of_row[golds], of_row[golds + turns - 1]
+            if len(of_row) > golds + turns:
+                parts[row, _RETRIEVED] = np.sort(of_row[golds + turns :])[-_BEST:].mean()
+        return parts
+
+    def sums(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
+        """Return the sum of each row's parts by their shares, of those that it has."""
+        shares = np.tile(_SHARES, (len(parts), 1))
+        shares[~has_gold, _RETRIEVED] += _SHARES[_GOLD]
+        shares[~has_gold, _GOLD] = shares[~has_gold, _WORDS] = 0
+        shares[~has_retrieved, _RETRIEVED] = 0
+        return np.asarray((shares * np.nan_to_num(self.folded(parts))).sum(axis=1))
+
+    def folded(self, parts: Floats) -> Floats:
+        """Return parts in which likeness to the turns counts against a reply beyond that of true ones."""
+        folded = parts.copy()
+        for part in (_TURN, _TURNS):
+            most = self.calibration.most_like[PARTS[part]]
+            folded[:, part] = np.minimum(parts[:, part], most) - _FOLD * np.maximum(parts[:, part] - most, 0)
+        return folded
+
+    def scores(self, parts: Floats, has_gold: NDArray[np.bool_], has_retrieved: NDArray[np.bool_]) -> Floats:
+        """Return the score of each row of parts; NaN where it has neither gold nor retrieved references."""
+        sums, scores = self.sums(parts, has_gold, has_retrieved), np.full(len(parts), np.nan)
+        a, b = self.calibration.link
+        for case, (mean, deviation) in self.calibration.drawn.items():
+            is_case = (has_gold == ("gold" in case)) & (has_retrieved == ("retrieved" in case))
+            scores[is_case] = 1 / (1 + np.exp(-(a + b * (sums[is_case] - mean) / deviation)))
+        return np.where(np.isnan(parts[:, _GOLD]) & has_gold, np.nan, scores)
+
+    def parts(self, sums: Floats, level: Level) -> dict[str, object]:
+        """Return the mean of each part over the replies that have it."""
+        del level
+        of = dict(zip(self.columns, sums.tolist(), strict=True))
+        counts = {"gold": "with_gold", "words": "with_gold", "retrieved": "with_retrieved"}
+        means = {
+            part: of[part] / of[counts.get(part, "replies")] if of[counts.get(part, "replies")] else None
+            for part in PARTS
+        }
+        return {"replies": of["replies"], **means}
+
+
+def _open(spec: str, calibration: MetricCalibration, source: VectorOpener | None) -> Any:
+    """Open the encoder; the errors say how to get it, and which others there are numbers for."""
+    name, _, content = calibration.encoder.partition("#")
+    try:
+        opened = (source or PathVectors()).encoder(spec)
+    except NotFound as error:
+        if spec != calibration.encoder:
+            raise
+        raise MissingPart(
+            f"metric `refaug-1` needs the encoder {name}, and this home does not have it",
+            remedy=f"refaug encoder add {name}",
+        ) from error
+    if opened.spec.partition("#")[2] != content:
+        raise Usage(
+            f"refaug-1 is calibrated for the encoder {calibration.encoder}, and {spec} is another one: {opened.spec}",
+            remedy="leave encoder out",
+        )
+    return opened
+
+
+def _golds_of(references: References) -> tuple[str, ...]:
+    return references.beside.texts if references.beside is not None else ()
+
+
+def _turns_of(references: References) -> tuple[str, ...]:
+    """Return the last turn, and the last turns as one text; nothing where no turn comes before the reply."""
+    beside = references.beside
+    turns = (beside.utterance or "").split(TURN_END) if beside is not None else []
+    return (turns[-1], " ".join(turns)) if any(map(str.strip, turns)) else ()
+
+
+def _further(references: References, golds: set[str]) -> tuple[str, ...]:
+    pairs = zip(references.texts, references.weights, strict=True)
+    return tuple(text for text, weight in pairs if weight > 0 and text not in golds)
+
+
+def _without_copies(prepared: PreparedItems, item: int, reply: str) -> Indexes:
+    """Return the retrieved references that do not have the reply's own text."""
+    rows = prepared.retrieved[item]
+    return rows[[prepared.texts[row] != reply for row in rows.tolist()]] if len(rows) else rows
+
+
+def _cosines(
+    replies: NDArray[np.float32], reply_rows: Indexes, others: NDArray[np.float32], other_rows: Indexes
+) -> Floats:
+    """Return the cosine of each pair, each summed by itself in double precision: equal in any batch."""
+    cosines = np.empty(len(reply_rows))
+    for first in range(0, len(reply_rows), _PAIRS_AT_ONCE):
+        pairs = slice(first, first + _PAIRS_AT_ONCE)
+        one, other = replies[reply_rows[pairs]].astype(np.float64), others[other_rows[pairs]].astype(np.float64)
+        lengths = np.sqrt((one * one).sum(axis=1) * (other * other).sum(axis=1))
+        cosines[pairs] = (one * other).sum(axis=1) / np.maximum(lengths, _LEAST_LENGTH)
+    return cosines
+
+
+def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Recommended:
+    """Build the metric from checked settings, with the encoder of the source."""
+    return Recommended(info, settings, source)

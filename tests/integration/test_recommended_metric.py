@@ -1,0 +1,205 @@
+"""refaug-1 on every face: the command, files of references, HTTP, jobs, the library and frozen sets give one number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from encoders import TinyEncoder, write_encoder
+from fastapi.testclient import TestClient
+from integration.conftest import Home
+from serving import client_of, migrated
+
+import refaug
+from refaug.cli.main import main
+from refaug.core.home import Settings
+from refaug.core.vectors.encoders import open_encoder
+from refaug.metrics.embeddings import recommended
+from refaug.metrics.embeddings.recommended import MetricCalibration
+from refaug.metrics.signature import Signature
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
+
+pytestmark = pytest.mark.slow
+
+METRIC = "refaug-1:encoder=tiny"
+TEXTS = [
+    f"{who} {does} {what}"
+    for who, does, what in product(("i", "you", "the dog"), ("like", "drink"), ("tea", "a cat", "the big dog"))
+]
+ITEMS = [
+    {
+        "id": f"i{number}",
+        "turns": [TEXTS[number], f"{TEXTS[number + 5]} ?"],
+        "references": [TEXTS[number + 8]],
+        "replies": {"a": f"{TEXTS[number + 3]} .", "b": f"{TEXTS[number + 5]} ?"},
+    }
+    for number in range(6)
+]
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with items and a home whose index has the vectors of a tiny encoder, and numbers for that encoder."""
+    folder = tmp_path_factory.mktemp("recommended")
+    home, encoder = folder / "home", write_encoder(folder / "tiny", weights=TinyEncoder.seeded())
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ITEMS))
+    log = [
+        {
+            "id": str(number),
+            "turns": [f"{TEXTS[number % 18]} ?", f"{TEXTS[(7 * number + 1) % 18]} !", TEXTS[(5 * number) % 18]],
+        }
+        for number in range(60)
+    ]
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    for command in (
+        ("encoder", "import", "tiny", encoder),
+        ("ingest", folder / "log.jsonl", "--log", "chat"),
+        ("index", "build", "chat", "--encoder", "tiny", "--check-queries", "0"),
+    ):
+        assert main(["--home", str(home), "--quiet", *map(str, command)]) == 0, command
+    migrated(Settings(home=home))
+    calibration = MetricCalibration(
+        encoder=open_encoder(encoder).name,
+        most_like={"turn": 0.9, "turns": 0.9},
+        drawn={"gold+retrieved": (2.4, 0.2), "gold": (1.5, 0.2), "retrieved": (2.6, 0.2)},
+        link=(-1.0, 1.0),
+        sha256="0" * 64,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recommended, "own_calibration", lambda: calibration)
+        yield folder
+
+
+@pytest.fixture
+def command(ready: Path, capsys: pytest.CaptureFixture[str]) -> Home:
+    return Home(ready / "home", capsys)
+
+
+@pytest.fixture(scope="module")
+def web(ready: Path) -> Iterator[TestClient]:
+    with client_of(Settings(home=ready / "home")) as client:
+        yield client
+
+
+def replies_of(scores: dict[str, Any]) -> list[float]:
+    return [reply["score"] for system in ("a", "b") for reply in scores["systems"][system]["replies"]]
+
+
+def scored(command: Home, *options: object) -> dict[str, Any]:
+    result = command("score", *options, "--threads", "1", "--draws", "0", "--json")
+    assert result.code == 0, result.err
+    document: dict[str, Any] = result.json
+    return document
+
+
+@pytest.fixture
+def expected(command: Home, ready: Path) -> dict[str, Any]:
+    scores: dict[str, Any] = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "chat")["scores"][0]
+    return scores
+
+
+def test_the_metric_finds_its_own_references(expected: dict[str, Any]) -> None:
+    settings = Signature.parse(expected["signature"]).settings
+    assert {name: settings[name] for name in ("k", "mode", "parrot", "weights", "preset", "calibration")} == {
+        "k": "50",
+        "mode": "encoder-utterance",
+        "parrot": "off",
+        "weights": "one",
+        "preset": "refaug-1",
+        "calibration": "0" * 12,
+    }
+    assert len(set(replies_of(expected))) > 6
+
+
+def test_every_face_gives_the_same_number(
+    command: Home, ready: Path, web: TestClient, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    found = command("refs", ready / "items.jsonl", "--index", "chat", "--preset", "refaug-1")
+    assert found.code == 0, found.err
+    (tmp_path / "found.jsonl").write_text(found.out)
+    by_file = scored(command, tmp_path / "found.jsonl", "-m", METRIC)["scores"][0]
+    answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": [METRIC], "index": "chat"})
+    assert answer.status_code == 200, answer.text
+    by_default_index = web.post("/v1/scores", json={"items": ITEMS, "metrics": [METRIC]}).json()["scores"][0]
+    inbox = command.path / "inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "items.jsonl").write_bytes((ready / "items.jsonl").read_bytes())
+    order = {"kind": "score", "items": "items.jsonl", "metrics": [METRIC], "index": "chat", "draws": 0, "threads": 1}
+    job = web.post("/v1/jobs", json=order).json()["id"]
+    run_worker(Settings(home=command.path), ServeSettings(), once=True)
+    done = web.get(f"/v1/jobs/{job}").json()
+    assert done["state"] == "done", done
+    by_job = web.get(f"/v1/evaluations/{done['result']['evaluation']}/download").json()["scores"][0]
+    for scores in (by_file, answer.json()["scores"][0], by_default_index, by_job):
+        assert scores["signature_full"] == expected["signature_full"]
+        assert replies_of(scores) == pytest.approx(replies_of(expected), abs=1e-6)
+    by_library = refaug.score(ITEMS, metric=METRIC, index="chat", home=command.path)
+    assert by_library.signature == expected["signature"]
+    of_library = [score for system in ("a", "b") for score in by_library[METRIC][system].replies]
+    assert of_library == pytest.approx(replies_of(expected), abs=1e-6)
+
+
+def test_a_frozen_set_scores_one_reply_as_all_of_them(
+    command: Home, ready: Path, web: TestClient, expected: dict[str, Any]
+) -> None:
+    body = {"items": ITEMS, "purpose": "test", "index": "chat", "settings": {"preset": "refaug-1"}}
+    frozen = web.post("/v1/reference-sets", json=body)
+    assert frozen.status_code in (200, 201), frozen.text
+    known = replies_of(expected)[:6]
+    for rows in ([4], [5, 0, 3, 0]):
+        replies = {"a": [ITEMS[row]["replies"]["a"] for row in rows]}
+        asked = {"items": [f"i{row}" for row in rows], "replies": replies, "metrics": [METRIC]}
+        response = web.post(f"/v1/reference-sets/{frozen.json()['id']}/scores", json=asked)
+        assert response.status_code == 200, response.text
+        found = [reply["score"] for reply in response.json()["scores"][0]["systems"]["a"]["replies"]]
+        assert found == pytest.approx([known[row] for row in rows], abs=1e-6)
+
+
+def test_a_score_file_is_verified_and_its_signature_scores_again(
+    command: Home, ready: Path, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "chat")
+    (tmp_path / "scores.json").write_text(json.dumps(document))
+    verified = command("verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
+    assert verified.code == 0, verified.out
+    again = scored(command, ready / "items.jsonl", "--signature", expected["signature_full"])["scores"][0]
+    assert replies_of(again) == pytest.approx(replies_of(expected), abs=1e-6)
+
+
+def test_with_golds_alone_and_without_any(command: Home, ready: Path, tmp_path: Path, expected: dict[str, Any]) -> None:
+    golds = scored(command, ready / "items.jsonl", "-m", METRIC)["scores"][0]
+    bare = [{name: field for name, field in item.items() if name != "references"} for item in ITEMS]
+    (tmp_path / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
+    without = scored(command, tmp_path / "bare.jsonl", "-m", METRIC, "--index", "chat", "--gold", "none")["scores"][0]
+    signatures = [Signature.parse(scores["signature"]).settings for scores in (expected, golds, without)]
+    assert ["mode" in settings for settings in signatures] == [True, False, True]
+    assert [settings.get("gold") for settings in signatures] == ["one", None, "none"]
+    assert len({tuple(replies_of(scores)) for scores in (expected, golds, without)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-k", "15"), "k=15, which contradicts preset refaug-1: it has k=50"),
+        (("--mode", "bm25-utterance"), "mode=bm25-utterance, which contradicts preset refaug-1"),
+        (("--preset", "tsuta20"), "preset tsuta20, and the metric refaug-1"),
+    ],
+)
+def test_other_references_than_its_own_are_refused(
+    command: Home, ready: Path, options: tuple[str, ...], message: str
+) -> None:
+    refused = command("score", ready / "items.jsonl", "-m", METRIC, "--index", "chat", *options, "--json").error
+    assert (refused["code"], message in refused["message"]) == ("usage", True), refused
+
+
+def test_items_whose_references_were_found_another_way_are_refused(command: Home, ready: Path, tmp_path: Path) -> None:
+    found = command("refs", ready / "items.jsonl", "--index", "chat", "--reference-weights", "one", "-k", "3")
+    assert found.code == 0, found.err
+    (tmp_path / "few.jsonl").write_text(found.out)
+    refused = command("score", tmp_path / "few.jsonl", "-m", METRIC, "--json").error
+    assert (refused["code"], "which contradicts preset refaug-1" in refused["message"]) == ("usage", True), refused

@@ -1,0 +1,158 @@
+"""refaug-1 beside its definition, computed one reply at a time in numpy with the tiny encoder and sacrebleu's chrF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoders import TinyEncoder, write_encoder
+from sacrebleu.metrics.chrf import CHRF
+
+from refaug.core.errors import MissingPart, Usage
+from refaug.metrics.base import NO_POSITIVE_WEIGHT, Level, References
+from refaug.metrics.catalogue import find
+from refaug.metrics.embeddings.recommended import TURN_END, MetricCalibration, Recommended, own_calibration
+from refaug.metrics.models.model_kinds import PathVectors
+from refaug.metrics.specification import build
+
+TINY = TinyEncoder.seeded()
+MOST = {"turn": 0.3, "turns": 0.2}
+DRAWN = {"gold+retrieved": (0.9, 0.4), "gold": (0.6, 0.3), "retrieved": (1.1, 0.5)}
+A, B = -0.4, 0.8
+FOUND = ("you drink tea", "the big cat", "a dog likes you", "i like the cat", "tea !")
+
+
+def sentence(text: str) -> np.ndarray:
+    mean = TINY.vectors(text).mean(axis=0)
+    return (mean / np.linalg.norm(mean)).astype(np.float16).astype(np.float64)
+
+
+def cosine(one: str, other: str) -> float:
+    first, second = sentence(one), sentence(other)
+    return float(first @ second / np.sqrt((first @ first) * (second @ second)))
+
+
+def folded(similarity: float, most: float) -> float:
+    return min(similarity, most) - 3 * max(similarity - most, 0)
+
+
+def expected(reply: str, turns: Sequence[str], golds: Sequence[str], found: Sequence[str]) -> float:
+    others = [text for text in found if text.casefold() != reply.casefold()]
+    best = sorted((cosine(reply, text) for text in others), reverse=True)[:3]
+    retrieved = sum(best) / len(best) if best else 0.0
+    total = 0.5 * folded(cosine(reply, turns[-1]), MOST["turn"])
+    total += 0.5 * folded(cosine(reply, " ".join(turns[-3:])), MOST["turns"])
+    total += retrieved if golds else 2 * retrieved
+    if golds:
+        chrf = CHRF()
+        total += max(cosine(reply, gold) for gold in golds)
+        total += 0.3 * max(chrf.sentence_score(reply.lower(), [gold.lower()]).score for gold in golds) / 100
+    mean, deviation = DRAWN["+".join((["gold"] if golds else []) + (["retrieved"] if best else []))]
+    return float(1 / (1 + np.exp(-(A + B * (total - mean) / deviation))))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", weights=TINY)
+
+
+@pytest.fixture(scope="module")
+def metric(folder: Path) -> Recommended:
+    spec = PathVectors().encoder(str(folder)).spec
+    calibration = MetricCalibration(encoder=spec, most_like=MOST, drawn=DRAWN, link=(A, B), sha256="0" * 64)
+    return Recommended(find("refaug-1"), {"encoder": str(folder)}, None, calibration)
+
+
+def item(turns: Sequence[str], golds: Sequence[str], found: Sequence[str], weights: float = 1.0) -> References:
+    beside = References(tuple(golds), (1.0,) * len(golds), 0 if golds else -1, TURN_END.join(turns[-3:]))
+    texts = (*golds, *found)
+    return References(texts, (1.0,) * len(golds) + (weights,) * len(found), 0 if golds else -1, beside=beside)
+
+
+def scores(metric: Recommended, replies: Sequence[str], references: References) -> list[float]:
+    places = np.arange(len(replies))
+    rows = metric.statistics(replies, metric.prepare([references]), places, np.zeros(len(replies), np.int64))
+    return metric.values(rows, Level.REPLY).tolist()
+
+
+REPLIES = ("i like tea", "You drink tea", "the dog likes the cat", "do you like the dog ?")
+TURNS = ("you like the dog", "the cat drinks tea", "i like a big cat", "do you like the dog ?")
+
+
+@pytest.mark.parametrize(
+    ("golds", "found"),
+    [
+        ((), FOUND[:2]),
+        ((), FOUND),
+        (("you like the cat",), ()),
+        (("you like the cat",), FOUND[:2]),
+        (("a dog", "i like the big dog"), FOUND),
+    ],
+)
+def test_scores_are_those_of_the_definition(
+    metric: Recommended, golds: tuple[str, ...], found: tuple[str, ...]
+) -> None:
+    given = scores(metric, REPLIES, item(TURNS, golds, found))
+    assert given == pytest.approx([expected(reply, TURNS, golds, found) for reply in REPLIES], abs=1e-6)
+
+
+def test_a_reply_counts_no_reference_with_its_own_text(metric: Recommended) -> None:
+    """A reply that was copied out of the index gains nothing from the copy."""
+    found = ["the big cat", *FOUND]
+    without = [text for text in FOUND if text != "the big cat"]
+    assert scores(metric, ["The big cat!"], item(TURNS, ("tea",), found)) == scores(
+        metric, ["The big cat!"], item(TURNS, ("tea",), without)
+    )
+
+
+def test_a_row_is_the_same_whatever_is_beside_it(metric: Recommended) -> None:
+    references = item(TURNS, ("you like the cat",), FOUND)
+    alone = [scores(metric, [reply], references)[0] for reply in REPLIES]
+    assert scores(metric, REPLIES, references) == alone
+    assert scores(metric, list(reversed(REPLIES)), references) == list(reversed(alone))
+
+
+def test_an_echo_loses_by_what_it_repeats(metric: Recommended) -> None:
+    references = item(TURNS, ("you like the cat",), FOUND)
+    echo = scores(metric, [TURNS[-1]], references)[0]
+    assert echo < min(scores(metric, ["i like tea", "the dog likes the cat"], references))
+
+
+def test_empty_replies_score_zero_and_references_of_no_weight_are_none(metric: Recommended) -> None:
+    assert scores(metric, ["", "  "], item(TURNS, ("tea",), FOUND)) == [0.0, 0.0]
+    bare = item(TURNS, (), FOUND, weights=-0.5)
+    prepared = metric.prepare([bare])
+    assert prepared.problems == {0: NO_POSITIVE_WEIGHT}
+    row = metric.statistics(["tea"], prepared, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    assert np.isnan(row).all()
+
+
+def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) -> None:
+    places = np.arange(2)
+    prepared = metric.prepare([item(TURNS, ("tea",), FOUND), item(TURNS, (), FOUND)])
+    rows = metric.statistics(REPLIES[:2], prepared, places, places)
+    parts = metric.parts(rows.sum(axis=0), Level.CORPUS)
+    assert parts["replies"] == 2
+    assert parts["gold"] == pytest.approx(cosine(REPLIES[0], "tea"), abs=1e-6)
+    assert parts["turn"] == pytest.approx(np.mean([cosine(reply, TURNS[-1]) for reply in REPLIES[:2]]), abs=1e-6)
+
+
+def test_without_its_encoder_the_error_says_how_to_get_it() -> None:
+    with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2") as caught:
+        build("refaug-1")
+    assert caught.value.remedy == "refaug encoder add all-minilm-l6-v2"
+
+
+def test_another_encoder_is_refused_since_there_are_no_numbers_for_it(folder: Path) -> None:
+    with pytest.raises(Usage, match="calibrated for the encoder all-minilm-l6-v2"):
+        build(f"refaug-1:encoder={folder}")
+
+
+def test_the_calibration_of_the_version_never_changes() -> None:
+    """refaug-1 means the same for ever: other numbers are another version."""
+    assert own_calibration().sha256 == CALIBRATION_SHA256
+
+
+CALIBRATION_SHA256 = "dec138218484a6ced883cc30f016a3abef3613150f7772219330d39f0ec18004"
