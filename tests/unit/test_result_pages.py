@@ -81,14 +81,49 @@ def test_sentences_with_figures_are_found_at_all() -> None:
     assert len(sentences()) > 8
 
 
+def recommended(kind: str) -> dict[str, list[str]]:
+    """Return the lines of the recommended metric's result as pages show them: figures by groups, or leads."""
+    found = json.loads((ROOT / "bench" / "results" / "recommended.json").read_text("utf-8"))[kind]
+
+    def shown(value: float, sign: str = "") -> str:
+        return f"{value:{sign}.3f}".replace("0.", ".", 1)
+
+    lines = {}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            lines[name] = [shown(one) for one in (value["mean"], value["partial"], *value["groups"].values())]
+        elif isinstance(value, list):
+            lines[name] = [f"{shown(value[0], '+')} [{shown(value[1])}, {shown(value[2])}]"]
+        else:
+            lines[name] = [shown(value)]
+    return lines
+
+
 def test_the_rows_of_the_readme_are_those_of_the_result() -> None:
     columns, rows = table(page("README.md"), "## What it is worth")
-    _, lines = table(page("docs/results/metrics.md"), "### Fair rows")
-    by_name = {row[0]: row for row in lines}
+    lines = recommended("agreement")
     assert columns == ["metric", "Spearman", "partial"]
-    assert len(rows) == 4
-    for row in rows:
-        assert row[1:] == [by_name[row[0]][3], by_name[row[0]][6]], "copy the new figures into the page"
+    assert {row[0]: row[1:] for row in rows} == {row[0]: lines[row[0]][:2] for row in rows}, "copy the new figures"
+
+
+@pytest.mark.parametrize(
+    ("kind", "before"),
+    [
+        ("agreement", "then each group:"),
+        ("lead of refaug-1", "of paired bootstraps over contexts:"),
+        ("lead over chrF with the gold", "not with certainty:"),
+        ("PersonaChat without drawn replies", "Without them:"),
+        ("without gold", "**Without a gold** retrieval is worth more:"),
+        ("lead without gold", "By how much it leads without a gold:"),
+    ],
+)
+def test_what_refaug_adds_stands_in_its_result(kind: str, before: str) -> None:
+    text = page("docs/proof.md")
+    section = text[text.index("## What refaug adds") : text.index("## What is compared")]
+    _, rows = table(section, before)
+    lines = recommended(kind)
+    assert len(rows) >= 3
+    assert {row[0]: row[1:] for row in rows} == {row[0]: lines[row[0]] for row in rows}, "copy the new figures"
 
 
 def test_the_claims_of_the_proof_are_those_of_the_result() -> None:
