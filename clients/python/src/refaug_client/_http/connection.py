@@ -138,10 +138,13 @@ class Connection:
                     remedy="make the client in the worker, or let it make its own connections",
                 )
             if self._http is None or self._pid != os.getpid():
-                self._http = httpx.Client(
-                    transport=httpx.HTTPTransport(**transport_options(self.settings)) if self.settings.uds else None,
-                    **client_options(self.settings),
-                )
+                with _MAKING:
+                    self._http = httpx.Client(
+                        transport=httpx.HTTPTransport(**transport_options(self.settings))
+                        if self.settings.uds
+                        else None,
+                        **client_options(self.settings),
+                    )
                 self._pid = os.getpid()
             return self._http
 
@@ -202,9 +205,12 @@ def _shut_down(connected: socket.socket) -> None:
 
 
 _ALIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
+# A process is not forked while a thread makes an httpx client: OpenSSL's locks would stay held in the child for ever.
+_MAKING = threading.Lock()
 
 
 def _after_fork() -> None:
+    _MAKING.release()
     for connection in list(_ALIVE):
         connection.forked()
 
@@ -218,4 +224,4 @@ atexit.register(_at_exit)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_MAKING.acquire, after_in_parent=_MAKING.release, after_in_child=_after_fork)
