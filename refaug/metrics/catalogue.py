@@ -317,7 +317,7 @@ _PLAIN = (
             ),
         ),
         corpus=CorpusScore.MEAN,
-        paper="ours, 2026 (docs/proof.md), after Tsuta, Yoshinaga and Toyoda 2020",
+        paper="ours (docs/recommended.md), after Tsuta, Yoshinaga and Toyoda 2020",
         module="refaug.metrics.embeddings.recommended",
         cost=ENCODED,
         needs_beside=("the utterance",),

@@ -85,23 +85,6 @@ def test_the_readme_fits_on_two_screens() -> None:
     assert len(text.split()) <= 900
 
 
-def test_the_figures_of_the_readme_are_those_of_the_proof() -> None:
-    proof = {
-        cells[0]: (cells[-2], cells[-1])
-        for cells in table_rows(DOCS / "proof.md")
-        if len(cells) == 5 and cells[3].startswith((".", "-"))
-    }
-    shown = {cells[0]: (cells[1], cells[2]) for cells in table_rows(README) if len(cells) == 3 and "[" in cells[1]}
-    assert len(shown) == 4
-    assert {line: proof[line] for line in shown} == shown
-
-
-def table_rows(page: Path) -> list[list[str]]:
-    """The cells of every row of every table."""
-    lines = re.findall(r"^\|(.*)\|$", page.read_text("utf-8"), re.MULTILINE)
-    return [[cell.strip() for cell in line.split("|")] for line in lines]
-
-
 @pytest.mark.parametrize("page", PROSE, ids=name)
 def test_no_page_opens_with_a_wall_of_text(page: Path) -> None:
     paragraphs = [part for part in re.split(r"\n\s*\n", prose(page)) if part.strip() and not part.startswith("#")]

@@ -117,6 +117,7 @@ REFERENCES = {
     "weighted": "all, with their weights: golds, parrot, retrieved, supplied",
     "utterance": "none: the utterance alone",
     "dialogue": "none: the turns, where the item has some",
+    "context": "the turns, and the golds if there are any",
 }
 CORPUS = {
     "sums": "from the statistics of all replies, added: not the mean of the reply scores",

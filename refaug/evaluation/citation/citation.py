@@ -120,6 +120,7 @@ _OF_METRIC: Final = {
     "greedy": ("rus-2012-greedy",),
     "bertscore": ("zhang-2020-bertscore",),
     "sentence-cosine": ("reimers-2019-sentence-bert",),
+    "refaug-1": (_TSUTA, "reimers-2019-sentence-bert", "popovic-2015-chrf"),
     "rater": (_TSUTA,),
     "ruber": ("tao-2018-ruber",),
     "likelihood": ("serban-2017-vhred", "li-2016-diversity"),

@@ -22,7 +22,6 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
-from refaug.evaluation.judge.judge_files import judge_names
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
@@ -314,8 +313,7 @@ def stored_specification(registry: ModelRegistry, text: str, bound: Metric) -> s
     named = dict(Specification.parse(text).parameters)
     specification = Signature.of(bound).specification()
     for kind, spec in named_models(specification):
-        is_stored = spec.partition("#")[0] in judge_names(registry.home) if kind is ModelKind.JUDGE else "@" in spec
-        if not is_stored:
+        if not registry.stores(kind, spec):
             raise Usage(
                 f"{text}: {kind} {spec} is a file, and only models of the home are stored",
                 remedy="put it into judges/ of the home"

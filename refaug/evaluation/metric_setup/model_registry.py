@@ -213,6 +213,13 @@ class ModelRegistry:
         versions = (f"{name}@{version}" for name in store.names() for version in reversed(store.versions(name)))
         return next((version for version in versions if self._content_of(kind, version) == content), None)
 
+    def stores(self, kind: ModelKind, spec: str) -> bool:
+        """Return whether the home has a model as a signature names it: by its version, or by its content alone."""
+        named, _, content = spec.partition("#")
+        if kind is ModelKind.JUDGE:
+            return named in judge_names(self.home)
+        return "@" in named or (bool(content) and self._version_of_content(kind, content) is not None)
+
     def _content_of(self, kind: ModelKind, name: str) -> str:
         manifest: Any = read_json(self._store(kind).folder(*name.split("@")) / MANIFEST)
         return str(manifest.get("sha256" if kind is ModelKind.VECTORS else "id", ""))[:_DIGITS]

@@ -93,7 +93,7 @@ def test_other_dialogues_are_scored_and_one_training_context_is_dropped(metric: 
     [scores] = evaluate(mixed, [metric]).scores
     for system in scores.systems.values():
         assert system.unscored == {"trained_on": 1}
-        assert [reply.score is None for reply in system.replies] == [False] * 10 + [True]
+        assert [score is None for score in system.each_score()] == [False] * 10 + [True]
 
 
 def test_the_same_rows_and_settings_give_the_same_adem(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_rater_gets_the_golds_and_the_utterance_only() -> None:
     assert references_of(mixed, Uses.UTTERANCE, "hello") == references_of((), Uses.UTTERANCE, "hello")
     assert references_of((), Uses.UTTERANCE, "hello") == References((), (), -1, "hello")
     assert references_of(mixed, Uses.UTTERANCE) == references_of(mixed, Uses.UTTERANCE, " ") == NO_UTTERANCE
-    for uses in set(Uses) - {Uses.GOLDS, Uses.UTTERANCE, Uses.DIALOGUE}:
+    for uses in set(Uses) - {Uses.GOLDS, Uses.UTTERANCE, Uses.DIALOGUE, Uses.CONTEXT}:
         assert references_of(mixed, uses, "hello") == references_of(mixed, uses)
 
 

@@ -59,7 +59,7 @@ def test_the_preset_sets_what_the_released_code_sets() -> None:
 
 def test_a_preset_of_another_name_is_refused() -> None:
     assert find_preset(None) is None
-    with pytest.raises(Usage, match=r"there is no preset 'tsuta' \(one of: tsuta20\)"):
+    with pytest.raises(Usage, match=r"there is no preset 'tsuta' \(one of: tsuta20, refaug-1\)"):
         find_preset("tsuta")
 
 
