@@ -161,7 +161,7 @@ def scored_with(house: House, version: str) -> tuple[float, list[float], list[se
             items.append(Item(id=item.id, references=tuple(weighed), replies={"gold": gold.text}))
             found.append({one.text for one in retrieved})
     scores = evaluate(items, [build("upsilon-bleu")], ScoreSettings(draws=0)).scores[0].systems["gold"]
-    return float(scores.corpus or 0), [float(one.score or 0) for one in scores.replies], found
+    return float(scores.corpus or 0), [score or 0.0 for score in scores.each_score()], found
 
 
 def test_two_nights(house: House) -> None:

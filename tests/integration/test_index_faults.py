@@ -166,13 +166,14 @@ def played(home_of, tmp_path_factory, driver):
     def play(name: str) -> Played:
         if name not in done:
             folder, command = home_of(SCENES[name][0]), SCENES[name][1]
-            before = Home(folder, driver, command[0])
-            after = Home(tmp_path_factory.mktemp("after") / "home", driver, command[0])
+            kind = command[2] if command[0] == "artefacts" else command[0]
+            before = Home(folder, driver, kind)
+            after = Home(tmp_path_factory.mktemp("after") / "home", driver, kind)
             shutil.copytree(folder, after.path)
             code, seen, _ = after(command)
             assert code == 0
             events = [(event, number) for event in sorted(seen) for number in range(1, seen[event] + 1)]
-            done[name] = Played(folder, command[0], command, before.state(), after.state(), events)
+            done[name] = Played(folder, kind, command, before.state(), after.state(), events)
         return done[name]
 
     return play

@@ -36,7 +36,8 @@ class LoopWire:
     blocks = False
 
     def __init__(self, connection: AsyncConnection, settings: ConnectionSettings) -> None:
-        self.connection, self.settings = connection, settings
+        self.connection: AsyncConnection = connection
+        self.settings: ConnectionSettings = settings
 
     async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
         """Return what the server answers; `within_s` limits all tries with the pauses between them."""

@@ -45,7 +45,8 @@ class ThreadWire:
     blocks = True
 
     def __init__(self, connection: Connection, settings: ConnectionSettings) -> None:
-        self.connection, self.settings = connection, settings
+        self.connection: Connection = connection
+        self.settings: ConnectionSettings = settings
 
     async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
         """Return what the server answers; `within_s` limits all tries with the pauses between them."""

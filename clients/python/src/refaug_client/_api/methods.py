@@ -56,7 +56,8 @@ class Method(Generic[P, R, A]):
     """A method of both clients: `function` for a `Client`, and as the class has it; `awaited` for an `AsyncClient`."""
 
     def __init__(self, function: Any, awaited: Any) -> None:
-        self.function, self.awaited = function, awaited
+        self.function: Any = function
+        self.awaited: Any = awaited
 
     @overload
     def __get__(self, part: None, kind: object = None) -> MethodFunction[P, R]: ...

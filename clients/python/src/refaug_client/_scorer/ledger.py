@@ -30,10 +30,10 @@ class Ledger:
 
     def begin_empty(self) -> None:
         """Forget every submission, with new locks: at first, and in a forked process."""
-        self.lock = threading.Lock()
-        self.changed = threading.Condition(self.lock)
-        self.tally = dict.fromkeys(Counts.__dataclass_fields__, 0)
-        self.waiting = 0  # replies without an outcome
+        self.lock: threading.Lock = threading.Lock()
+        self.changed: threading.Condition = threading.Condition(self.lock)
+        self.tally: dict[str, int] = dict.fromkeys(Counts.__dataclass_fields__, 0)
+        self.waiting: int = 0  # replies without an outcome
         self.unfinished: dict[int, Submission] = {}
         self._uncollected: dict[int, tuple[Submission, Pending]] = {}
         self._ready = 0  # replies among the uncollected that have their outcome

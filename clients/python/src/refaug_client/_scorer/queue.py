@@ -38,7 +38,7 @@ class Queue:
 
     def __init__(self, batch: int, max_wait_s: Optional[float]) -> None:
         self.batch = batch
-        self.gather_s = _GATHER_S if max_wait_s is None else min(_GATHER_S, max_wait_s / 4)
+        self.gather_s: float = _GATHER_S if max_wait_s is None else min(_GATHER_S, max_wait_s / 4)
         self.under_way = 0  # groups that were taken out and are not settled yet
         self._pieces: deque[Piece] = deque()
         self._size = 0  # replies in all pieces

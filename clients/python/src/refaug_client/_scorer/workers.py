@@ -26,7 +26,7 @@ class Workers:
     def begin_empty(self) -> None:
         """Begin without queue and threads: at first, and in a forked process."""
         self._work = threading.Condition(self._ledger.lock)
-        self.queue = Queue(self._settings.batch, self._settings.max_wait_s)
+        self.queue: Queue = Queue(self._settings.batch, self._settings.max_wait_s)
         self.threads: set[threading.Thread] = set()
         self._idle = self._gathering = 0
 
