@@ -325,8 +325,12 @@ def latest(command: Home, name: str) -> str:
     return "@".join(artefact_stores(Settings(home=command.path))["vectors"].resolve(name))
 
 
-def test_a_judge_is_fitted_with_vectors_of_the_home_alone(command: Home, ready: Path) -> None:
+def test_a_judge_is_fitted_with_vectors_of_the_home_alone(command: Home, ready: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_bytes((command.path / FILE).read_bytes() + b"another 1 0 0 0 0 0\n")
     fit = ("judge-fit", "train", ready / "rated.jsonl", "--name", "other", "--method", "equal", "-m", "chrf")
-    refused = command(*fit, "-m", f"greedy:vectors={command.path / FILE}", "--json").error
-    assert (refused["code"], "only models of the home are stored" in refused["message"]) == ("usage", True)
-    assert refused["remedy"] == "refaug vectors import NAME FILE"
+    refused = command(*fit, "-m", f"greedy:vectors={other}", "--json").error
+    assert (refused["code"], refused["remedy"]) == ("usage", "refaug vectors import NAME FILE")
+    by_path = command(*fit, "-m", f"greedy:vectors={command.path / FILE}", "--json")  # the bytes of few
+    by_name = command(*fit, "-m", "greedy:vectors=few", "--json")
+    assert list(by_path.json["report"]["sets"].values()) == list(by_name.json["report"]["sets"].values())
