@@ -139,6 +139,14 @@ def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) ->
     assert parts["turn"] == pytest.approx(np.mean([cosine(reply, TURNS[-1]) for reply in REPLIES[:2]]), abs=1e-6)
 
 
+def test_long_texts_cost_what_their_ngrams_cost(metric: Recommended) -> None:
+    reply, references = metric.lengths([["a " * 50]]), metric.lengths([["b " * 100, "c " * 50]])
+    assert metric.reading_cost(references).tolist() == [300 + 5 * 300]
+    assert metric.cost(reply, references).tolist() == [
+        pytest.approx((1_000 + 2 * 1_000 + 100) + (50 + 2 * 5 + 5 * 100 + 0.2 * (2 * 100 + 300)))
+    ]
+
+
 def test_without_its_encoder_the_error_says_how_to_get_it() -> None:
     with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2") as caught:
         build("refaug-1")
