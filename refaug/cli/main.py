@@ -126,7 +126,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     ),
     "encoder": _CommandPlace(
         at="indexes.encoders:app",
-        help="Take over encoders of texts, for bertscore and sentence-cosine.",
+        help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.",
     ),
     "vectors": _CommandPlace(
         at="indexes.vectors:app",

@@ -14,7 +14,9 @@ from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.files import read_json
 
-app = typer.Typer(help="Take over encoders of texts, for bertscore and sentence-cosine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.", no_args_is_help=True
+)
 
 _NameArgument = Annotated[str, typer.Argument(help="Name of the encoder.", metavar="ENCODER")]
 
