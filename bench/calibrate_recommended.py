@@ -1,5 +1,6 @@
 """Measure the calibration of refaug-1 on a log: what its encoder gives to true replies, and to replies that were drawn.
 
+python bench/chitchat_dialogues.py LOG.jsonl
 python bench/calibrate_recommended.py LOG.jsonl --home HOME --index NAME --out refaug/metrics/embeddings/refaug_1.json
 
 The index is one of that log with the metric's encoder (refaug index build LOG --encoder NAME). Each pair is a turn
