@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refaug.core.artefacts.build_stages import MARK, Stages
+from refaug.core.errors import Conflict
 from refaug.core.files import make_folder, remove_tree, sync_folder, unique_suffix
+from refaug.core.full_disk import storage_errors
 
 
 @contextmanager
@@ -22,13 +24,28 @@ def attempt(build: Path, attempts: Path, writes: Sequence[str]) -> Iterator[Path
     `writes` are the folders of the build in which there will be new files; the top always is one of them.
     """
     folder = attempts / unique_suffix()
-    make_folder(folder)
+    make_inside(attempts, folder)
     try:
         _link(build, folder, {Path(name) for name in writes})
         yield folder
         _move(folder, build)
     finally:
         remove_tree(folder)
+
+
+def make_inside(scratch: Path, folder: Path) -> None:
+    """Create a folder inside the scratch folder.
+
+    The scratch folder is not made again: a task that outlives its build would leave it behind.
+    """
+    inner = folder.relative_to(scratch)
+    for path in [*reversed(inner.parents), inner][1:]:
+        try:
+            with storage_errors(scratch):
+                (scratch / path).mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            raise Conflict(f"the build has ended: {scratch} is gone", remedy="run the build again") from error
+    sync_folder(folder.parent)
 
 
 def scratch_of(cache: Path, stages: Stages) -> Path:

@@ -23,14 +23,14 @@ from refaug.core.artefacts.manifests import describe_files
 from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.calls import machine_name
 from refaug.core.errors import NotFound, SourceChanged
-from refaug.core.files import make_folder, remove_tree, sync_file, unique_suffix
+from refaug.core.files import remove_tree, sync_file, unique_suffix
 from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building import sharding
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.on_cluster.attempts import attempt
+from refaug.indexer.building.on_cluster.attempts import attempt, make_inside
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_files import add_bm25, encode, map_words, measure_lengths
 from refaug.indexer.building.segment_stages import SegmentWork, check_segments, code_words
@@ -129,7 +129,7 @@ def group_rows(build: ClusterBuild, piece: LogPiece) -> Mapping[str, Any]:
     began, shards, target = perf_counter(), build.order.shards, build.scratch / piece.folder
     borders = np.array([number * 2**64 // shards for number in range(1, shards)], np.uint64)
     aside = build.scratch / f"grouping-{unique_suffix()}"
-    make_folder(aside)
+    make_inside(build.scratch, aside)
     counts = np.zeros(shards, np.int64)
     source = StoredLog.open(build.places.logs, piece.log)
     with storage_errors(aside), pq.ParquetFile(source.folder / piece.part.file) as file:
@@ -149,7 +149,7 @@ def group_rows(build: ClusterBuild, piece: LogPiece) -> Mapping[str, Any]:
             writer.close()
     for path in aside.iterdir():
         sync_file(path)
-    make_folder(target.parent)
+    make_inside(build.scratch, target.parent)
     try:
         aside.rename(target)
     except OSError:  # another attempt was faster
@@ -194,7 +194,7 @@ def code_shard(build: ClusterBuild, number: int, texts: int) -> Mapping[str, Any
     with _opened(build) as material, attempt(build.folder, build.scratch, [folder]) as own:
         work = sharding.work_on_shard(_work(build, material, own), number, build.order.shards)
         facts = code_words(work, texts)
-        make_folder(build.scratch / coded)
+        make_inside(build.scratch, build.scratch / coded)
         for name in (*_TOKEN_FILES, segments.EXTRA_WORDS):
             (work.path / name).replace(build.scratch / coded / name)
     return {**facts, "seconds": perf_counter() - began}
