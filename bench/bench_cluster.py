@@ -1,12 +1,11 @@
-"""What a build costs as it grows: CPU seconds of every stage and bytes, for the model behind `index plan --pairs`.
+"""What a build costs as it grows: CPU seconds of every stage and bytes.
 
     python bench/bench_cluster.py --home FOLDER [--pairs 300000 1000000 2000000 10000000]
 
 The pairs are synthetic, made with a seed. Their words follow Zipf's law in two regimes, set so that as many distinct
 words occur in 2.5 and in 77 million as in the two logs that the plan of one machine estimates by (35 and 262 thousand);
 their lengths follow a log-normal law with a mean of 13 words; a part of them are phrases that occur again and again. So
-distinct words, utterances and pairs grow with the log as they do in dialogue. The model is fitted to the sizes of at
-most three million pairs, and compared with the larger ones. Every build is a process with one thread.
+distinct words, utterances and pairs grow with the log as they do in dialogue. Every build is a process with one thread.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,19 +26,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from common import run_and_watch, write_result
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.progress import Silent
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.indexer.building.build import build_index
-from refaug.indexer.building.cluster_plan import Growth, LogShape, StageSeconds
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.plan import Calibration, Limits, choose, options
+from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.size_estimate import demand_of
 from refaug.indexer.index_folders import Places
-from refaug.indexer.nearest.index_builder import ITERATIONS, POINTS_A_LIST
-from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.logs.manifest import LogManifest
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.part_files import PartsWriter
@@ -56,7 +50,6 @@ WITH_VECTOR, DIMENSIONS = 30_000, 100
 MEMORY = 2 << 30
 RECALL = 0.5
 SEED = 1
-FITTED_BELOW = 3_000_000
 
 Numbers = NDArray[np.int64]
 
@@ -232,103 +225,13 @@ def main() -> None:
             run = run_and_watch([*command, "--shards", str(settings.shards)], every_s=1.0)
             saved.write_text(run.output)
         rows.append(orjson.loads(saved.read_bytes()))
-    fitted = [row for row in rows if row["pairs_read"] <= FITTED_BELOW]
-    shape, seconds, disk = fit(fitted)
-    model = {"shape": asdict(shape), "seconds": asdict(seconds), "disk": disk}
-    predicted = [predict(row, shape, seconds, disk) for row in rows]
     figures = {
         "dimensions": DIMENSIONS,
         "recall": RECALL,
         "memory": MEMORY,
-        "fitted_pairs": [row["pairs_read"] for row in fitted],
         "rows": rows,
-        "model": model,
-        "predicted": predicted,
     }
     write_result("cluster", figures, ("faiss-cpu", "numpy", "numba", "pyarrow", "duckdb"))
-
-
-def fit(rows: Sequence[Mapping[str, Any]]) -> tuple[LogShape, StageSeconds, float]:
-    """Return the model of these rows: how a log grows, what a stage costs, and bytes as a share of the plan's."""
-    texts = [row["utterances"] + row["pairs"] for row in rows]
-    shape = LogShape(
-        utterances=power([row["pairs_read"] for row in rows], [row["utterances"] for row in rows]),
-        pairs=power([row["pairs_read"] for row in rows], [row["pairs"] for row in rows]),
-        words=power([row["tokens"] for row in rows], [row["extra_words"] + WITH_VECTOR for row in rows]),
-        tokens=digits(np.mean([row["tokens"] / count for row, count in zip(rows, texts, strict=True)])),
-        # an Arrow file has four bytes for the place of each text
-        text_bytes=digits(np.mean([row["text_bytes"] / count - 4 for row, count in zip(rows, texts, strict=True)])),
-    )
-    products = [products_of(row) for row in rows]
-    added, component = shares(
-        [[of_adding, row["utterances"] * DIMENSIONS] for (_, of_adding), row in zip(products, rows, strict=True)],
-        [row["stages"]["vectors"] for row in rows],
-    )
-    byte, fixed = shares(
-        [[row["bytes"], 1.0] for row in rows],
-        [sum(row["stages"][stage] for stage in ("plan", "check", "rest")) for row in rows],
-    )
-
-    def share(stage: str, sizes: Sequence[float]) -> float:
-        return shares([[size] for size in sizes], [row["stages"][stage] for row in rows])[0]
-
-    seconds = StageSeconds(
-        occurrence=share("table", [row["occurrences"] for row in rows]),
-        token=share("words", [row["tokens"] for row in rows]),
-        trained_product=share("train", [of_training for of_training, _ in products]),
-        added_product=added,
-        component=component,
-        bm25_token=share("bm25", [row["tokens"] for row in rows]),
-        byte=byte,
-        fixed=fixed,
-    )
-    disk = digits(np.mean([row["bytes"] / row["planned_bytes"] for row in rows]))
-    return shape, seconds, disk
-
-
-def products_of(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the multiplications of training, and those of adding vectors to lists."""
-    kind = AnnKind.of(row["factory"], DIMENSIONS)
-    training = ITERATIONS * POINTS_A_LIST * float(kind.lists) ** 2 * kind.components
-    return training, float(row["utterances"]) * kind.lists * kind.components
-
-
-def digits(number: float) -> float:
-    """Return a number with four digits, as it is written into the program."""
-    return float(f"{number:.4g}")
-
-
-def power(sizes: Sequence[float], numbers: Sequence[float]) -> Growth:
-    """Return the power law through these points, by least squares of logarithms."""
-    exponent, factor = np.polyfit(np.log(sizes), np.log(numbers), 1)
-    return Growth(factor=digits(np.exp(factor)), power=digits(exponent))
-
-
-def shares(sizes: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
-    """Return the cost of one of each, none below 0, by least squares of what is off in proportion."""
-    weighed = np.array(sizes) / np.array(seconds)[:, None]
-    return [digits(cost) for cost in nnls(weighed, np.ones(len(seconds)))[0]]
-
-
-def predict(row: Mapping[str, Any], shape: LogShape, seconds: StageSeconds, disk: float) -> dict[str, Any]:
-    """Return what the model says of a log of so many pairs, beside what was measured."""
-    demand = shape.demand(row["pairs_read"], dimensions=DIMENSIONS, words=WITH_VECTOR)
-    limits = Limits(recall=RECALL)
-    speed = replace(Calibration.measure(1, DIMENSIONS), product=seconds.added_product)
-    option = choose(options(demand, limits, calibration=speed), limits)
-    stages = seconds.of(demand, option)
-    cpu_seconds, size = round(sum(stages.values()), 1), round(disk * option.disk)
-    return {
-        "pairs": row["pairs_read"],
-        "factory": option.factory,
-        "stages": {stage: round(spent, 1) for stage, spent in stages.items()},
-        "cpu_seconds": cpu_seconds,
-        "cpu_seconds_ratio": round(cpu_seconds / row["cpu_seconds"], 3),
-        "bytes": size,
-        "bytes_ratio": round(size / row["bytes"], 3),
-        "utterances": demand.rows,
-        "utterances_ratio": round(demand.rows / row["utterances"], 3),
-    }
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ from typing import Any
 from bench_cluster import RECALL, prepare
 from common import ROOT, median, pss_of, run_and_watch, tree_of, write_result
 
-from refaug.indexer.building.cluster_plan import NODE_PROCESSES, PROCESS, vector_memory
-from refaug.indexer.building.plan import Limits, choose, options
+from refaug.indexer.building.on_cluster.shards import PROCESS
+from refaug.indexer.building.plan import Limits, choose, options, shard_memory
 from refaug.indexer.building.size_estimate import demand_of
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
@@ -39,6 +39,7 @@ from refaug.indexer.manifest import IndexManifest
 TICKS = os.sysconf("SC_CLK_TCK")
 OBJECT_STORE = 200 << 20
 NODES = 2
+NODE_PROCESSES = 130_000_000  # bytes of Ray's own processes on a node that takes tasks, as measured
 
 
 def main() -> None:
@@ -93,7 +94,7 @@ def planned_bytes(settings: argparse.Namespace) -> int:
     """Return what the plan says of a worker node, which has one task at once."""
     demand = demand_of(Places.under(settings.home), [f"synthetic-{settings.pairs}"], vectors="synthetic", encoder=None)
     limits = Limits(recall=RECALL)
-    vectors = vector_memory(demand, choose(options(demand, limits), limits), settings.shards)
+    vectors = shard_memory(demand, choose(options(demand, limits), limits).factory, settings.shards)
     return NODE_PROCESSES + PROCESS + max(settings.memory << 20, vectors)
 
 

@@ -5,7 +5,7 @@
 A log of synthetic pairs (`bench_cluster.py`) is built in shards. The same queries go to the version in one process with
 as many threads as there are cores, and to its shards on a cluster that Ray starts on this machine. Single queries
 alternate between the two, so that other work slows both. The answers are compared first. The bytes of a query are
-those of all questions and answers, beside what the plan of clusters says.
+those of all questions and answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from common import median, write_result
 from refaug.core.cluster.actors import ActorCall, Actors
 from refaug.core.cluster.connection import Cluster, connect
 from refaug.core.records import Item
-from refaug.indexer.building.cluster_plan import query_bytes_of
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
@@ -97,7 +96,6 @@ def main() -> None:
             batches = [(seconds_of(alone, pairs), seconds_of(spread, pairs)) for _ in range(ROUNDS)]
             query_bytes = median(bytes_of(actors, spread, pairs[:SINGLES]))
             segment = alone.manifest.segments[0]
-            planned = query_bytes_of(alone.manifest.vectors.dimensions, segment.depth, settings.shards)
         hosts.close()
     alone_ms, spread_ms = (median([1e3 * single[which] for single in singles]) for which in (0, 1))
     batch_one, batch_many = (median([batch[which] for batch in batches]) for which in (0, 1))
@@ -109,7 +107,7 @@ def main() -> None:
             "factory": segment.factory,
             "load_average": round(os.getloadavg()[0], 1),
             "single_ms": {"one_process": alone_ms, "cluster": spread_ms, "more": round(spread_ms - alone_ms, 2)},
-            "query_bytes": {"measured": query_bytes, "planned": planned, "ratio": round(planned / query_bytes, 2)},
+            "query_bytes": {"measured": query_bytes},
             "batch_s": {
                 "one_process": batch_one,
                 "cluster": batch_many,

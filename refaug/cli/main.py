@@ -140,7 +140,6 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "update": "indexes.index_versions:update_command",
             "delete": "indexes.index_versions:delete_command",
             "compact": "indexes.index_versions:compact_command",
-            "reshard": "indexes.index_versions:reshard_command",
             "copies": "indexes.index_copies:copies_command",
         },
     ),

@@ -17,8 +17,8 @@ from refaug.core.cluster.connection import connect
 from refaug.core.errors import Conflict, Locked, StorageFull, Unavailable
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
-from refaug.indexer.building.cluster_plan import PROCESS
 from refaug.indexer.building.on_cluster import shards as shards_on_cluster
+from refaug.indexer.building.on_cluster.shards import PROCESS
 from refaug.indexer.index_folders import Places
 
 FEW = 2  # shards

@@ -159,11 +159,6 @@ def test_a_plan_names_the_kind_that_a_build_then_takes(ready):
     one = ready("index", "plan", "chat", "--factory", "IVF4,SQ8", "--json").json["options"]
     assert [(option["factory"], option["chosen"]) for option in one] == [("IVF4,SQ8", True)]
     people = ready("index", "plan", "chat").out
-    machines = ("--pairs", "1e8", "--nodes", "4", "--memory", "32GiB", "--price", "3")
-    large = ready("index", "plan", "chat", *machines, "--json").json
-    assert (large["demand"]["occurrences"], large["shards"], large["month_cost"]) == (10**8, 4, 730 * 4 * 3)
-    assert large["demand"]["rows"] > plan["demand"]["rows"]
-    assert f"{large['demand']['rows']:,}" in ready("index", "plan", "chat", *machines).out
     assert "Flat: exact" in people
     assert "← chosen" in people
 
@@ -246,11 +241,6 @@ def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     compacted = ready("index", "compact", "chat", "--json").json
     assert (compacted["shards"], compacted["segments"], compacted["superseded"]) == (3, 3, 0)
     assert texts("chat") == texts("plain")
-    resharded = ready("index", "reshard", "chat", "--shards", "5", "--json").json
-    assert (resharded["shards"], resharded["published"]) == (5, True)
-    assert texts("chat") == texts("plain")
-    same = ready("index", "reshard", "chat", "--shards", "5", "--json")
-    assert (same.code, same.error["message"]) == (2, "index chat has 5 shards already")
     ready("artefacts", "export", "index", "chat", ready.path / "chat.tar.zst")
     ready("artefacts", "remove", "index", "chat", "--yes")
     assert ready("artefacts", "import", ready.path / "chat.tar.zst").code == 0
@@ -337,17 +327,6 @@ def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, 
             "--encoder: vectors of words and of an encoder at once",
         ),
         (("plan", "nowhere"), 3, "no log 'nowhere'"),
-        (("plan",), 2, "a plan needs a log, or a number of pairs"),
-        (("plan", "chat", "--nodes", "3"), 2, "--nodes belongs to a plan for a number of pairs"),
-        (("plan", "chat", "--most-cost", "3"), 2, "--most-cost belongs to a plan for a number of pairs"),
-        (("plan", "--pairs", "many"), 2, "'many' is no number of pairs"),
-        (("plan", "--pairs", "1e20"), 2, "'1e20' is no number of pairs"),
-        (("plan", "--pairs", "2,5e8"), 2, "'2,5e8' is no number of pairs"),
-        (("plan", "--pairs", "1.5"), 2, "'1.5' is no number of pairs"),
-        (("plan", "nowhere", "--pairs", "1e9"), 3, "no log 'nowhere'"),
-        (("plan", "--pairs", "1e9", "--fit", "1GiB"), 2, "--fit belongs to a plan of stored logs"),
-        (("plan", "--pairs", "1e9", "--memory", "1GiB"), 2, "cannot serve"),
-        (("plan", "--pairs", "1e6", "--most-cost", "1"), 2, "--most-cost needs the price"),
         (("search", "nowhere", "tea"), 3, "no index 'nowhere'"),
         (("search", "../up", "tea"), 2, "'../up' is no name"),
         (("search", "chat@2020-01-01.1", "tea"), 3, "no index 'chat@2020-01-01.1'"),

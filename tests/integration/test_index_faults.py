@@ -1,5 +1,5 @@
-"""A kill at any moment of a build, with shards or without, an update, a deletion, a compaction, a change of shards, a
-removal of old versions, a training: what serves is whole, before and after, and the same command finishes it.
+"""A kill at any moment of a build, with shards or without, an update, a deletion, a compaction, a removal of old
+versions, a training: what serves is whole, before and after, and the same command finishes it.
 
 What is killed, and how, is in tests/faults.py.
 """
@@ -31,7 +31,7 @@ DELETE = ("index", "delete", "chat", "--dialogue", "demo/000004", "--speaker", "
 BUILD_SHARDS = (*BUILD, "--shards", "3")
 BUILD_MANY_SHARDS = (*BUILD, "--shards", "40")  # so that a deletion concerns a few of them
 DELETE_DIALOGUE = ("index", "delete", "chat", "--dialogue", "demo/000004", *ONE)
-RESHARD, GC = ("index", "reshard", "chat", "--shards", "2", *ONE), ("artefacts", "gc", "index", "chat", "--keep", "0")
+GC = ("artefacts", "gc", "index", "chat", "--keep", "0")
 GROW = (("ingest", "{more}", "--log", "chat"), ("log", "delete", "chat", "--dialogue", "demo/000003"))
 ASKED = ("Is it going to rain today?", "Where do you buy your tea?")
 
@@ -41,7 +41,7 @@ HOMES = {
     "built": ("ready", (BUILD,)),
     "grown": ("built", GROW),
     "changed": ("grown", (UPDATE, DELETE)),
-    "resharded": ("changed", (RESHARD,)),
+    "shards": ("grown", (BUILD_SHARDS,)),
     "masked shards": ("ready", (BUILD_MANY_SHARDS, DELETE_DIALOGUE)),
     "logged": ("", (("ingest", "{old}", "--log", "chat"),)),
 }
@@ -54,9 +54,8 @@ SCENES = {
     "compact": ("changed", COMPACT),
     "train": ("logged", TRAIN),
     "build of shards": ("grown", BUILD_SHARDS),
-    "reshard": ("changed", RESHARD),
     "compact of shards": ("masked shards", COMPACT),
-    "gc of shards": ("resharded", GC),
+    "gc of shards": ("shards", GC),
 }
 
 
@@ -196,11 +195,6 @@ def seconds(home: Home) -> dict[str, float]:
     return manifest["seconds"] if home.kind == "index" else manifest["details"]["seconds"]
 
 
-def code_again(play: Played, state) -> int:
-    """The exit code of the same command once more: an index that has so many shards already needs no reshard."""
-    return 2 if play.command == RESHARD and state == play.after else 0
-
-
 def check_kill(play: Played, home: Home, event: str, number: int) -> None:
     code, _, _ = home(play.command, kind=event, number=number)
     assert code == -9
@@ -208,7 +202,7 @@ def check_kill(play: Played, home: Home, event: str, number: int) -> None:
     assert was in (play.before, play.after)
     finished, trained = marks(home), epochs(home)
     code, seen, _ = home(play.command)
-    assert code == code_again(play, was)
+    assert code == 0
     assert home.state() == play.after
     assert home.cache == []  # nothing is left lying about
     if was == play.before:
@@ -295,6 +289,5 @@ def test_several_kills_in_a_row_do_no_more_harm_than_one(tmp_path, played, drive
             event, number = rng.choice(play.events)
             home(play.command, kind=event, number=number)
             assert home.state() in (play.before, play.after)
-        expected = code_again(play, home.state())
-        assert home(play.command)[0] == expected
+        assert home(play.command)[0] == 0
         assert home.state() == play.after

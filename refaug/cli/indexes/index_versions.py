@@ -1,4 +1,4 @@
-"""`refaug index update|delete|compact|reshard`: keeping an index current."""
+"""`refaug index update|delete|compact`: keeping an index current."""
 
 from __future__ import annotations
 
@@ -141,26 +141,6 @@ def compact_command(context: typer.Context, *, order: CompactIndex, as_json: out
             threads=order.threads or cores(),
             memory=order.memory,
             publish=order.publish,
-        )
-    _record_built(context.obj, built)
-    index_options.print_built(built, as_json=as_json)
-
-
-def reshard_command(
-    context: typer.Context,
-    name: index_options.NameArgument,
-    shards: Annotated[int, typer.Option(help="How many parts it shall have; 1 makes it whole.", min=1, max=1_024)],
-    publish: Annotated[bool, typer.Option(help="Let the new version serve.")] = True,
-    threads: index_options.ThreadsOption = None,
-    as_json: output.JsonFlag = False,
-) -> None:
-    """Divide an index into another number of parts, from its own files: no log is read, the answers stay."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.building.rebuilding.resharding import reshard_index  # noqa: PLC0415  compiles
-
-    with display_progress(quiet=context.obj.quiet) as progress:
-        built = reshard_index(
-            places_of(context.obj), name, shards, progress, threads=threads or cores(), publish=publish
         )
     _record_built(context.obj, built)
     index_options.print_built(built, as_json=as_json)

@@ -73,7 +73,7 @@ def build_index(
         inputs = {**material.fingerprint(), **order.settings(), **asdict(erased), "format": FORMAT_VERSION}
         inputs |= {"software": software()}
         if order.limits.factory is not None:
-            require_kind(order, material.source.dimensions)  # refused before any work starts
+            _require_kind(order, material.source.dimensions)  # refused before any work starts
         if not again and (published := _published_build(places, order.name, hash_of_inputs(inputs))) is not None:
             return published
         stages = Stages.of(places.cache, f"index-{order.name}", inputs)
@@ -129,7 +129,7 @@ def _published_build(places: Places, name: str, inputs: str) -> IndexBuild | Non
     return IndexBuild(name=name, version=version, manifest=manifest, published=True, is_new=False)
 
 
-def require_kind(order: IndexOrder, dimensions: int) -> None:
+def _require_kind(order: IndexOrder, dimensions: int) -> None:
     """Refuse a kind of index that is not supported, or that cannot be cut into shards."""
     assert order.limits.factory is not None
     if AnnKind.of(order.limits.factory, dimensions).kind == "hnsw" and order.shards > 1:
@@ -166,7 +166,13 @@ def _main_segments(
         with QueryEngine(scratch_in(places.cache), memory=order.memory, threads=order.threads) as engine:
             return segment_stages.write_table(engine, part)
 
-    return make_main_segments(work, order.shards, write)
+    if order.shards > 1:
+        infos = make_shards(work, order.shards, write)
+    else:
+        make_folder(work.path)
+        infos = [segment_stages.make_segment(work, write)]
+    efforts, check = segment_stages.measure_recall(work.stages, infos, len(infos), work)
+    return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
 
 
 def _main_segments_on(
@@ -183,19 +189,6 @@ def _main_segments_on(
     with build_on(cluster, places, order, work) as runner:
         infos, check = measure_recall_on(runner, work, make_shards_on(runner, work, order.shards))
         return infos, check, describe_on(runner, infos)
-
-
-def make_main_segments(
-    work: segment_stages.SegmentWork, shards: int, write: segment_stages.TableStage
-) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None]:
-    """Build the main segment of a version, or its shards, from tables that `write` makes, and measure its recall."""
-    if shards > 1:
-        infos = make_shards(work, shards, write)
-    else:
-        make_folder(work.path)
-        infos = [segment_stages.make_segment(work, write)]
-    efforts, check = segment_stages.measure_recall(work.stages, infos, len(infos), work)
-    return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
 
 
 def require_unchanged(places: Places, material: Material, stages: Stages) -> None:

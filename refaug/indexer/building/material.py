@@ -169,18 +169,6 @@ def reopen_material(places: Places, manifest: IndexManifest, folder: Path, threa
         yield _material(logs, tokenizer, manifest.vectors, vectors, manifest.sentence, None, threads)
 
 
-@contextmanager
-def reopen_tables(places: Places, manifest: IndexManifest, folder: Path, threads: int) -> Iterator[Material]:
-    """Open the inputs of an index version again but for its logs and its encoder, whose work the version has."""
-    tokenizer = load_tokenizer(manifest.tokenizer, folder)
-    if manifest.vectors.kind == "encoder":
-        yield _material((), tokenizer, manifest.vectors, None, None, None, threads)
-        return
-    held, vectors = hold_vectors(places.vectors, manifest.vectors)
-    with held:
-        yield _material((), tokenizer, manifest.vectors, vectors, manifest.sentence, None, threads)
-
-
 def _tokenizer_of_vectors(held: HeldVersion) -> Tokenizer | None:
     """Return the tokenizer that the vectors were trained with, if the manifest names it."""
     name = read_json(held.folder / VECTORS_MANIFEST).get("details", {}).get("tokenizer")  # type: ignore[attr-defined]

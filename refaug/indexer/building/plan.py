@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, log, log2, sqrt
 from time import perf_counter
 from typing import Final, NamedTuple, Self
@@ -304,6 +304,14 @@ def _build_memory(kind: AnnKind, demand: Demand) -> int:
         add = _GROWTH_OF_LISTS * rows * kind.row_bytes + 2 * block * vector
         return int(_word_bytes(demand) + lists + max(train, add))
     return _word_bytes(demand) + max(train, _growing_array_peak(rows, kind.row_bytes, vector))
+
+
+def shard_memory(demand: Demand, factory: str, shards: int) -> int:
+    """Return the peak memory of training for all shards or of adding the vectors of one; all have the same words."""
+    kind = AnnKind.of(factory, demand.dimensions)
+    sample = 2 * 4 * demand.dimensions * min(demand.rows, POINTS_A_LIST * kind.lists)
+    shard = replace(demand, rows=ceil(demand.rows / shards))
+    return max(_build_memory(kind, shard), _word_bytes(demand) + sample)
 
 
 def _growing_array_peak(rows: int, row_bytes: int, vector: int) -> int:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pyarrow.parquet as pq
 
-from refaug.core.errors import BadInput
-from refaug.indexer.building.cluster_plan import SHAPE, LogShape
 from refaug.indexer.building.plan import Demand
 from refaug.indexer.index_folders import Places, encoder_source, open_vectors_version
 from refaug.logs.store import StoredLog
@@ -45,25 +42,6 @@ def demand_of(places: Places, logs: Sequence[str], *, vectors: str | None, encod
         text_bytes=text_bytes,
         tokens=tokens,
         keeps_vectors=encoder is not None,
-    )
-
-
-def shape_of(places: Places, logs: Sequence[str]) -> LogShape:
-    """Return how contents grow with pairs: as in the logs of the bench, but through the sizes of these logs."""
-    opened = [StoredLog.open(places.logs, name) for name in logs]
-    pairs, distinct_pairs, utterances = (
-        sum(log.manifest.totals.get(name, 0) for log in opened)
-        for name in ("pairs", "distinct_pairs", "distinct_utterances")
-    )
-    if not (pairs and distinct_pairs and utterances):
-        raise BadInput(f"log {', '.join(logs)} has no pairs", remedy="name another log, or none")
-    text_bytes = sum(_text_bytes(log) for log in opened) / (2 * pairs)
-    return replace(
-        SHAPE,
-        utterances=SHAPE.utterances.through(pairs, utterances),
-        pairs=SHAPE.pairs.through(pairs, distinct_pairs),
-        tokens=text_bytes / _BYTES_A_TOKEN,
-        text_bytes=text_bytes,
     )
 
 

@@ -26,18 +26,18 @@ from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building import segment_stages, sharding
-from refaug.indexer.building.cluster_plan import PROCESS, vector_memory
 from refaug.indexer.building.on_cluster import tasks
 from refaug.indexer.building.on_cluster.attempts import scratch_of
 from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.plan import Option
+from refaug.indexer.building.plan import shard_memory
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.installed_software import PACKAGES, software
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
 from refaug.indexer.search.segments import EXTRA_WORDS
 
+PROCESS: Final = 250_000_000  # bytes of a task's process with its modules and compiled kernels, as measured
 _ROWS_A_PIECE: Final = 1_000_000
 _TRAINING: Final = "training, comparing, writing postings"
 
@@ -192,8 +192,7 @@ def make_shards_on(runner: ClusterStages, build: segment_stages.SegmentWork, sha
         runner.run("encoding", _of_shards("encode", tasks.encode_shard, filled))
     table, of_words = sharding.sums_of(list(tables.values())), sharding.sums_of(words)
     plan = build.stages.run("plan", lambda: segment_stages.plan_storage(build, table, of_words))
-    option = Option(**{name: value for name, value in plan.items() if name != "seconds"})
-    memory = PROCESS + vector_memory(segment_stages.contents_of(build, table, of_words), option, shards)
+    memory = PROCESS + shard_memory(segment_stages.contents_of(build, table, of_words), plan["factory"], shards)
     with_vector = _vectors_and_postings(runner, build, filled, tables, plan, memory)
     return sharding.infos_of(filled, plan, [facts["extra_words"] for facts in words], with_vector)
 

@@ -58,7 +58,7 @@ from refaug.indexer.search.segments import BM25, EXTRA_WORDS, QUICK, QUICK_STEPS
 from refaug.indexer.search.similarity import COARSE
 from refaug.logs.manifest import now
 
-_STAGES: Final = ("index", "update", "reshard", "compact")  # whose interrupted work may hold what was deleted
+_STAGES: Final = ("index", "update", "compact")  # whose interrupted work may hold what was deleted
 
 
 def compact_index(

@@ -122,27 +122,6 @@ def test_an_index_is_of_words_or_of_an_encoder(home):
             IndexOrder(name="chat", logs=("chat",), **wrong)
 
 
-def test_an_index_of_an_encoder_is_cut_into_shards_without_the_encoder(home):
-    from refaug.indexer.building.rebuilding.resharding import reshard_index  # noqa: PLC0415  compiles
-
-    places, encoder, _ = home
-    tests = [Item(id=str(number), turns=(text,)) for number, (text, _) in enumerate(TEXTS)]
-
-    def answers():
-        with ReferenceIndex.open(places, "whole") as index:
-            return [[(one.text, one.similarity) for one in answer.references] for answer in index.search(tests)]
-
-    build(places, "whole", vectors=None, encoder=encoder, check_queries=5)
-    expected = answers()
-    aside = encoder.rename(encoder.with_name("aside"))
-    try:
-        built = reshard_index(places, "whole", 3, Silent())
-    finally:
-        aside.rename(encoder)
-    assert len(built.manifest.segments) == 3
-    assert answers() == expected  # to the last bit: the vectors are taken over
-
-
 def test_updating_an_index_with_an_encoder_encodes_what_is_new(home):
     from refaug.indexer.building.update import update_index  # noqa: PLC0415  compiles
 
