@@ -237,7 +237,7 @@ def test_every_command_that_is_shown_parses(page: str, line: str) -> None:
 
 
 def test_commands_are_found_in_the_pages_at_all() -> None:
-    assert {command.split()[1] for _, command in commands()} == {"score", "references", "jobs", "ci"}
+    assert {command.split()[1] for _, command in commands()} == {"ci"}
 
 
 def test_a_block_for_another_environment_imports_only_what_is_there() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refaug.core.errors import Usage
-from refaug.indexer.building.plan import Calibration, Demand, Limits, choose, options
+from refaug.indexer.building.plan import Calibration, Demand, Limits, choose, options, shard_memory
 from refaug.indexer.nearest.faiss_index import AnnIndex
 from refaug.indexer.nearest.index_builder import AnnBuilder
 from refaug.indexer.nearest.index_kinds import AnnKind
@@ -89,6 +89,16 @@ def test_a_build_holds_lists_that_grow_or_a_piece_that_is_moved():
     lists = 2_048 * (4 * 208 + 24)
     assert ways["IVF2048,SQfp16"].build_memory == pytest.approx(
         table + products + lists + max((2 * 131_072 + 65_536) * 4 * 208, 1.3 * 400_000 * 424 + 2 * block), abs=2
+    )
+
+
+def test_a_task_holds_the_sample_of_all_shards_or_the_vectors_of_one():
+    demand, factory = MILLION, "IVF4096,SQfp16"
+    whole = listed(demand)[factory].build_memory
+    assert shard_memory(demand, factory, 1) == whole
+    table, sample = 8 * 1_024, 2 * 4 * 200 * 64 * 4_096
+    assert shard_memory(demand, factory, 1_000) == max(
+        listed(replace(demand, rows=1_000), factory=factory)[factory].build_memory, table + sample
     )
 
 

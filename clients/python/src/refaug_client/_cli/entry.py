@@ -1,6 +1,6 @@
-"""`refaug-client`: scores, references and jobs from a shell. Results on stdout, everything else on stderr.
+"""`refaug-client`: a gate for the replies of a model. Results on stdout, everything else on stderr.
 
-Exit codes: 0 done; 1 the answer is no (replies became worse, a job failed); 2 the command makes no sense; 3 what was
+Exit codes: 0 passed; 1 the replies became worse; 2 the command makes no sense; 3 what was
 handed in cannot be used (a file, an id, a key); 4 it could not be done now (no answer, too busy, a fault); 5 stopped
 with Ctrl-C.
 """
@@ -25,10 +25,7 @@ from . import commands
 from .printing import OutputClosed, escape_controls, note
 from .reading import BadFile, display_name, reason_of
 
-WORSE_OR_FAILED, MEANINGLESS, UNUSABLE, LATER, STOPPED = 1, 2, 3, 4, 5
-
-
-_MODES = ("embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused")
+MEANINGLESS, UNUSABLE, LATER, STOPPED = 2, 3, 4, 5  # 1 is commands.WORSE
 
 
 # ── the parser ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,85 +66,23 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="refaug-client", description=(__doc__ or "").partition("\n")[0], epilog=_EPILOG)
     top.add_argument("--version", action="version", version=f"refaug-client {VERSION}")
     subcommands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-
-    def command(name: str, description: str, parent: Any = subcommands, **more: Any) -> argparse.ArgumentParser:
-        subparser: argparse.ArgumentParser = parent.add_parser(
-            name, help=description, description=description, parents=[server], **more
-        )
-        return subparser
-
-    _add_score(command("score", "Score replies, of items or against a frozen set.", epilog=_ROWS_HELP))
-    _add_references(command("references", "Find and weigh references for items; a line of JSON each."))
-    _add_ci(command("ci", "Fail with 1 where replies score worse than those of a baseline.", epilog=_ROWS_HELP))
-    jobs = subcommands.add_parser(
-        "jobs", help="Start, follow and stop jobs.", description="Start, follow and stop jobs."
+    description = "Fail with 1 where replies score worse than those of a baseline."
+    _add_ci(
+        subcommands.add_parser("ci", help=description, description=description, parents=[server], epilog=_ROWS_HELP)
     )
-    _add_jobs(jobs.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser), command)
     return top
 
 
 _EPILOG = (
-    "Exit codes: 0 done; 1 became worse, or a job failed; 2 the command makes no sense; 3 what was handed in cannot be "
+    "Exit codes: 0 passed; 1 became worse; 2 the command makes no sense; 3 what was handed in cannot be "
     "used; 4 could not be done now; 5 stopped."
 )
 
 
 _ROWS_HELP = (
-    'Rows are lines of JSON. Against a set: {"id": "d1", "reply": "…"}, or "replies": {"NAME": "…"} for several '
-    "systems; a single reply is the system `model`'s. Without a set they are whole items (docs/items.md)."
+    'Rows are lines of JSON: {"id": "d1", "reply": "…"}, or "replies": {"NAME": "…"} for several systems; a single '
+    "reply is the system `model`'s."
 )
-
-
-def _add_finding(subparser: argparse.ArgumentParser) -> None:
-    subparser.add_argument("--index", help="name or name@version; else the server's default")
-    subparser.add_argument("--rater", help="name or name@version; else the server's default")
-    subparser.add_argument("-k", type=int, metavar="N", help="references to find for each item")
-    subparser.add_argument("--mode", choices=_MODES, help="what is compared, and by what")
-    subparser.add_argument(
-        "--setting", action="append", default=[], metavar="NAME=VALUE", help="any other of the API's `settings`"
-    )
-    subparser.add_argument(
-        "--on-error", choices=("fail", "report"), help="what a bad item does; report: is left out and told"
-    )
-
-
-def _add_metrics(subparser: argparse.ArgumentParser) -> None:
-    subparser.add_argument(
-        "--metric", "-m", action="append", metavar="NAME", help="NAME or NAME:key=value,…; several times"
-    )
-    subparser.add_argument(
-        "--system", action="append", default=[], metavar="NAME", help="this system alone; several times"
-    )
-    subparser.add_argument("--language", help="of the texts (en, ja, …)")
-    subparser.add_argument(
-        "--draws", type=int, default=0, metavar="N", help="of the bootstrap; 0: no intervals, no tests"
-    )
-    subparser.add_argument("--confidence", type=float, help="of the intervals; 0.95")
-    subparser.add_argument("--seed", type=int, help="of the draws; 1")
-
-
-def _add_score(subparser: argparse.ArgumentParser) -> None:
-    subparser.add_argument("items", metavar="ITEMS", help="file of JSON lines; -: stdin")
-    subparser.add_argument("--set", metavar="ID", help="score against this frozen set")
-    _add_metrics(subparser)
-    subparser.add_argument(
-        "--references", choices=("find", "given"), help="find further ones, or take the items as they are"
-    )
-    _add_finding(subparser)
-    subparser.add_argument(
-        "--baseline", metavar="SYSTEM", help="the system to compare every other one with; needs --draws"
-    )
-    subparser.add_argument("--percent", action="store_true", help="times 100")
-    form = subparser.add_mutually_exclusive_group()
-    form.add_argument("--replies", action="store_true", help="a line of JSON for every reply, instead of a table")
-    form.add_argument("--json", action="store_true", help="the whole answer as one JSON document")
-    subparser.set_defaults(run=commands.score)
-
-
-def _add_references(subparser: argparse.ArgumentParser) -> None:
-    subparser.add_argument("items", metavar="ITEMS", help="file of JSON lines; -: stdin")
-    _add_finding(subparser)
-    subparser.set_defaults(run=commands.references)
 
 
 def _add_ci(subparser: argparse.ArgumentParser) -> None:
@@ -166,7 +101,18 @@ def _add_ci(subparser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="let a drop pass that chance explains: fail where p (paired randomisation) is below P; needs --draws",
     )
-    _add_metrics(subparser)
+    subparser.add_argument(
+        "--metric", "-m", action="append", metavar="NAME", help="NAME or NAME:key=value,…; several times"
+    )
+    subparser.add_argument(
+        "--system", action="append", default=[], metavar="NAME", help="this system alone; several times"
+    )
+    subparser.add_argument("--language", help="of the texts (en, ja, …)")
+    subparser.add_argument(
+        "--draws", type=int, default=0, metavar="N", help="of the bootstrap; 0: no intervals, no tests"
+    )
+    subparser.add_argument("--confidence", type=float, help="of the intervals; 0.95")
+    subparser.add_argument("--seed", type=int, help="of the draws; 1")
     subparser.add_argument("--json", action="store_true", help="what was found as one JSON document")
     subparser.add_argument("--junit", metavar="FILE", help="write the verdicts as a JUnit file, too")
     subparser.add_argument(
@@ -175,31 +121,6 @@ def _add_ci(subparser: argparse.ArgumentParser) -> None:
         help="print failures to stderr as annotations of a GitHub workflow; always where GITHUB_ACTIONS is true",
     )
     subparser.set_defaults(run=commands.ci)
-
-
-def _add_jobs(subparsers: Any, command: Any) -> None:
-    start = command("start", "Queue a job, and print its id.", subparsers)
-    start.add_argument("kind", metavar="KIND", help="what is to be done, such as index-update or ingest")
-    start.add_argument(
-        "order", nargs="*", metavar="NAME=VALUE", help="fields of the order; a value is JSON where it can be, else text"
-    )
-    start.add_argument("--wait", action="store_true", help="wait until it has ended")
-    start.set_defaults(run=commands.start_job)
-    listed = command("list", "Jobs, newest first.", subparsers)
-    listed.add_argument("--state", choices=("queued", "running", "done", "failed", "cancelled"))
-    listed.add_argument("--kind")
-    listed.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many; 50")
-    listed.add_argument("--json", action="store_true", help="a line of JSON for each")
-    listed.set_defaults(run=commands.list_jobs)
-    for name, description, run in (
-        ("get", "A job as JSON.", commands.get_job),
-        ("wait", "Wait until a job has ended, and print it; 1 where it failed.", commands.wait_for_job),
-        ("events", "What happens to a job, a line of JSON each, until it has ended.", commands.follow_job),
-        ("cancel", "Stop a job, and print it.", commands.cancel_job),
-    ):
-        subparser = command(name, description, subparsers)
-        subparser.add_argument("id", metavar="ID")
-        subparser.set_defaults(run=run)
 
 
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,8 +150,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def exit_code(error: errors.RefaugError) -> int:
     """Return the exit code of an error."""
-    if isinstance(error, errors.JobFailed):
-        return WORSE_OR_FAILED
     if isinstance(error, errors.Usage):
         return MEANINGLESS
     later = (errors.NoAnswer, errors.BadAnswer, errors.Later, errors.ServerFault)

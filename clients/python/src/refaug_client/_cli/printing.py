@@ -32,9 +32,9 @@ def write_output(text: str) -> None:
         raise BadFile(f"the output cannot be written: {reason_of(error)}") from error
 
 
-def print_json(document: object, *, pretty: bool = False) -> None:
-    """Print one JSON value, indented with `pretty`, else on one line."""
-    write_output(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2 if pretty else None) + "\n")
+def print_json(document: object) -> None:
+    """Print one JSON value."""
+    write_output(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n")
 
 
 def print_line(text: str = "") -> None:

@@ -104,7 +104,7 @@ def read_replies(rows: Iterable[Mapping[str, Any]], where: str) -> SystemReplies
     for number, row in enumerate(rows, 1):
         place = f"{where}: row {number}"
         items.append(_read_id(row.get("id"), place))
-        for name, text in read_row_replies(row, place).items():
+        for name, text in _read_row_replies(row, place).items():
             systems.setdefault(name, [None] * (number - 1)).append(text)
         for texts in systems.values():
             if len(texts) < number:
@@ -126,7 +126,7 @@ def _read_id(item_id: object, place: str) -> str:
     )
 
 
-def read_row_replies(row: Mapping[str, Any], place: str) -> dict[str, Optional[str]]:
+def _read_row_replies(row: Mapping[str, Any], place: str) -> dict[str, Optional[str]]:
     """Return the replies of a row by system; a single one, in the field `reply`, is that of the system `model`."""
     row_replies = row.get("replies", {})
     if not isinstance(row_replies, dict):
