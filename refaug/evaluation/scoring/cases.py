@@ -80,6 +80,9 @@ def references_of(references: Sequence[Reference], uses: Uses, utterance: str | 
     if uses is Uses.GOLDS:
         return _golds_of(references, utterance)
     if uses is Uses.WEIGHTED:
+        is_gold = [reference.source is Origin.GOLD for reference in references]
+        if is_gold and all(is_gold) and not (utterance or "").strip():
+            return NO_UTTERANCE  # nothing can be found by it: the score would be that of the unweighted metric
         references = [reference for reference in references if not reference.is_unused]
     gold = _first_gold(references)
     if uses is Uses.GOLD:

@@ -47,7 +47,7 @@ from refaug.evaluation.scoring.scores import (
     SystemScore,
     require_share,
 )
-from refaug.metrics.base import NO_GOLD, Floats, Indexes, Level, Metric, Problem, References
+from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON
 from refaug.metrics.models.model_scores import RatedReplies
@@ -267,7 +267,8 @@ def unscored_error(scores: MetricScores) -> BadInput | None:
         return error
     reasons = Counter(problem.message for problem in problems)
     listed = "; ".join(f"{count:,} times {message}" for message, count in reasons.most_common(3))
-    return BadInput(f"no reply has a score by {metric}: {listed}")
+    remedy = 'give every item its "utterance"' if set(codes) - {NO_REPLY.code} == {NO_UTTERANCE.code} else ""
+    return BadInput(f"no reply has a score by {metric}: {listed}", remedy=remedy)
 
 
 # ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────

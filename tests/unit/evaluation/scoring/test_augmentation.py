@@ -25,6 +25,7 @@ from refaug.evaluation.scoring.cases import references_of
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item, read_items
 from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.metrics.base import NO_UTTERANCE, References
 from refaug.metrics.metric_info import Uses
 from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import RatingRequest
@@ -306,7 +307,9 @@ def test_nothing_that_was_found_is_ever_left_without_a_weight(tools: Tools, parr
         found = augmented(tools, [item], asked(parrot=parrot, weights=weights))[0]
         bare = [one for one in found.references if not one.is_own and one.weight is None]
         assert bare == []
-        assert not own or references_of(found.references, Uses.WEIGHTED).__class__.__name__ == "References"
+        chosen = references_of(found.references, Uses.WEIGHTED, found.utterance)
+        assert (chosen == NO_UTTERANCE) == (own == with_gold and not turns)
+        assert not own or chosen == NO_UTTERANCE or isinstance(chosen, References)
 
 
 def test_only_what_was_found_answers_an_utterance_of_its_own(tools: Tools) -> None:

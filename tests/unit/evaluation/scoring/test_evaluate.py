@@ -121,6 +121,17 @@ def test_item_without_usable_references_is_counted_and_others_are_scored() -> No
     assert "empty references, which are left out: 2" in found.warnings
 
 
+def test_a_weighted_metric_has_no_score_where_nothing_could_be_found_by_an_utterance() -> None:
+    """The gold alone would give the score of multi-BLEU under another name."""
+    searched = Provenance(settings={"mode": "embedding-utterance"})
+    said, mute = item("d1", ["a b"], {"s": "a b"}, utterance="hello"), item("d2", ["a b"], {"s": "a b"})
+    found = evaluate([said, mute], [build("upsilon-bleu"), build("upsilon-chrf")], QUICK, provenance=searched)
+    assert [dict(scores.systems["s"].unscored) for scores in found.scores] == [{"no_utterance": 1}] * 2
+    with pytest.raises(BadInput, match="1 times it has no utterance") as error:
+        evaluate([mute], [build("upsilon-bleu")], QUICK, provenance=searched)
+    assert error.value.remedy == 'give every item its "utterance"'
+
+
 def test_items_without_positive_weight_are_unscored_by_name() -> None:
     items = [
         item("d1", ["gold here", weighted("found", -1)], {"a": "gold here"}),
