@@ -90,6 +90,8 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
         raise BadInput(f"{rated_rows.name}: no reply has a score by any metric: {listed}")
     has_scores = [np.isfinite(scores[name].values) for name in scores.keys() - silent]
     used = rated_rows.is_candidate & np.all(has_scores, axis=0)
+    if not used.any():
+        raise _no_row_error(rated_rows, len(candidates))
     values = {name: of_metric.values[used] for name, of_metric in scores.items() if name not in silent}
     points, hash_of_rows = _points(rated_rows, used, values)
     signed = {
@@ -113,6 +115,17 @@ def score_set(rated_rows: RatedRows, metrics: Sequence[ComparedMetric], progress
         removed=int(rated_rows.removed[candidates].sum()),
         golds=_gold_rows(rated_rows, scores, used),
         data=_data_hash(rated_rows, used, hash_of_rows, metrics),
+    )
+
+
+def _no_row_error(rated_rows: RatedRows, candidates: int) -> BadInput:
+    """Return the error of a set without a row that counts for all metrics."""
+    if candidates:
+        why, remedy = "none has a score by every metric", "compare fewer metrics at once"
+    else:
+        why, remedy = "each is one of its own golds", "--rows all counts them, too"
+    return BadInput(
+        f"{rated_rows.name}: no row can be used, of {len(rated_rows.rows):,} rated replies: {why}", remedy=remedy
     )
 
 
