@@ -360,12 +360,12 @@ def test_on_error_stop_ends_at_the_first_bad_row(home, tmp_path):
     assert not (home.logs / "chat/manifest.json").exists()
 
 
-def test_on_error_stop_does_not_go_on_from_a_run_that_passed_bad_rows(home, tmp_path, small_parts, monkeypatch):
+def test_a_refused_ingest_leaves_nothing_to_resume(home, tmp_path, small_parts, monkeypatch):
     monkeypatch.setattr(staging.IngestOrder, "block_bytes", 500)
     good = dialogue_log(1, 40)[0]
     (tmp_path / "log.jsonl").write_bytes(b"{broken\n" + good + b"{broken\n" * 60)
     assert home.ingest(tmp_path / "log.jsonl").error["code"] == "too_many_bad_rows"
-    assert list((home.logs / "chat").glob(".staging-*/pairs-*"))
+    assert list((home.logs / "chat").glob(".staging-*")) == []
     result = home.ingest(tmp_path / "log.jsonl", "--on-error", "stop")
     assert "line 1:" in result.error["message"]
 

@@ -20,7 +20,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from refaug.core.errors import BadInput, NoSource, Usage
-from refaug.core.files import exclusive, sync_folder, write_aside
+from refaug.core.files import exclusive, remove_tree, sync_folder, write_aside
 from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
@@ -315,12 +315,16 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress, *, cluster: Clust
         context_sources = [source for source in context_sources if source.sha256 not in hashes]
         units = [*units_of(order, new, context=False), *units_of(order, context_sources, context=True)]
         stage = Stage(folder, order, units, manifest)
-        SourceReader(stage, progress, machines).read()
-        join_trees(stage, progress, machines)
-        drop_known_pairs(stage, progress)
-        for unit in units:
-            unit.require_unchanged()
-        return publish(stage, known_names, progress)
+        try:
+            SourceReader(stage, progress, machines).read()
+            join_trees(stage, progress, machines)
+            drop_known_pairs(stage, progress)
+            for unit in units:
+                unit.require_unchanged()
+            return publish(stage, known_names, progress)
+        except BadInput:
+            remove_tree(stage.folder)  # the same command would be refused again: there is nothing to resume
+            raise
 
 
 def _machines(
