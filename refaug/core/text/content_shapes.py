@@ -1,8 +1,9 @@
-"""Content of unknown shape, such as JSON from outside: how deep it is nested, and its beginning for messages."""
+"""Content of unknown shape, such as JSON from outside: how deep it is nested, what it repeats, and its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from json import JSONDecoder
 from typing import Any, Final
 
 MAX_DEPTH: Final = 32  # lists and objects in one another; orjson reads 1,024 and writes 254, and Python shows about 300
@@ -24,6 +25,32 @@ _CONTAINERS: Final = (list, tuple, dict)
 
 def _parts_of(container: Any) -> Iterable[Any]:
     return container.values() if isinstance(container, dict) else container
+
+
+def repeated_key(document: bytes, content: object) -> str | None:
+    """Return a key that an object in a JSON document has twice, of whose values `content` has the last alone."""
+    if isinstance(content, dict) and document.count(b":") == len(content):  # every colon stands behind another key
+        return None
+    try:
+        _WITH_UNIQUE_KEYS.decode(document.decode())
+    except _RepeatedKey as error:
+        return str(error)
+    except (ValueError, RecursionError):  # a reader of other limits has read it
+        return None
+    return None
+
+
+class _RepeatedKey(Exception):
+    """An object of JSON has this key twice."""
+
+
+def _require_unique_keys(pairs: Sequence[tuple[str, object]]) -> None:
+    if len({key for key, _ in pairs}) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKey(next(key for place, key in enumerate(keys) if key in keys[:place]))
+
+
+_WITH_UNIQUE_KEYS: Final = JSONDecoder(object_pairs_hook=_require_unique_keys, parse_int=str, parse_float=str)
 
 
 def has_surrogate(text: str) -> bool:

@@ -20,7 +20,7 @@ from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_
 from refaug.evaluation.tables.item_fields import REFERENCE_FIELDS, unused_fields
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
-from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.containers import json_rows, why_not_utf8
 from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 
 
@@ -47,7 +47,8 @@ def _lines(path: Path, name: str) -> Iterator[str]:
             try:
                 yield line.removesuffix(b"\r").decode("utf-8")
             except UnicodeDecodeError as error:
-                raise BadInput(f"{name}, line {number}: not UTF-8: {error.reason}") from error
+                message = (why_not_utf8(line) or "").replace(_ADVICE_FOR_LOGS, _ADVICE_FOR_ITEMS)
+                raise BadInput(f"{name}, line {number}: {message}") from error
 
 
 def _refuse_uneven(files: Sequence[Path], names: Sequence[str], missing: Sequence[str]) -> None:
@@ -61,6 +62,7 @@ _REFERENCE_NUMBERS: Final = {"weight": (-1.0, 1.0), "rating": (-1.0, 1.0), "simi
 _LONGEST_NAME: Final = 200
 _LONGEST_SHOWN: Final = 58
 _ADVICE_FOR_LOGS: Final = ": if the file is in Latin-1, say --encoding latin-1"
+_ADVICE_FOR_ITEMS: Final = ": save the file as UTF-8, of Latin-1 by iconv -f latin1 -t utf-8 FILE"
 _TRUNCATED_REMEDY: Final = "copy it again; refaug score --allow-truncated uses the items before"
 _LISTED: Final = 8  # keys of an object in a message
 _LONGEST_ID: Final = 64  # bits of an id that is a number
@@ -151,7 +153,7 @@ def item_rows(
     for block in LineReader(Source.of(path)):
         for row in json_rows(block) if block.bad is None else (block.bad,):
             if isinstance(row, BadRow):
-                yield replace(row, message=row.message.replace(_ADVICE_FOR_LOGS, "; test files are in UTF-8"))
+                yield replace(row, message=row.message.replace(_ADVICE_FOR_LOGS, _ADVICE_FOR_ITEMS))
             else:
                 yield row
 

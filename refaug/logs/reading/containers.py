@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.text.content_shapes import repeated_key
 from refaug.logs.reading.sources import BadRow, LineBlock, LineReader, Source
 
 if TYPE_CHECKING:
@@ -349,16 +350,21 @@ def json_rows(block: LineBlock) -> Iterator[tuple[int, Row] | BadRow]:
             if line and not line.isspace():
                 yield BadRow(line=number, reason="json", message=_why_not_json(line, error), excerpt=excerpt(line))
             continue
-        if type(row) is dict:
-            yield number, row
-        else:
+        if type(row) is not dict:
             message = f"a JSON object was expected, found {type(row).__name__}"
-            yield BadRow(line=number, reason="json", message=message, excerpt=excerpt(line))
+        elif (key := repeated_key(line, row)) is not None:
+            message = f"the key {key!r} is there twice in one object: name each once"
+        else:
+            yield number, row
+            continue
+        yield BadRow(line=number, reason="json", message=message, excerpt=excerpt(line))
 
 
 def _why_not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
     if b"\0" in line:
         return f"{line.count(0):,} NUL bytes: the file was cut off by a crash, or is not UTF-8"
+    if line.strip() in (b"{", b"["):
+        return "not JSON: it goes on in the next line, and one object a line is expected (jq -c . FILE writes them so)"
     return why_not_utf8(line) or f"not JSON at character {error.colno:,}: {error.msg}"
 
 

@@ -265,7 +265,14 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
     """Return what a row is, by its field names."""
     has = set(columns)
     if container is Container.JSON:  # a list distinguishes dialogues from messages whose field has the same name
+        if not columns:
+            _require_readable_row(source, head)
         lists = {key for row in _sample(head) for key, content in row.items() if isinstance(content, list)}
+        if "references" in lists or any(isinstance(row.get("replies"), dict) for row in _sample(head)):
+            raise UnknownFormat(
+                f"{source.path}: a test file, not dialogues: its rows have references or replies",
+                remedy="refaug score reads it; to take its dialogues all the same, name them with --map",
+            )
         if lists & set(shapes.KNOWN_NAMES["turns"]):
             return shapes.Shape.DIALOGUES
     elif has & set(shapes.KNOWN_NAMES["turns"][:2]) or _list_columns(source, container) & set(
@@ -278,13 +285,23 @@ def _shape(source: Source, columns: Sequence[str], head: bytes, container: Conta
         return shapes.Shape.MESSAGES
     if has & set(shapes.CONVERSATION_IDS) and has & set(shapes.KNOWN_NAMES["text"]):
         return shapes.Shape.TURNS
-    shown_fields = ", ".join(columns[:12]) or "none (no readable row among the first)"
     raise MissingField(
         f"{source.path}: neither dialogues (turns), nor pairs (utterance, response), nor messages (id, parent, text), "
         "nor single turns (conversation_id, text); "
-        f"fields found: {shown_fields}",
+        f"fields found: {', '.join(columns[:12]) or 'none'}",
         remedy="name them: --map turns=FIELD, or --map utterance=… --map response=…, or --map id=… --map parent=… …",
     )
+
+
+def _require_readable_row(source: Source, head: bytes) -> None:
+    """Refuse a source of JSON none of whose first lines is an object, with what is wrong with the first of them."""
+    rows = containers.json_rows(LineBlock(first_line=1, data=b"\n".join(head.split(b"\n")[:_SNIFF_ROWS])))
+    for bad in rows:
+        if isinstance(bad, BadRow):
+            raise UnknownFormat(
+                f"{source.path}: no readable row among the first: line {bad.line}: {bad.message}",
+                remedy="" if "UTF-8" in bad.message else "write one JSON object a line: jq -c . FILE",
+            )
 
 
 def _list_columns(source: Source, container: Container) -> set[str]:

@@ -150,7 +150,7 @@ def from_validation(
     problems = [
         {
             "field": _path(fault["loc"]),
-            "message": f"{fault['msg']}{_describe_input(fault)}{_suggestion(fault, model)}",
+            "message": f"{_in_words(fault)}{_describe_input(fault)}{_suggestion(fault, model)}",
             "item": None,
             "place": _place(fault["loc"]),
         }
@@ -163,6 +163,48 @@ def from_validation(
         error_count=count,
         unknown=unknown,
     )
+
+
+_EXPECTED: Final = {
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "dict": "an object",
+    "model": "an object",
+    "dataclass": "an object",
+    "datetime": "a time, such as 2026-11-20T08:00:00Z,",
+}
+_IN_WORDS: Final = {  # by pydantic's type of a fault, with the names of its context
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
+    "json_invalid": "not JSON: {error}",
+    "literal_error": "{expected} is expected",
+    "enum": "{expected} is expected",
+    "value_error": "{error}",
+    "greater_than": "more than {gt} is expected",
+    "greater_than_equal": "at least {ge} is expected",
+    "less_than": "less than {lt} is expected",
+    "less_than_equal": "at most {le} is expected",
+    "string_too_short": "at least {min_length} characters are expected",
+    "string_too_long": "at most {max_length} characters are expected",
+    "too_short": "at least {min_length} elements are expected",
+    "too_long": "at most {max_length} elements are expected",
+    "string_pattern_mismatch": "a text like {pattern} is expected",
+}
+
+
+def _in_words(fault: Mapping[str, Any]) -> str:
+    """Return what is wrong in our words; pydantic's where it has found something that we have none for."""
+    kind = str(fault["type"])
+    if kind in _IN_WORDS:
+        return _IN_WORDS[kind].format(**fault.get("ctx", {}))
+    expected = _EXPECTED.get(kind.partition("_")[0])
+    return str(fault["msg"]) if expected is None else f"{expected} is expected"
 
 
 def _suggestion(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:

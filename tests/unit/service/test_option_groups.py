@@ -60,12 +60,12 @@ def test_the_options_are_those_of_the_body() -> None:
 
 def test_every_fault_has_its_place_and_the_message_of_all_faces() -> None:
     assert faults_of({"items": 1, "metrics": ["bleu", "", 3], "settings": {"k": 10}, "metric": 1}) == {
-        "items": "Input should be a valid list; found 1",
-        "index": "Field required",
+        "items": "a list is expected; found 1",
+        "index": "it is missing",
         "metrics[1]": "it is empty: at least 1",
         "metrics[2]": "3 is not a text",
         "settings.k": "10 is out of range: from 1 to 9",
-        "metric": "Extra inputs are not permitted; found 1; did you mean 'metrics'?",
+        "metric": "there is no such field; found 1; did you mean 'metrics'?",
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.text.content_shapes import repeated_key
 from refaug.evaluation.tables.files.exports import Export, export_of
 from refaug.evaluation.tables.files.open_table import NumberedRow, OpenTable
 from refaug.evaluation.tables.table_notes import TableNotes
@@ -48,6 +49,8 @@ def open_json_array(path: Path, where: str, notes: TableNotes) -> OpenTable:
         array = orjson.loads(bytes(content).removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         raise DamagedSource(f"{where}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
+    if (key := repeated_key(bytes(content), array)) is not None:
+        raise BadInput(f"{where}: an object has the key {key!r} twice", remedy="name each key once")
 
     def rows() -> Iterator[tuple[int, Any] | BadRow]:
         for number, row in enumerate(array, start=1):

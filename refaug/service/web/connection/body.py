@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 
 from refaug.core.errors import TooLarge
+from refaug.core.text.content_shapes import repeated_key
 from refaug.service.server_settings import MIB
 from refaug.service.web.connection.body_marks import count_marks
 from refaug.service.web.dependencies import ClientGone
@@ -71,6 +72,8 @@ def _large_bodies() -> ThreadPoolExecutor:
 def parse_json(model: type[Model], raw: bytes) -> Model:
     """Validate the bytes as this model, without a second walk over what may be megabytes."""
     _require_few_values(raw, _longest_list(model))
+    if len(raw) <= _LARGE_BYTES and (key := repeated_key(raw, None)) is not None:
+        raise BadRequest(f"an object of the body has the key {key!r} twice", remedy="name each key once")
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:

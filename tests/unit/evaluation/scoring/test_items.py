@@ -605,8 +605,15 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     assert [one.message.partition(":")[0] for one in found if isinstance(one, BadItem)] == [
         "2 NUL bytes",
         "3 NUL bytes",
-        "not UTF-8 at byte 11 (0xe9); test files are in UTF-8",
+        "not UTF-8 at byte 11 (0xe9)",
     ]
+    assert found[2] == BadItem(
+        file=str(path),
+        line=3,
+        item=None,
+        field="",
+        message="not UTF-8 at byte 11 (0xe9): save the file as UTF-8, of Latin-1 by iconv -f latin1 -t utf-8 FILE",
+    )
     assert good(found[3]).id == "b"
 
 
@@ -798,7 +805,7 @@ def test_compressed_aligned_files_are_read(tmp_path: Path) -> None:
 def test_bytes_that_are_no_utf8_are_named_with_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "r").write_bytes(b"a\ncaf\xe9\n")
     reading = read_aligned({"x": tmp_path / "r"}, [written(tmp_path / "g", "c", "d")])
-    with pytest.raises(BadInput, match=r"r, line 2: not UTF-8"):
+    with pytest.raises(BadInput, match=r"r, line 2: not UTF-8 at byte 3 \(0xe9\): save the file as UTF-8"):
         list(reading)
 
 

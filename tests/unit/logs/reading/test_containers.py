@@ -94,6 +94,17 @@ BROKEN_JSON = [
         "not UTF-8 at byte 12 (0xf1): if the file is in Latin-1, say --encoding latin-1",
         '{"text": "se\\xf1or"}',
     ),
+    (
+        b'{"id": "a", "turns": [{"text": "b", "text": "c"}]}',
+        "the key 'text' is there twice in one object: name each once",
+        None,
+    ),
+    (b'{"id": 1, "id": 1}', "the key 'id' is there twice in one object: name each once", None),
+    (
+        b"{",
+        "not JSON: it goes on in the next line, and one object a line is expected (jq -c . FILE writes them so)",
+        None,
+    ),
     (b'["a", "b"]', "a JSON object was expected, found list", '["a", "b"]'),
     (b'"a"', "a JSON object was expected, found str", '"a"'),
     (b"17", "a JSON object was expected, found int", "17"),

@@ -528,8 +528,14 @@ NO_SHAPE = (
         (
             b'{"turns":\n',
             {},
-            f"{NO_SHAPE}; fields found: none (no readable row among the first)",
-            REMEDY_FOR_NAMES,
+            "no readable row among the first: line 1: not JSON at character 10: unexpected end of data",
+            "write one JSON object a line: jq -c . FILE",
+        ),
+        (
+            jsonl({"turns": ["a", "b"], "references": ["c"], "replies": {"s": "d"}}),
+            {},
+            "a test file, not dialogues: its rows have references or replies",
+            "refaug score reads it; to take its dialogues all the same, name them with --map",
         ),
         (b"id,body\n1,a\n", {}, f"{NO_SHAPE}; fields found: id, body", REMEDY_FOR_NAMES),
         (
@@ -567,7 +573,7 @@ NO_SHAPE = (
 def test_missing_fields_are_named_with_what_was_found_and_what_to_do(
     tmp_path: Path, data: bytes, how: dict[str, Any], message: str, remedy: str
 ) -> None:
-    with pytest.raises(MissingField) as refused:
+    with pytest.raises((MissingField, UnknownFormat)) as refused:
         detected(tmp_path, data, **how)
     assert refused.value.message == f"{tmp_path / 'log'}: {message}"
     assert refused.value.remedy == remedy
