@@ -101,6 +101,7 @@ def papers() -> dict[str, Paper]:
 
 _SACREBLEU: Final = "post-2018-sacrebleu"
 _TSUTA: Final = "tsuta-2020-upsilon-bleu"
+_TSUTA_BERTSCORE: Final = "tsuta-2023-upsilon-bertscore"
 _OF_METRIC: Final = {
     "bleu": ("papineni-2002-bleu", _SACREBLEU),
     "multi-bleu": ("papineni-2002-bleu", _SACREBLEU),
@@ -135,7 +136,7 @@ _WEIGHTED: Final = "upsilon-"
 def metric_papers(metric: str, settings: dict[str, str]) -> list[Paper]:
     """Return the papers of a metric with these settings; an unknown metric has none."""
     base = metric.removeprefix(_WEIGHTED)
-    keys = [*_OF_METRIC.get(metric, (_TSUTA, *_OF_METRIC.get(base, ())) if metric != base else ())]
+    keys = [*_OF_METRIC.get(metric, (_TSUTA, _TSUTA_BERTSCORE, *_OF_METRIC.get(base, ())) if metric != base else ())]
     if base.endswith("bleu") and settings.get("smooth", "none") != "none":
         keys.append(_SMOOTHED)
     if settings.get("weighting") == "sif" and base in ("embedding-average", "greedy"):

@@ -27,6 +27,7 @@ def test_every_metric_has_the_papers_that_the_catalogue_names(name: str) -> None
     assert any(surname in METRICS[name].paper for surname, _ in cited)
     if name.startswith("upsilon-"):
         assert of_metric[0].key == "tsuta-2020-upsilon-bleu"
+        assert (of_metric[1].key == "tsuta-2023-upsilon-bertscore") == (name != "upsilon-bleu")
 
 
 @pytest.mark.parametrize("paper", papers().values(), ids=lambda paper: paper.key)
@@ -62,6 +63,7 @@ def test_settings_bring_the_papers_that_they_stand_on() -> None:
     assert keys(metric_papers("ruber", parts)) == [
         "tao-2018-ruber",
         "tsuta-2020-upsilon-bleu",
+        "tsuta-2023-upsilon-bertscore",
         "rus-2012-greedy",
         "arora-2017-sif",
     ]
