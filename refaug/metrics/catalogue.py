@@ -5,6 +5,7 @@ The `build` function of the module named in its entry builds a metric.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -358,7 +359,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         high=1,
         parameters=(*_UPSILON, *parameters),
         corpus=CorpusScore.MEAN,
-        paper=f"ours; {base.name}: {base.paper}",
+        paper=f"the formula is ours, after Tsuta, Yoshinaga and Toyoda 2020 and 2023; {base.name}: {base.paper}",
         module="refaug.metrics.upsilon",
         cost=base.cost,
         needs_beside=base.needs_beside,
@@ -374,5 +375,11 @@ def find(name: str) -> MetricInfo:
     """Return the metric of that name; Usage suggests similar names."""
     if name in METRICS:
         return METRICS[name]
+    if set(several := name.split(",")) <= METRICS.keys():
+        raise Usage(
+            f"{name!r} names {len(several)} metrics in one", remedy=f"name each by itself: -m {' -m '.join(several)}"
+        )
+    if (order := re.fullmatch(r"(.*bleu)-?(\d)", name)) is not None and order[1] in METRICS:
+        raise Usage(f"no metric is called {name!r}", remedy=f"the order is a parameter: {order[1]}:n={order[2]}")
     near = get_close_matches(name.lower(), METRICS, n=3, cutoff=0.5) or list(METRICS)[:4]
     raise Usage(f"no metric is called {name!r}", remedy=f"perhaps {', '.join(near)}; refaug metrics list has them all")

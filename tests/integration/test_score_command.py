@@ -339,6 +339,8 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
     ("arguments", "code", "says"),
     [
         (["-m", "blue"], 2, "no metric is called 'blue'"),
+        (["-m", "bleu,chrf"], 2, "name each by itself: -m bleu -m chrf"),
+        (["-m", "bleu-4"], 2, "the order is a parameter: bleu:n=4"),
         (["-m", "bleu:n=9"], 2, "n cannot be '9'"),
         (["-m", "bleu:variant=tsuta20"], 2, "bleu has no parameter 'variant'"),
         (["-m", "upsilon-bleu"], 3, "no item has other references than golds"),

@@ -31,6 +31,7 @@ from refaug.indexer.search.on_cluster.node_copies import VARIABLE as NODE_CACHE
 from refaug.logs.ingest.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
 from refaug.logs.manifest import LogIngest, LogManifest, LogPart, LogSource
 from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.metrics.catalogue import METRICS
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web import api_reference as reference
 from refaug.service.web.api_reference import api_reference
@@ -193,6 +194,18 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
         if words[0] == "refaug" or words[0].startswith("--"):
             unknown += [word for word in words if word.startswith("--") and word.split("=")[0] not in known | _OTHERS]
     assert unknown == []
+
+
+def test_parameters_of_metrics_named_in_running_text_exist() -> None:
+    named = [
+        (path.name, info, parameter)
+        for path in PAGES
+        for name, parameters in re.findall(r"""`"?([a-z0-9+-]+):([^`"\n]+)"?`""", path.read_text("utf-8"))
+        if (info := METRICS.get(name)) is not None
+        for parameter in re.findall(r"(?:^|,)([\w-]+)=", parameters)
+    ]
+    assert len(named) > 20
+    assert [(page, info.name, name) for page, info, name in named if info.parameter(name) is None] == []
 
 
 def of_the_client(parser: argparse.ArgumentParser) -> set[str]:
