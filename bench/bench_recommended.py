@@ -437,7 +437,9 @@ def measure(sets: Mapping[str, RatedSet], metric: Recommended, draws: int, seed:
                 "refaug-1, drawn with as many words",
             )
         },
-        "lead of retrieval, both chosen out of fold": lead(sets, _GROUPS, best_of_all, best, draws, seed),
+        "lead of retrieval, out of fold": {
+            "best without retrieval, chosen out of fold": lead(sets, _GROUPS, best_of_all, best, draws, seed)
+        },
         "lead without gold": {
             name: lead(sets, _WITHOUT_GOLD, without["refaug-1"], without[name], draws, seed)
             for name in ("turns alone", "refaug-1, retrieved of another context", "refaug-1, drawn with as many words")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
-from crosses import tiny_cross
 from indexes import add_vectors
 from raters import tiny_rater
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
-from refaug.core.records import Reference
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.raters import ReplyJudge
 from refaug.evaluation.reproduction.material.chain import Chain
@@ -25,20 +22,16 @@ from refaug.evaluation.reproduction.material.proof_logs import LogSelection, Pro
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import item_of
-from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.search_settings import Mode, SearchSettings
-from refaug.metrics.base import Floats, Level, Metric, References
+from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ranges, Ruber
 from refaug.metrics.parameters import Range
-from refaug.metrics.specification import build
-from refaug.rater.cross.checkpoint import CrossRater
-from refaug.rater.rating import Rater, RatingRequest
+from refaug.rater.rating import Rater
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=3 + number % 8)) for number in range(900)})
 WIDTH = 8
-_LOGS = {"dailydialog_en": (1, 90), "small_en": (2, 60), "medium_en": (3, 150)}  # seed, dialogues
+_LOGS = {"dailydialog_en": (1, 90), "small_en": (2, 60)}  # seed, dialogues
 
 
 class TinyChain(Chain):
@@ -48,10 +41,10 @@ class TinyChain(Chain):
         super().__init__(home, settings, progress)
         self._drawn_vectors = dict[str, str]()
 
-    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof", width: int = WIDTH) -> str:
-        """Vectors of this width, the same for the same name."""
+    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof") -> str:
+        """Vectors of a small width, the same for the same name."""
         if name not in self._drawn_vectors:
-            rows = np.random.default_rng(len(name)).standard_normal((len(WORDS), width)).astype(np.float32)
+            rows = np.random.default_rng(len(name)).standard_normal((len(WORDS), WIDTH)).astype(np.float32)
             vectors = {word: row.tolist() for word, row in zip(WORDS, rows, strict=True)}
             self._drawn_vectors[name] = f"{name}@{add_vectors(places_of(self.home), name, vectors)}"
         return self._drawn_vectors[name]
@@ -66,14 +59,6 @@ class TinyChain(Chain):
             self._raters[name] = rater
         return self._raters[name]
 
-    def cross_rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof-cross") -> Rater:
-        """One of drawn weights."""
-        if name not in self._raters:
-            tokenizer = self.rater().tokenizer
-            network = tiny_cross(vocabulary=tokenizer.vocab_size)
-            self._raters[name] = CrossRater(network, tokenizer, spec=f"{name}@1#0123456789ab")
-        return self._raters[name]
-
     def bind_blend(self, metric: Metric, index: str, rater: Rater, augmenting: AugmentSettings | None = None) -> Metric:
         """Bound to a rater that no home holds, with the ranges of the parts themselves."""
         del index, augmenting
@@ -84,7 +69,7 @@ class TinyChain(Chain):
 
 
 def tiny_chain(folder: Path, **settings: Any) -> TinyChain:
-    """With three logs in `data`; few draws and seeds."""
+    """With two logs in `data`; few draws and seeds."""
     for name, (seed, dialogues) in _LOGS.items():
         write_log(folder / "data" / "logs" / f"{name}.jsonl.gz", name, seed, dialogues)
     given = {"draws": 40, "seeds": 2, "preset": "small", **settings}
@@ -98,28 +83,6 @@ def write_log(path: Path, name: str, seed: int, dialogues: int) -> None:
     with gzip.open(path, "wb") as file:
         for number in range(dialogues):
             file.write(orjson.dumps({"id": f"{name}-{number}", "turns": rng.sample(TEXTS, 6)}) + b"\n")
-
-
-def scored_by_hand(index: ReferenceIndex, rater: Rater, rated: ProofSet, mode: Mode, *, weights: str) -> Floats:
-    """One search, one rating and one score of υBLEU at a time: the first gold and 15 retrieved ones."""
-    metric, scores = build("upsilon-bleu:bp=closest"), list[float]()
-    for row, reply in enumerate(rated.replies):
-        test_item = rated.items[rated.item[row]]
-        asked = replace(test_item, references=test_item.references[:1])
-        gold, utterance = asked.references[0].text, asked.utterance or ""
-        retrieved = index.search([asked], SearchSettings(k=15, mode=mode))[0].references
-        assert len(retrieved) == 15
-        texts = [reference.text for reference in retrieved if reference.text != reply]
-        weight_of = dict.fromkeys(texts, 1.0)
-        if weights == "rated":
-            for text in texts:
-                request = RatingRequest(utterance=utterance, golds=(gold,), candidates=(Reference(text=text),))
-                weight_of[text] = float(rater.rate([request])[0][0])
-        references = References((gold, *texts), (1.0, *(weight_of[text] for text in texts)))
-        at = np.zeros(1, np.int64)
-        statistics = metric.statistics([reply], metric.prepare([references]), at, at)
-        scores.append(float(metric.values(statistics, Level.REPLY)[0]))
-    return np.array(scores).round(12)  # scores that differ by rounding are ties
 
 
 def tiny_set(name: str, seed: int, items: int = 14, *, utterances: bool = True) -> ProofSet:

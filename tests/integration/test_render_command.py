@@ -16,8 +16,8 @@ from integration.conftest import Home
 from PIL import Image
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "docs" / "results"
-PLOTTED: Final = ("metrics", "multi-reference", "retrieval-modes", "stress", "stress-judges", "weights")
-WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid", "judges", "judges-equal", "judges-vhred", "without-gold")
+PLOTTED: Final = ("metrics", "multi-reference", "weights")
+WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid")
 _PICTURE: Final = re.compile(r'src="data:image/webp;base64,([^"]+)"')
 
 

@@ -54,13 +54,10 @@ class ReproduceOptions:
         bool,
         typer.Option("--ruber/--no-ruber", help="Whether RUBER is trained, which takes longer than all the rest."),
     ] = True
-    cross: Annotated[
-        bool,
-        typer.Option(
-            "--cross/--no-cross", help="Whether a cross rater is trained for the judges that ask one: half an hour."
-        ),
-    ] = True
     encoder: Annotated[
+        str, typer.Option(help="Encoder of the home that refaug-1 is scored with, by its name there.", metavar="NAME")
+    ] = "all-minilm-l6-v2"
+    vhred: Annotated[
         str | None,
         typer.Option(
             help="VHRED of the home whose encoder ADEM stands on, beside encoders with drawn weights: name or "
@@ -109,8 +106,8 @@ class ReproduceOptions:
             preset=self.preset,
             epochs=self.epochs,
             encoder=self.encoder,
+            vhred=self.vhred,
             ruber=self.ruber,
-            cross=self.cross,
         )
 
 

@@ -48,13 +48,8 @@ class PartFunction(NamedTuple):
 
 PARTS: Final[Mapping[str, PartFunction]] = {
     "metrics": PartFunction("refaug.evaluation.reproduction.experiments.metrics", "metrics"),
-    "retrieval-modes": PartFunction("refaug.evaluation.reproduction.experiments.retrieval_modes", "retrieval_modes"),
     "multi-reference": PartFunction("refaug.evaluation.reproduction.experiments.multi_reference", "multi_reference"),
     "weights": PartFunction("refaug.evaluation.reproduction.experiments.weights", "weights"),
-    "growth": PartFunction("refaug.evaluation.reproduction.experiments.growth", "growth"),
-    "without-gold": PartFunction("refaug.evaluation.reproduction.experiments.without_gold", "without_gold"),
-    "judges": PartFunction("refaug.evaluation.reproduction.judge_trials.judges", "judges"),
-    "stress": PartFunction("refaug.evaluation.reproduction.experiments.stress", "stress"),
     "adem": PartFunction("refaug.evaluation.reproduction.experiments.adem", "adem", searches=False),
     "hybrid": PartFunction(
         "refaug.evaluation.reproduction.experiments.hybrid",

@@ -2,9 +2,8 @@
 
 The main names:
 
-- `weights.weights`: whether weights help
-- `stress.stress`: whether a gain survives controls
-- `growth.growth`: what a larger log adds.
+- `metrics.metrics`: the published method beside controls that could refute it
+- `weights.weights`: whether weights help.
 """
 
-__all__ = ["ablations", "conditions", "growth", "metrics", "multi_reference", "retrieval_modes", "stress", "weights"]
+__all__ = ["adem", "hybrid", "metrics", "multi_reference", "weights"]

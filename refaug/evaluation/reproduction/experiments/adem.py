@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.reports.html_page import Table
-from refaug.evaluation.reproduction.experiments.conditions import is_sure, main_scope
 from refaug.evaluation.reproduction.figures.annotators import human_rows, human_table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
 from refaug.evaluation.reproduction.learned import untaught
@@ -154,7 +153,7 @@ class _Run:
             gaps.append(f"no {WORD_VECTORS}: no ridge on word vectors")
         maker = LineMaker.of(encoders_of(chain), seeds=chain.settings.seeds, rater=chain.rater(), word_vectors=words)
         if maker.main.name == RANDOM:
-            gaps.append("no pre-trained encoder is named (--encoder): the controls stand on the first drawn one")
+            gaps.append("no pre-trained encoder is named (--vhred): the controls stand on the first drawn one")
         return cls(
             chain=chain,
             sets=own,
@@ -194,7 +193,7 @@ class _Run:
                 yield untaught.greedy_line(self.maker.word_vectors, sets)
         else:
             yield from untaught.goldless_lines(self.chain, self.maker.rater, sets)
-        if self.chain.settings.encoder is not None:
+        if self.chain.settings.vhred is not None:
             yield untaught.likelihood_line(self.chain, sets)
 
     def one_domain(self) -> _LearnedPart | None:
@@ -261,7 +260,7 @@ def _word_vector_paths(folder: Path) -> list[Path]:
 
 def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> dict[str, object]:
     """Return the differences that ADEM's claim stands on, and what they show."""
-    scope, claims = main_scope(figures), dict[str, object]()
+    scope, claims = figures.scopes[-1], dict[str, object]()
     for form in forms:
         own = adem_name(form, maker.main.name)
         controls = [shuffled_name(form), untrained_name(form), LENGTH, RIDGE]
@@ -275,7 +274,7 @@ def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> d
 
 
 def _verdict(difference: IntervalEstimate) -> str:
-    if not is_sure(difference):
+    if not difference.is_sure:
         return "not shown"
     return "shown" if (difference.low or 0) > 0 else "refuted"
 
@@ -295,7 +294,7 @@ def _numbers(figures: Mapping[str, Any]) -> str:
 
 
 def _summary(figures: Correlations, claims: Mapping[str, Any], maker: LineMaker) -> Iterator[str]:
-    scope = main_scope(figures)
+    scope = figures.scopes[-1]
     for form in Form:
         own = adem_name(form, maker.main.name)
         estimate = figures.estimate(own, PARTIAL, scope)

@@ -74,15 +74,15 @@ def hybrid(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
             "turn_signatures": dict(measured.turn_signatures),
             "reports": reports,
         },
-        notes=() if chain.settings.encoder else ("no VHRED is named (--encoder): no likelihood of turns",),
+        notes=() if chain.settings.vhred else ("no VHRED is named (--vhred): no likelihood of turns",),
     )
 
 
 def _judges(chain: Chain) -> TurnJudges:
     """Return the metrics of turns; all of them do without a gold."""
     metrics = ["rater:refs=none", "rater:refs=none,turns=3", "upsilon-bleu"]
-    if (encoder := chain.settings.encoder) is not None:
-        metrics.append(f"likelihood:model={encoder}")
+    if (vhred := chain.settings.vhred) is not None:
+        metrics.append(f"likelihood:model={vhred}")
     return TurnJudges(
         metrics=metrics,
         models=chain.models.with_leased(rater=chain.rater()),

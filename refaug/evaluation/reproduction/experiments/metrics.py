@@ -1,8 +1,8 @@
 """`reproduce metrics`: how well metrics agree with people, beside the controls that could refute their claims.
 
-Three questions, each on the same rows and draws: do retrieved references help more than replies of the same lengths
-that were drawn from the log; do the rater's weights help more than the same weights shuffled; and which metric, chosen
-without looking at the rows that it is judged on, agrees best with people.
+Two questions, each on the same rows and draws: do retrieved references help more than replies of the same lengths that
+were drawn from the log; and do the rater's weights help more than the same weights shuffled. Beside them stand the
+published method, baselines at their best, RUBER, and refaug-1 with the encoder alone.
 """
 
 from __future__ import annotations
@@ -21,23 +21,17 @@ from refaug.evaluation.reproduction.figures.main_lines import (
     BASELINES,
     BLEU,
     BLEU_AT_BEST,
-    BLEU_OURS,
     DEFAULT,
-    OURS,
     MainLines,
     main_lines_of,
     plain_line,
 )
-from refaug.evaluation.reproduction.figures.selection import Selection
-from refaug.evaluation.reproduction.figures.smoothing import smoothed_retrieved, smoothing_json, smoothing_tables
-from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
+from refaug.evaluation.reproduction.material import reference_kinds
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.published_method import published_line, published_name
+from refaug.evaluation.reproduction.material.metric_lines import GREEDY, WORDS, MetricLines, MetricOnReferences
+from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
-from refaug.evaluation.reproduction.material.reference_kinds import (
-    GOLD,
-)
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
@@ -55,42 +49,31 @@ class Subsets:
 
 
 def correlate_subsets(
-    trial: metric_candidates.Trial,
     sets: Sequence[ProofSet],
     main_lines: MainLines,
     in_logs: Mapping[str, Mask],
     near_contexts: Mapping[str, Mask],
+    settings: ProofSettings,
 ) -> Subsets:
-    """Correlate the main lines on fewer rows, and with fewer references."""
-    settings = trial.chain.settings
-    shown = [line for line in main_lines.lines if not line.name.startswith("υ-")]
-    choices: dict[str, tuple[Sequence[Line], Mapping[str, Mask]]] = {
-        "without replies that stand in the log word for word": (
-            shown,
-            {rated_set.name: rated_set.fair & ~in_logs[rated_set.name] for rated_set in sets},
-        ),
-        "without contexts whose like stands in the log (token Jaccard ≥ .8)": (
-            shown,
-            {rated_set.name: rated_set.fair & ~near_contexts[rated_set.name] for rated_set in sets},
-        ),
-        "only contexts whose like stands in the log": (
-            shown,
-            {rated_set.name: rated_set.fair & near_contexts[rated_set.name] for rated_set in sets},
-        ),
-        _WITHOUT_LOG_SYSTEMS: (
-            shown,
-            {
-                rated_set.name: rated_set.without_systems(systems_of_the_log(rated_set, in_logs[rated_set.name]))
-                for rated_set in sets
-            },
-        ),
-        "references nearly equal to the reply left out": (
-            _without_near_references(trial, main_lines, shown),
-            {rated_set.name: rated_set.fair for rated_set in sets},
-        ),
+    """Correlate the main lines on fewer rows."""
+    lines = [line for line in main_lines.lines if not line.name.startswith("υ-")]
+    choices: dict[str, Mapping[str, Mask]] = {
+        "without replies that stand in the log word for word": {
+            rated_set.name: rated_set.fair & ~in_logs[rated_set.name] for rated_set in sets
+        },
+        "without contexts whose like stands in the log (token Jaccard ≥ .8)": {
+            rated_set.name: rated_set.fair & ~near_contexts[rated_set.name] for rated_set in sets
+        },
+        "only contexts whose like stands in the log": {
+            rated_set.name: rated_set.fair & near_contexts[rated_set.name] for rated_set in sets
+        },
+        _WITHOUT_LOG_SYSTEMS: {
+            rated_set.name: rated_set.without_systems(systems_of_the_log(rated_set, in_logs[rated_set.name]))
+            for rated_set in sets
+        },
     }
     tables, figures = list[Table](), dict[str, object]()
-    for title, (lines, rows) in choices.items():
+    for title, rows in choices.items():
         large_sets = [rated_set for rated_set in sets if int(rows[rated_set.name].sum()) >= _FEWEST_ROWS]
         notes = (log_systems_in_words(sets, in_logs),) if title == _WITHOUT_LOG_SYSTEMS else ()
         if len(large_sets) < len(sets):
@@ -116,38 +99,9 @@ def log_systems_in_words(sets: Sequence[ProofSet], in_logs: Mapping[str, Mask]) 
     )
 
 
-def _without_near_references(
-    trial: metric_candidates.Trial, main_lines: MainLines, shown: Sequence[Line]
-) -> list[Line]:
-    """Return the same lines, scored without the further references that nearly equal the reply.
-
-    What was selected in each fold stays selected.
-    """
-    lines = list[Line]()
-    for line in shown:
-        if line.name in main_lines.candidate_of_line:
-            lines.append(
-                trial.line(
-                    main_lines.candidate_of_line[line.name], main_lines.candidates, drop=reference_kinds.Drop.NEAR
-                )
-            )
-        elif line.name in (OURS, BLEU_OURS):
-            chosen = main_lines.ours if line.name == OURS else main_lines.bleu
-            again = {
-                name: trial.line(main_lines.candidates[name], main_lines.candidates, drop=reference_kinds.Drop.NEAR)
-                for name in dict.fromkeys(chosen.by_fold)
-            }
-            lines.append(replace(chosen.apply_to(trial.sets, again), name=line.name))
-        elif line.name == published_name(trial.chain):
-            lines.append(published_line(trial.chain, trial.sets, reference_kinds.Drop.NEAR))
-        else:
-            lines.append(line)
-    return lines
-
-
-def correlate_all_rows(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> Correlations:
+def correlate_all_rows(made: MetricLines, sets: Sequence[ProofSet]) -> Correlations:
     """Correlate all rows, golds included, at the smoothing of the ladder that was published with the first set."""
-    settings = trial.chain.settings
+    settings = made.chain.settings
     smooth = "smooth=epsilon[1e-15]"
     kinds = {
         reference_kinds.GOLD: "BLEU-2, gold",
@@ -156,33 +110,21 @@ def correlate_all_rows(trial: metric_candidates.Trial, sets: Sequence[ProofSet])
         reference_kinds.RATED: "… rated",
     }
     lines = [
-        replace(
-            trial.line(
-                metric_candidates.MetricCandidate(
-                    name=name, why="", family="bleu", metric=f"upsilon-bleu:{smooth}", kind=kind
-                ),
-                {},
-            ),
-            name=name,
-        )
+        made.line(MetricOnReferences(name=name, metric=f"upsilon-bleu:{smooth}", kind=kind))
         for kind, name in kinds.items()
     ]
     if any(len(test_item.references) > 1 for rated_set in sets for test_item in rated_set.items):
         lines.append(plain_line(sets, "BLEU-2, all human references", f"multi-bleu:{smooth}"))
-    rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in trial.sets}
+    rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in made.sets}
     kinds_of = ("spearman", "pearson")
-    return correlate(trial.sets, lines, rows=rows, kinds=kinds_of, draws=settings.draws, seed=settings.seed)
+    return correlate(made.sets, lines, rows=rows, kinds=kinds_of, draws=settings.draws, seed=settings.seed)
 
 
 CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried with
-    metric_candidates.MetricCandidate(name="υBLEU, closest", why="", family="bleu", metric="upsilon-bleu"),
-    metric_candidates.MetricCandidate(name="υBLEU, no penalty", why="", family="bleu", metric="upsilon-bleu:bp=none"),
-    metric_candidates.MetricCandidate(
-        name="υ-greedy, best", why="", family="greedy", metric=f"upsilon-greedy:agg=best,{metric_candidates.GREEDY}"
-    ),
-    metric_candidates.MetricCandidate(
-        name="υ-greedy, weighted", why="", family="greedy", metric=f"upsilon-greedy:{metric_candidates.GREEDY}"
-    ),
+    MetricOnReferences(name="υBLEU, closest", metric="upsilon-bleu"),
+    MetricOnReferences(name="υBLEU, no penalty", metric="upsilon-bleu:bp=none"),
+    MetricOnReferences(name="υ-greedy, best", metric=f"upsilon-greedy:agg=best,{GREEDY}"),
+    MetricOnReferences(name="υ-greedy, weighted", metric=f"upsilon-greedy:{GREEDY}"),
 )
 CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the line that it has to beat
     "retrieval beats replies of the same lengths": (reference_kinds.ONE, reference_kinds.MATCHED),
@@ -194,17 +136,14 @@ CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the li
 _CLAIM_KINDS: Final = ("spearman", PARTIAL)
 
 
-def correlate_kinds(trial: metric_candidates.Trial, metric: metric_candidates.MetricCandidate) -> Correlations:
+def correlate_kinds(made: MetricLines, metric: MetricOnReferences) -> Correlations:
     """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
 
     The utterance is among no references but those of the kind `parrot`.
     """
-    settings = trial.chain.settings
-    lines = [
-        replace(trial.line(replace(metric, name=f"{metric.name}, {kind}", kind=kind), {}), name=kind)
-        for kind in reference_kinds.KINDS
-    ]
-    return correlate(trial.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
+    settings = made.chain.settings
+    lines = [made.line(replace(metric, name=kind, kind=kind)) for kind in reference_kinds.KINDS]
+    return correlate(made.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
 
 
 def control_claims(correlations: Correlations) -> dict[str, object]:
@@ -290,29 +229,25 @@ def plot_both_kinds(file: str, caption: str, correlations: Correlations) -> Plot
 def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     """Return the report with the main tables."""
     single = [rated_set.with_first_gold() for rated_set in sets]
-    trial = metric_candidates.Trial(chain, single)
-    main_lines = main_lines_of(trial, sets)
+    made = MetricLines(chain, single)
+    main_lines = main_lines_of(made, sets)
     settings = chain.settings
     correlations = correlate(single, main_lines.lines, draws=settings.draws, seed=settings.seed)
-    controls = {metric.name: correlate_kinds(trial, metric) for metric in CONTROL_METRICS}
+    controls = {metric.name: correlate_kinds(made, metric) for metric in CONTROL_METRICS}
     in_logs = {rated_set.name: chain.rows_in_logs(rated_set) for rated_set in single}
     near_contexts = {
-        rated_set.name: chain.near_contexts(
-            rated_set, [trial.pool(rated_set), trial.pool(rated_set, metric_candidates.WORDS)]
-        )
+        rated_set.name: chain.near_contexts(rated_set, [made.pool(rated_set), made.pool(rated_set, WORDS)])
         for rated_set in single
     }
-    subsets = correlate_subsets(trial, single, main_lines, in_logs, near_contexts)
-    scarce = correlate_all_rows(trial, sets)
+    subsets = correlate_subsets(single, main_lines, in_logs, near_contexts, settings)
+    scarce = correlate_all_rows(made, sets)
     people = human_rows(sets, draws=settings.draws, seed=settings.seed)
-    smoothed = smoothed_retrieved(trial)
     sections = [
         Section(
             title="Agreement with people",
             text=(
                 "Fair rows, one gold an item; the mean rating of a reply against its score. Partial: with the length "
                 "of the reply held fixed.",
-                *_selection_in_words(main_lines.ours, main_lines.bleu),
             ),
             tables=[
                 agreement_table(correlations, "Fair rows", baseline=BASELINES),
@@ -329,19 +264,14 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             title="Controls",
             text=tuple(controls_in_words(controls)),
             tables=[
-                agreement_table(control, f"{name}: kinds of references", baseline=GOLD)
+                agreement_table(control, f"{name}: kinds of references", baseline=reference_kinds.GOLD)
                 for name, control in controls.items()
             ]
             + [control_claims_table(controls)]
             + [set_by_set_table(name, control) for name, control in controls.items()],
             plots=[plot_control(name, control) for name, control in controls.items()],
         ),
-        Section(
-            title="Smoothing",
-            text=("υBLEU with retrieved references, rated and of weight one, with and without a length penalty.",),
-            tables=smoothing_tables(smoothed, "Smoothing where references are retrieved"),
-        ),
-        Section(title="With some rows or references left out", tables=subsets.tables),
+        Section(title="With some rows left out", tables=subsets.tables),
         Section(
             title="All rows, at the smoothing of the published ladder",
             text=(
@@ -350,7 +280,6 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             ),
             tables=[agreement_table(scarce, "All rows, smoothing epsilon[1e-15]", kinds=("spearman", "pearson"))],
         ),
-        Section(title="What was tried", tables=[_tried_table(main_lines.ours)]),
     ]
     return Report(
         name="metrics",
@@ -371,13 +300,10 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             "published_less_default": _differences_json(correlations, main_lines.published, DEFAULT.name),
             "published_less_bleu": _differences_json(correlations, main_lines.published, BLEU),
             "default_less_bleu": _differences_json(correlations, DEFAULT.name, BLEU),
-            "smoothing": smoothing_json(smoothed),
             "controls": {name: control.as_json(("spearman", PARTIAL)) for name, control in controls.items()},
             "claims": {name: control_claims(control) for name, control in controls.items()},
             "subsets": subsets.data,
             "all_rows": scarce.as_json(("spearman", "pearson")),
-            "selection": {"ours": main_lines.ours.as_json(), "bleu": main_lines.bleu.as_json()},
-            "candidates": [candidate.as_json() for candidate in main_lines.candidates.values()],
             "people": {human_row.name: human_row.as_json() for human_row in people},
             "zeros": _zero_shares(main_lines.lines, single),
         },
@@ -386,13 +312,6 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
 
 def _summary(correlations: Correlations, controls: Mapping[str, Correlations], published: str) -> Iterator[str]:
     """Yield what is shown and what is not, in sentences made of the figures of this run."""
-    gains = {kind: correlations.difference(OURS, baseline, kind) for kind, baseline in BASELINES.items()}
-    yield (
-        f"The best of ours, out of fold: Spearman {_by_set(correlations, OURS, 'spearman')}; partial, given length, "
-        f"{_by_set(correlations, OURS, PARTIAL)}. Above BLEU with one reference at its own best setting for each by "
-        f"{cell(gains['spearman'])}, partial {cell(gains[PARTIAL])}: {verdict(list(gains.values()))}."
-    )
-    yield f"υBLEU, its setting chosen out of fold: Spearman {_by_set(correlations, BLEU_OURS, 'spearman')}."
     for claim, (above, below) in CONTROL_CLAIMS.items():
         verdicts = {
             scope: "; ".join(
@@ -446,26 +365,6 @@ def _differences_json(correlations: Correlations, line: str, other: str) -> dict
         kind: {scope: correlations.difference(line, other, kind, scope).as_json() for scope in correlations.scopes}
         for kind in ("spearman", PARTIAL)
     }
-
-
-def _selection_in_words(ours: Selection, bleu: Selection) -> Iterator[str]:
-    for label, selection in (("best of ours", ours), ("υBLEU", bleu)):
-        chosen = "; ".join(dict.fromkeys(selection.by_fold))
-        yield (
-            f"{label}: chosen out of {selection.tried} candidates by the mean partial Spearman of the other folds. "
-            f"Chosen: {chosen}. On all rows it would have been: {selection.on_all}."
-        )
-
-
-def _tried_table(ours: Selection) -> Table:
-    ranked = sorted(ours.in_fold.items(), key=lambda pair: -pair[1])
-    rows = [[name, f"{mean:.3f}", str(ours.by_fold.count(name))] for name, mean in ranked]
-    return Table(
-        title=f"All {ours.tried} candidates",
-        columns=("candidate", "mean partial Spearman on all rows", "chosen in folds"),
-        rows=rows,
-        notes=("the best of so many looks better here than it is: the figure to quote is the one out of fold",),
-    )
 
 
 def _zero_shares(lines: Sequence[Line], sets: Sequence[ProofSet]) -> dict[str, dict[str, float]]:

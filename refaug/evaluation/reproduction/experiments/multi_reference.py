@@ -21,7 +21,7 @@ from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.material import reference_kinds, reference_ladder
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.metric_candidates import GREEDY, VECTORS
+from refaug.evaluation.reproduction.material.metric_lines import GREEDY, VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, read_sets
 from refaug.evaluation.reproduction.report.plots import curves

@@ -19,11 +19,10 @@ from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures import weight_claims
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, correlate
-from refaug.evaluation.reproduction.figures.smoothing import smoothed_judged, smoothing_json, smoothing_tables
 from refaug.evaluation.reproduction.figures.weight_claims import METRICS, counts_json, differences_json, shares_json
 from refaug.evaluation.reproduction.material import judged_replies
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.metric_candidates import VECTORS
+from refaug.evaluation.reproduction.material.metric_lines import VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.material.rated_systems import (
@@ -366,10 +365,7 @@ def weights_report(
             if usable_sets
             else None
         )
-    agreement, smoothed = (
-        judged_replies.weight_agreement(weighted_sets, settings),
-        smoothed_judged(weighted_sets, settings),
-    )
+    agreement = judged_replies.weight_agreement(weighted_sets, settings)
     return Report(
         name="weights",
         title="What weights are worth: by people, by the rater, and dealt out anew",
@@ -377,11 +373,6 @@ def weights_report(
         sections=[
             *main_sections(by_metric),
             agreement_section(agreement),
-            Section(
-                title="Smoothing",
-                text=("ΔBLEU against the gold and other systems' replies, under each kind of weights.",),
-                tables=smoothing_tables(smoothed, "Smoothing where other replies are the references"),
-            ),
             without_section(without_log_systems, log_systems, in_logs, sets),
         ],
         notes=(
@@ -398,7 +389,6 @@ def weights_report(
             "differences": {name: differences_json(correlations) for name, correlations in by_metric.items()},
             "shares": {name: shares_json(correlations) for name, correlations in by_metric.items()},
             "weights": agreement.as_json(),
-            "smoothing": smoothing_json(smoothed),
             "systems_of_the_log": {name: list(systems) for name, systems in log_systems.items()},
             "without_systems_of_the_log": {
                 name: {

@@ -1,19 +1,10 @@
-"""The figures of the experiments: correlations, non-inferiority, selection, length controls.
+"""The figures of the experiments: correlations, agreement among people, the lines of the main table.
 
 The main names:
 
 - `correlations.correlate`: correlations of lines of scores with ratings
-- `noninferiority.judge`: whether a metric is not inferior to another
-- `main_lines.MainLines`: the lines that an experiment compares.
+- `annotators.human_rows`: how reliable the ratings themselves are
+- `main_lines.MainLines`: the lines that `metrics` compares.
 """
 
-__all__ = [
-    "annotators",
-    "correlations",
-    "length_stress",
-    "main_lines",
-    "noninferiority",
-    "selection",
-    "smoothing",
-    "weight_claims",
-]
+__all__ = ["annotators", "correlations", "main_lines", "weight_claims"]

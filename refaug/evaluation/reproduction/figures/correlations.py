@@ -59,6 +59,11 @@ class IntervalEstimate:
         low, high = percentile_interval(defined, LEVEL)
         return cls(value=float(point), low=low, high=high)
 
+    @property
+    def is_sure(self) -> bool:
+        """Say whether the interval excludes 0."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
     def as_json(self) -> dict[str, object]:
         """Return the numbers rounded to four digits; further digits are noise."""
         numbers = {"value": self.value, "low": self.low, "high": self.high}

@@ -1,8 +1,8 @@
-"""The lines of the main table of `reproduce metrics`: baselines, the published method, RUBER, selected candidates."""
+"""The lines of the main table of `reproduce metrics`: baselines, the published method, RUBER, and refaug-1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,69 +10,64 @@ import numpy as np
 
 from refaug.core.errors import RefaugError
 from refaug.evaluation.reproduction.figures.correlations import Line
-from refaug.evaluation.reproduction.figures.selection import Selection, select
-from refaug.evaluation.reproduction.material import metric_candidates, reference_kinds
-from refaug.evaluation.reproduction.material.published_method import published_line, published_name
+from refaug.evaluation.reproduction.material import reference_kinds
+from refaug.evaluation.reproduction.material.metric_lines import (
+    GREEDY,
+    VECTORS,
+    WORDS,
+    MetricLines,
+    MetricOnReferences,
+)
+from refaug.evaluation.reproduction.material.published_method import further_references, published_line, published_name
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
 from refaug.metrics.statistics.correlation import spearman as spearman_of
 
-BLEU, BLEU_AT_BEST, OURS = "BLEU-2, gold", "BLEU-2, gold, best setting", "best of ours, out of fold"
+BLEU, BLEU_AT_BEST = "BLEU-2, gold", "BLEU-2, gold, best setting"
 BLEU_AT_BEST_GIVEN_LENGTH: Final = "BLEU-2, gold, best setting given length"
-BLEU_OURS: Final = "υBLEU, out of fold"
 BASELINES: Final = {"spearman": BLEU_AT_BEST, PARTIAL: BLEU_AT_BEST_GIVEN_LENGTH}  # the best baseline by each kind
 PENALTIES: Final = ("closest", "none")
 SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
 _BLENDS: Final = ("min", "max", "arithmetic", "geometric")
-DEFAULT: Final = metric_candidates.MetricCandidate(
-    name="υBLEU, default",
-    why="as the commands have it",
-    family="bleu",
-    metric="upsilon-bleu",
-    kind=reference_kinds.RATED,
+DEFAULT: Final = MetricOnReferences(name="υBLEU, default", metric="upsilon-bleu", kind=reference_kinds.RATED)
+_FIXED: Final = (
+    MetricOnReferences(name="greedy, gold", metric=f"upsilon-greedy:{GREEDY}"),
+    MetricOnReferences(name="rater on the reply", metric="rater:target=reply"),
+    MetricOnReferences(name="rater on the reply, three turns", metric="rater:target=reply,turns=3"),
 )
 _UNREFERENCED: Final = "RUBER, unreferenced"
 _FURTHER: Final = {  # other υ-metrics, with their specifications
     "υ-chrF": "upsilon-chrf",
     "υ-ROUGE-L": "upsilon-rouge-l",
-    "υ-average": f"upsilon-embedding-average:weighting=sif,vectors={metric_candidates.VECTORS}",
+    "υ-average": f"upsilon-embedding-average:weighting=sif,vectors={VECTORS}",
     "υ-METEOR": "upsilon-meteor",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class MainLines:
-    """The lines of the main table, and the candidates that the last two lines were chosen from."""
+    """The lines of the main table."""
 
     lines: tuple[Line, ...]
     published: str  # the line of the published method
-    ours: Selection
-    bleu: Selection
-    candidates: Mapping[str, metric_candidates.MetricCandidate]
-    # Of the lines with further references; the selected lines are made of several candidates.
-    candidate_of_line: Mapping[str, metric_candidates.MetricCandidate]
     gaps: tuple[str, ...]
 
 
-def main_lines_of(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> MainLines:
-    """Compute the lines of baselines, the published method, further υ-metrics, RUBER, and selected candidates."""
-    candidates = {candidate.name: candidate for candidate in metric_candidates.all_candidates()}
-    lines = [trial.line(candidate, candidates) for candidate in candidates.values()]
-    by_name = {line.name: line for line in lines}
-    ours = select(trial.sets, lines, OURS)
-    bleu = select(
-        trial.sets,
-        [by_name[candidate.name] for candidate in candidates.values() if candidate.family == "bleu"],
-        BLEU_OURS,
-    )
-    further, gaps = _further_metrics(trial)
+def main_lines_of(made: MetricLines, sets: Sequence[ProofSet]) -> MainLines:
+    """Compute the lines; `sets` have all of their references, those of `made` the first one alone.
+
+    What this home or run has not got becomes a gap.
+    """
+    gaps = list[str]()
     baselines = [
-        plain_line(trial.sets, BLEU, "bleu"),
-        line_at_best(trial.sets, BLEU_AT_BEST, "bleu", PENALTIES),
-        line_at_best(trial.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", PENALTIES, PARTIAL),
-        line_at_best(trial.sets, "BLEU-4, gold, best setting", "bleu:n=4", PENALTIES),
+        plain_line(made.sets, BLEU, "bleu"),
+        line_at_best(made.sets, BLEU_AT_BEST, "bleu", PENALTIES),
+        line_at_best(made.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", PENALTIES, PARTIAL),
+        line_at_best(made.sets, "BLEU-4, gold, best setting", "bleu:n=4", PENALTIES),
+        plain_line(made.sets, "chrF, gold", "chrf"),
     ]
     several = [rated_set for rated_set in sets if any(len(test_item.references) > 1 for test_item in rated_set.items)]
     if several:
@@ -80,35 +75,27 @@ def main_lines_of(trial: metric_candidates.Trial, sets: Sequence[ProofSet]) -> M
         baselines.append(line_at_best(sets, "BLEU-2, all human references, best setting", "multi-bleu", penalties))
     length = Line(
         name="length",
-        scores={rated_set.name: rated_set.lengths[None] for rated_set in trial.sets},
+        scores={rated_set.name: rated_set.lengths[None] for rated_set in made.sets},
         about="tokens of the reply",
     )
-    fixed = (
-        metric_candidates.GREEDY_GOLD.name,
-        metric_candidates.REPLY.name,
-        metric_candidates.REPLY_TO_THREE.name,
-        metric_candidates.RECOMMENDED.name,
+
+    def lines_of(name: str, lines: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+        try:
+            yield from lines()
+        except RefaugError as error:
+            gaps.append(f"{name} is missing: {made.chain.public_message(error)}")
+
+    lines = (
+        length,
+        *baselines,
+        made.line(DEFAULT),
+        published_line(made.chain, made.sets),
+        *(line for further in _further() for line in lines_of(further.name, lambda it=further: iter([made.line(it)]))),  # type: ignore[misc]
+        *map(made.line, _FIXED),
+        *lines_of("RUBER", lambda: _ruber_lines(made)),
+        *lines_of("refaug-1", lambda: _recommended_lines(made)),
     )
-    rubers = _ruber_candidates()
-    return MainLines(
-        lines=(
-            length,
-            *baselines,
-            trial.line(DEFAULT, candidates),
-            published_line(trial.chain, trial.sets),
-            bleu.line,
-            *further,
-            *(by_name[name] for name in fixed),
-            *_ruber_lines(trial, rubers, gaps),
-            ours.line,
-        ),
-        published=published_name(trial.chain),
-        ours=ours,
-        bleu=bleu,
-        candidates=candidates,
-        candidate_of_line={candidate.name: candidate for candidate in (*candidates.values(), DEFAULT, *rubers)},
-        gaps=tuple(gaps),
-    )
+    return MainLines(lines=lines, published=published_name(made.chain), gaps=tuple(gaps))
 
 
 def plain_line(sets: Sequence[ProofSet], name: str, specification: str) -> Line:
@@ -149,44 +136,22 @@ def _correlation(scores: Floats, rated_set: ProofSet, kind: str) -> float:
     return -1.0 if correlation.value is None else correlation.value
 
 
-def _further_metrics(trial: metric_candidates.Trial) -> tuple[list[Line], list[str]]:
-    """Compute other υ-metrics on the same references; a metric that is not available becomes a gap."""
-    lines, gaps = list[Line](), list[str]()
+def _further() -> Iterator[MetricOnReferences]:
+    """Yield other υ-metrics on the same references."""
     for name, specification in _FURTHER.items():
-        candidate = metric_candidates.MetricCandidate(
-            name=name,
-            why="",
-            family="other",
-            metric=specification,
-            kind=reference_kinds.RATED,
-            mode=metric_candidates.WORDS,
-        )
-        try:
-            lines.append(trial.line(candidate, {}))
-        except RefaugError as error:
-            gaps.append(f"{name} is missing: {trial.chain.public_message(error)}")
-    return lines, gaps
+        yield MetricOnReferences(name=name, metric=specification, kind=reference_kinds.RATED, mode=WORDS)
 
 
-def _ruber_lines(
-    trial: metric_candidates.Trial, candidates: Sequence[metric_candidates.MetricCandidate], gaps: list[str]
-) -> Iterator[Line]:
-    """Yield RUBER, its parts and blends; without its network there is only a gap."""
-    try:
-        unreferenced = reference_kinds.line_of(
-            _UNREFERENCED, trial.sets, trial.chain.relevance(), about="how well it goes with the utterance"
-        )
-    except RefaugError as error:
-        gaps.append(f"RUBER is missing: {trial.chain.public_message(error)}")
-        return
-    yield unreferenced
-    for candidate in candidates:
-        yield trial.line(candidate, {})
+def _ruber_lines(made: MetricLines) -> Iterator[Line]:
+    """Yield RUBER, its parts and blends."""
+    relevance = made.chain.relevance()
+    yield reference_kinds.line_of(_UNREFERENCED, made.sets, relevance, about="how well it goes with the utterance")
+    yield from map(made.line, ruber_metrics())
 
 
-def _ruber_candidates() -> list[metric_candidates.MetricCandidate]:
+def ruber_metrics() -> list[MetricOnReferences]:
     """Return the referenced part and all four blends, also with υBLEU: the paper does not say which blend it used."""
-    pooled = f"vectors={metric_candidates.VECTORS}"
+    pooled = f"vectors={VECTORS}"
     specifications = {"RUBER, referenced": (f"pooled:{pooled}", reference_kinds.GOLD)}
     for blend in _BLENDS:
         specifications[f"RUBER, {blend}"] = (f"ruber:blend={blend},{pooled}", reference_kinds.GOLD)
@@ -197,8 +162,18 @@ def _ruber_candidates() -> list[metric_candidates.MetricCandidate]:
             reference_kinds.RATED,
         )
     return [
-        metric_candidates.MetricCandidate(
-            name=name, why="", family="other", metric=specification, kind=kind, mode=metric_candidates.WORDS
-        )
+        MetricOnReferences(name=name, metric=specification, kind=kind, mode=WORDS)
         for name, (specification, kind) in specifications.items()
     ]
+
+
+def _recommended_lines(made: MetricLines) -> Iterator[Line]:
+    """Yield what one would use without an index, the encoder and the gold, and refaug-1."""
+    chain, metric = made.chain, made.chain.recommended_metric()
+    index, settings = chain.encoder_index(), AugmentSettings(preset="refaug-1")
+    items = {each.name: chain.augmented_items(each, index, None, settings) for each in made.sets}
+    cosine = build(f"sentence-cosine:vectors={chain.settings.encoder}", source=chain.models)
+    yield reference_kinds.line_of("encoder and gold", made.sets, cosine, about="sentence-cosine")
+    yield reference_kinds.line_of(
+        "refaug-1", made.sets, metric, lambda each, _seed: further_references(items[each.name]), about="refaug-1"
+    )

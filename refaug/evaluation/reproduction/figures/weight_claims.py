@@ -7,7 +7,7 @@ from typing import Final
 
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate
 from refaug.evaluation.reproduction.material import judged_replies
-from refaug.evaluation.reproduction.material.metric_candidates import GREEDY
+from refaug.evaluation.reproduction.material.metric_lines import GREEDY
 from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
 
 METRICS: Final = {

@@ -28,8 +28,8 @@ class NamedEncoders:
 def encoders_of(chain: Chain) -> list[NamedEncoders]:
     """Return the pre-trained encoder that the run names, if any, and drawn ones of the preset of the run."""
     kinds = list[NamedEncoders]()
-    if chain.settings.encoder is not None:
-        encoder = open_vhred(chain.home, chain.settings.encoder, threads=chain.settings.threads)
+    if chain.settings.vhred is not None:
+        encoder = open_vhred(chain.home, chain.settings.vhred, threads=chain.settings.threads)
         chain.note("vhred", encoder.spec)
         kinds.append(NamedEncoders(name=TRAINED, encoders=(encoder,)))
     drawn = tuple(_drawn_encoder(chain, seed) for seed in range(1, min(_DRAWN, chain.settings.seeds) + 1))

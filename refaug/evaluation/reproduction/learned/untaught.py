@@ -10,10 +10,10 @@ import numpy as np
 
 from refaug.core.records import Reference
 from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
-from refaug.evaluation.reproduction.experiments.conditions import build_soft_match
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedSet, learned_sets
 from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.metric_lines import build_soft_match
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import ONE, Pool, line_of
 from refaug.metrics.base import Floats, Level, References
@@ -69,13 +69,13 @@ def goldless_lines(chain: Chain, rater: Rater | None, sets: Sequence[ProofSet]) 
     )
 
 
-def likelihood_line(chain: Chain, sets: Sequence[ProofSet], name: str = LIKELIHOOD, *, kind: str = "pmi-token") -> Line:
+def likelihood_line(chain: Chain, sets: Sequence[ProofSet]) -> Line:
     """Return how likely each reply is by the VHRED that the run names."""
-    specification = f"likelihood:model={chain.settings.encoder},kind={kind}"
+    specification = f"likelihood:model={chain.settings.vhred},kind=pmi-token"
     metric = build(specification)
     assert isinstance(metric, LikelyReplies)
     bound = with_likelihoods(metric, chain.models)
-    return line_of(name, sets, bound, about=specification)
+    return line_of(LIKELIHOOD, sets, bound, about=specification)
 
 
 def greedy_line(vectors: Path, sets: Sequence[ProofSet]) -> Line:

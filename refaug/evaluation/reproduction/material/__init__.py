@@ -1,4 +1,4 @@
-"""The material of the experiments: rated sets, logs, indexes and raters, kinds of references, candidate metrics.
+"""The material of the experiments: rated sets, logs, indexes and raters, kinds of references, metrics on them.
 
 The main names:
 
@@ -10,7 +10,7 @@ The main names:
 __all__ = [
     "chain",
     "judged_replies",
-    "metric_candidates",
+    "metric_lines",
     "proof_logs",
     "published_method",
     "rated_sets",

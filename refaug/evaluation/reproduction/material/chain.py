@@ -30,7 +30,7 @@ from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
 from refaug.evaluation.home.rubers import open_ruber, ruber_places
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.reproduction.material.proof_logs import EVERYDAY, LogSelection, ProofLogs, ProofSettings
+from refaug.evaluation.reproduction.material.proof_logs import ENCODER, EVERYDAY, LogSelection, ProofLogs, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import NEAR, Mask, ProofSet, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.evaluation.reproduction.material.step_times import StepTimes
@@ -46,12 +46,10 @@ from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.indexer.vectors.training import VectorsOrder, train_vectors
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Metric
+from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.metrics.models.ruber import Ruber
-from refaug.rater.cross.build import PRESETS as CROSS_PRESETS
-from refaug.rater.cross.build import CrossOrder, CrossPreset, train_cross
-from refaug.rater.cross.examples import CrossExampleSettings
-from refaug.rater.cross.model import CrossConfig
+from refaug.metrics.specification import build
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.nn.train import TrainConfig
@@ -65,9 +63,9 @@ from refaug.rater.training.pair_corpus import PairSettings
 
 DEEP: Final = 100  # references that are retrieved; conditions take the first of them
 _DRAWN: Final = 50_000  # replies that controls are drawn from
+_ENCODED: Final = "proof-encoded"
 _WIDTH: Final = 200  # of the word vectors
 _EPOCHS: Final = 15  # of the word vectors
-_CROSS_PAIRS: Final = 14_000  # of an epoch of a cross rater, drawn anew for each: half an hour on a busy core
 _PAIRS: Final = 80_000  # of an epoch of a ruber, drawn anew for each
 
 
@@ -92,7 +90,7 @@ class Chain:
         self._times = StepTimes(home.cache / "reproduce" / "seconds.json")
         self._logs = self.logs_class(home, settings, progress, self._times)
         self._raters = dict[str, Rater]()
-        self._samples = dict[Sequence[LogSelection], ReplySample]()
+        self._sample: ReplySample | None = None
         self.models = ModelRegistry(home, settings.threads)
 
     @property
@@ -107,9 +105,9 @@ class Chain:
 
     # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def select(self, log: str, share: float = 1.0, sources: tuple[str, ...] = ()) -> LogSelection:
+    def select(self, log: str, share: float = 1.0) -> LogSelection:
         """Select a share of a log, within the fraction that the whole run uses."""
-        return LogSelection(log=log, share=share * self.settings.fraction, sources=sources)
+        return LogSelection(log=log, share=share * self.settings.fraction)
 
     @property
     def everyday(self) -> tuple[LogSelection, ...]:
@@ -135,14 +133,14 @@ class Chain:
         fraction = self.settings.fraction
         return name if fraction == 1 else f"{name}-{fraction:g}"
 
-    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof", width: int = _WIDTH) -> str:
+    def vectors(self, selections: Sequence[LogSelection] = (), *, name: str = "proof") -> str:
         """Train word vectors on some logs, by default the everyday ones; return name@version."""
         logs = self.logs(selections or self.everyday)
         order = VectorsOrder(
             name=self.artefact_name(name),
             logs=logs,
             glove=GloveSettings(
-                dimensions=width, epochs=_EPOCHS, seed=self.settings.seed, threads=self.settings.threads
+                dimensions=_WIDTH, epochs=_EPOCHS, seed=self.settings.seed, threads=self.settings.threads
             ),
         )
         began = perf_counter()
@@ -162,10 +160,9 @@ class Chain:
 
     def index(self, recipe: IndexRecipe, vectors: str | None = None) -> str:
         """Build an index of some logs; return name@version."""
-        logs = self.logs(recipe.selections)
         order = IndexOrder(
             name=self.artefact_name(recipe.name),
-            logs=logs,
+            logs=self.logs(recipe.selections),
             vectors=vectors or self.vectors(),
             sentence=SentenceSettings(
                 weighting=recipe.weighting,  # type: ignore[arg-type]
@@ -176,12 +173,34 @@ class Chain:
             memory=self.settings.memory,
             seed=self.settings.seed,
         )
+        return self._build_index(recipe.name, order)
+
+    def encoder_index(self) -> str:
+        """Build the index of the everyday logs that the encoder has read; return name@version."""
+        order = IndexOrder(
+            name=self.artefact_name(_ENCODED),
+            logs=self.logs(self.everyday),
+            encoder=self.settings.encoder,
+            threads=self.settings.threads,
+            memory=self.settings.memory,
+            seed=self.settings.seed,
+        )
+        return self._build_index(_ENCODED, order)
+
+    def _build_index(self, name: str, order: IndexOrder) -> str:
         began = perf_counter()
         index_version = build_index(places_of(self.home), order, self.progress)
         folder = artefact_stores(self.home)["index"].folder(index_version.name, index_version.version)
         spec = f"{index_version.name}@{index_version.version}#{IndexManifest.read(folder).id[:12]}"
-        self._times.note_artefact(f"index {recipe.name}", spec, began, is_new=index_version.is_new)
+        self._times.note_artefact(f"index {name}", spec, began, is_new=index_version.is_new)
         return f"{index_version.name}@{index_version.version}"
+
+    def recommended_metric(self) -> Recommended:
+        """Return refaug-1; MissingPart, with the command that adds it, where the home lacks the encoder."""
+        encoder = "" if self.settings.encoder == ENCODER else f":encoder={self.settings.encoder}"
+        metric = build(f"refaug-1{encoder}", source=self.models)
+        assert isinstance(metric, Recommended), metric
+        return metric
 
     def main_index(self) -> str:
         """Build the index of the everyday logs; return name@version."""
@@ -193,30 +212,19 @@ class Chain:
         *,
         name: str = "proof",
         preset: str | None = None,
-        negatives: str = "random",
-        seed: int | None = None,
-        positives: int | None = None,
     ) -> Rater:
-        """Train and open a rater of some logs, by default the everyday ones.
-
-        `positives` is the number of positive examples of an epoch, drawn anew for each; None: all.
-        """
+        """Train and open a rater of some logs, by default the everyday ones."""
         if name in self._raters:
             return self._raters[name]
         preset_name = preset or self.settings.preset
-        sizes, seed = PRESETS[preset_name], self.settings.seed if seed is None else seed
+        sizes, seed = PRESETS[preset_name], self.settings.seed
         order = RaterOrder(
             name=self.artefact_name(name if preset is not None or preset_name == "base" else f"{name}-{preset_name}"),
             logs=self.logs(selections or self.everyday),
             model=RaterConfig(
                 embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, features=sizes.features
             ),
-            examples=ExampleSettings(
-                batch=sizes.batch,
-                seed=seed,
-                limit=positives,
-                negatives=negatives,  # type: ignore[arg-type]
-            ),
+            examples=ExampleSettings(batch=sizes.batch, seed=seed),
             training=self._training(sizes, seed),
             pieces=sizes.pieces,
             start=sizes.start,
@@ -240,21 +248,6 @@ class Chain:
             self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
         return self._raters[name]
 
-    def cross_rater(self, selections: Sequence[LogSelection] = (), *, name: str = "proof-cross") -> Rater:
-        """Train and open a cross rater of some logs, by default the everyday ones: of size small, for a CPU."""
-        if name not in self._raters:
-            sizes = CROSS_PRESETS["small"]
-            training = self._training(sizes, self.settings.seed)
-            order = _cross_order(
-                self.artefact_name(name), self.logs(selections or self.everyday), sizes, training, self.settings
-            )
-            began = perf_counter()
-            made = train_cross(rater_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
-            rater = open_rater(self.home, f"{made.name}@{made.version}", threads=self.settings.threads)
-            self._times.note_artefact(f"rater {name}", rater.spec, began, is_new=made.is_new)
-            self._raters[name] = rater
-        return self._raters[name]
-
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(
             epochs=self.settings.epochs or sizes.epochs,
@@ -264,15 +257,15 @@ class Chain:
             threads=self.settings.threads,
         )
 
-    def ruber(self, selections: Sequence[LogSelection] = (), *, name: str = "proof") -> str:
-        """Train a ruber on some logs, by default the everyday ones."""
+    def ruber(self) -> str:
+        """Train a ruber on the everyday logs."""
         if not self.settings.ruber:
             raise Usage("this run leaves it out", remedy="reproduce without --no-ruber")
         preset, seed = self.settings.preset, self.settings.seed
         sizes = RUBER_PRESETS[preset]
         order = RuberOrder(
-            name=self.artefact_name(name if preset == "base" else f"{name}-{preset}"),
-            logs=self.logs(selections or self.everyday),
+            name=self.artefact_name("proof" if preset == "base" else f"proof-{preset}"),
+            logs=self.logs(self.everyday),
             model=RuberConfig(embedding=sizes.embedding, hidden=sizes.hidden, width=sizes.width, layers=sizes.layers),
             pairs=PairSettings(batch=sizes.batch, seed=seed, limit=_PAIRS),
             training=self._training(sizes, seed),
@@ -283,7 +276,7 @@ class Chain:
         began = perf_counter()
         trained_version = train_ruber(ruber_places(self.home), order, self.progress, learn_vectors=learn_piece_vectors)
         self._times.note_artefact(
-            f"ruber {name}",
+            "ruber proof",
             f"{trained_version.name}@{trained_version.version}#{trained_version.id[:12]}",
             began,
             is_new=trained_version.is_new,
@@ -319,21 +312,20 @@ class Chain:
         *,
         mode: Mode = "embedding-utterance",
         deep: int = DEEP,
-        sample: ReplySample | None = None,
-        combine: str = "first",
         gold: Literal["one", "none"] = "one",
     ) -> Pool:
         """Return the rated references that an index has for a set."""
         settings = AugmentSettings(
             k=deep,
             mode=mode,
-            combine=combine,  # type: ignore[arg-type]
             gold=gold,
             parrot="rated",  # conditions leave it out where they are without
         )
-        return Pool.of(self.augmented_items(rated_set, index, rater, settings), sample or self.reply_sample())
+        return Pool.of(self.augmented_items(rated_set, index, rater, settings), self.reply_sample())
 
-    def augmented_items(self, rated_set: ProofSet, index: str, rater: Rater, settings: AugmentSettings) -> list[Item]:
+    def augmented_items(
+        self, rated_set: ProofSet, index: str, rater: Rater | None, settings: AugmentSettings
+    ) -> list[Item]:
         """Return the items of a set with further references; they are cached, so that each search runs once."""
         golds = [[reference.text for reference in test_item.references] for test_item in rated_set.items]
         with open_index(self.home, index, threads=self.settings.threads) as opened:
@@ -342,7 +334,7 @@ class Chain:
                 "turns": [list(test_item.turns) for test_item in rated_set.items],  # not part of the hash of the set
                 "golds": golds,
                 "index": opened.spec,
-                "rater": rater.spec,
+                "rater": None if rater is None else rater.spec,
                 "settings": asdict(settings),
             }
             digest = hash_of_inputs(inputs)[:16]
@@ -360,29 +352,25 @@ class Chain:
             )
         return augmented_items
 
-    def reply_sample(self, selection: LogSelection | None = None) -> ReplySample:
-        """Return the replies that controls are drawn from: of the everyday logs, or of one selection."""
-        selections = (selection,) if selection is not None else self.everyday
-        return self._draw_sample(selections)
-
-    def _draw_sample(self, selections: Sequence[LogSelection]) -> ReplySample:
-        if selections not in self._samples:
+    def reply_sample(self) -> ReplySample:
+        """Return the replies that controls are drawn from: of the everyday logs."""
+        if self._sample is None:
             with QueryEngine(scratch_in(self.home.cache), memory=self.settings.memory, threads=1) as engine:
                 texts = [
                     pair.response
-                    for name in self.logs(selections)
+                    for name in self.logs(self.everyday)
                     for pair in StoredLog.open(self.home.logs, name).sample(_DRAWN, self.settings.seed, engine)
                 ]
-            self._samples[selections] = ReplySample.of(texts)
-        return self._samples[selections]
+            self._sample = ReplySample.of(texts)
+        return self._sample
 
     # ── texts that the logs hold ──────────────────────────────────────────────────────────────────────────────────────
 
-    def rows_in_logs(self, rated_set: ProofSet, selections: Sequence[LogSelection] | None = None) -> Mask:
+    def rows_in_logs(self, rated_set: ProofSet) -> Mask:
         """Mark the rows whose replies, normalised, are turns of the logs."""
         replies = {normalise(reply) for reply in rated_set.replies}
         replies_in_logs = set[str]()
-        for name in self.logs(self.everyday if selections is None else selections):
+        for name in self.logs(self.everyday):
             for turns in StoredLog.open(self.home.logs, name).turns():
                 replies_in_logs |= replies & {normalise(turn or "") for turn in turns.to_pylist()}
         return rated_set.rows_where(lambda row: normalise(rated_set.replies[row]) in replies_in_logs)
@@ -404,18 +392,3 @@ class Chain:
     def public_message(self, error: RefaugError) -> str:
         """Return the message of an error without the folders of this machine, which must not appear in results."""
         return HiddenFolders.left_out(self.home.home, self.settings.data).hide(error.message)
-
-
-def _cross_order(
-    name: str, logs: tuple[str, ...], sizes: CrossPreset, training: TrainConfig, settings: ProofSettings
-) -> CrossOrder:
-    return CrossOrder(
-        name=name,
-        logs=logs,
-        model=CrossConfig(embedding=sizes.embedding, hidden=sizes.hidden, layers=sizes.layers, heads=sizes.heads),
-        examples=CrossExampleSettings(batch=sizes.batch, wrong=sizes.wrong, limit=_CROSS_PAIRS, seed=settings.seed),
-        training=training,
-        pieces=sizes.pieces,
-        start=sizes.start,
-        memory=settings.memory,
-    )

@@ -21,8 +21,8 @@ from refaug.logs.manifest import MANIFEST, LogManifest
 from refaug.rater.nn.build import PRESETS
 
 EVERYDAY: Final = ("daily", "small")  # the domain of the rated sets
-FILES: Final = {"daily": "dailydialog_en", "small": "small_en", "medium": "medium_en", "japanese": "ja_million"}
-ELSEWHERE: Final = ("irc", "crd3", "sgd", "taskmaster")  # technical chat, table-top play, task dialogues
+FILES: Final = {"daily": "dailydialog_en", "small": "small_en", "japanese": "ja_million"}
+ENCODER: Final = "all-minilm-l6-v2"  # by its usual name in the home
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class ProofSettings:
     memory: int = 2 << 30
     preset: str = "base"  # of raters, where a part of the proof does not say which
     epochs: int | None = None  # of raters; None: the preset's
-    encoder: str | None = None  # a vhred of the home that ADEM stands on, beside drawn ones
-    cross: bool = True  # whether a cross rater is trained, and the judges that ask it are tried
+    encoder: str = ENCODER  # of the home, that refaug-1 is calibrated for
+    vhred: str | None = None  # of the home, that ADEM stands on, beside drawn ones
     ruber: bool = True  # whether RUBER is trained, which takes as long as everything else together
 
     def __post_init__(self) -> None:
@@ -57,30 +57,25 @@ class ProofSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LogSelection:
-    """Some dialogues of the file of a log: a share of them, or only those of some sources."""
+    """A share of the dialogues of the file of a log."""
 
     log: str
     share: float = 1.0
-    sources: tuple[str, ...] = ()  # prefixes of their ids; none: all
 
     @property
     def name(self) -> str:
         """Return the name of the ingested log."""
-        share = "" if self.share == 1 else f"-{self.share:g}"
-        only = f"-{hashlib.sha256(repr(self.sources).encode()).hexdigest()[:6]}" if self.sources else ""
-        return f"proof-{self.log}{share}{only}"
+        return f"proof-{self.log}" if self.share == 1 else f"proof-{self.log}-{self.share:g}"
 
     def contains(self, dialogue: str) -> bool:
         """Say whether a dialogue is selected; the answer does not depend on the order of the file."""
-        if self.sources and not dialogue.startswith(self.sources):
-            return False
         drawn = hashlib.blake2b(dialogue.encode(), digest_size=8).digest()
         return int.from_bytes(drawn, "little") < self.share * 2**64
 
     @property
     def is_whole(self) -> bool:
         """Say whether the whole file is selected, so that it can be ingested as it is."""
-        return self.share == 1 and not self.sources
+        return self.share == 1
 
 
 class ProofLogs:

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from refaug.core.records import Item, Reference
+from refaug.core.records import Item
 from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import Drop, Extras, line_of
+from refaug.evaluation.reproduction.material.reference_kinds import Extras, line_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.presets import TSUTA20
 from refaug.metrics.specification import build
-from refaug.rater.rating import Rater, RatingRequest
 
 PUBLISHED_K: Final[int] = TSUTA20.references["k"]
 PUBLISHED_METRIC: Final = TSUTA20.specification("upsilon-bleu")
@@ -38,7 +37,7 @@ def published_name(chain: Chain) -> str:
     return f"υBLEU as published, rater {preset}"
 
 
-def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQUAL) -> Line:
+def published_line(chain: Chain, sets: Sequence[ProofSet]) -> Line:
     """Score all sets as published; a reply is never scored against a reference that equals it."""
     index, rater = chain.index(published_recipe(chain)), chain.paper_rater() or chain.rater()
     items = {rated_set.name: chain.augmented_items(rated_set, index, rater, PUBLISHED_SETTINGS) for rated_set in sets}
@@ -46,8 +45,7 @@ def published_line(chain: Chain, sets: Sequence[ProofSet], drop: Drop = Drop.EQU
         published_name(chain),
         [_with_golds_of(rated_set, items[rated_set.name]) for rated_set in sets],
         build(PUBLISHED_METRIC),
-        lambda rated_set, _seed: _further_references(items[rated_set.name]),
-        drop=drop,
+        lambda rated_set, _seed: further_references(items[rated_set.name]),
         about=f"upsilon-bleu, preset {TSUTA20.name}: gold and utterance rated, {PUBLISHED_K} retrieved by plain means",
     )
 
@@ -59,29 +57,6 @@ def _with_golds_of(rated_set: ProofSet, items: Sequence[Item]) -> ProofSet:
     return replace(rated_set, items=weighted)
 
 
-def _further_references(items: Sequence[Item]) -> Extras:
+def further_references(items: Sequence[Item]) -> Extras:
+    """Return the references of augmented items that are not their own."""
     return tuple(tuple(reference for reference in item.references if not reference.is_own) for item in items)
-
-
-def with_rated_gold(rated_set: ProofSet, rater: Rater) -> ProofSet:
-    """Return the set with the first gold of each item weighted by the rater.
-
-    The gold keeps the weight 1 where the item has no utterance to rate it by.
-    """
-    requests, places = list[RatingRequest](), list[int]()
-    for place, test_item in enumerate(rated_set.items):
-        gold, utterance = test_item.gold, test_item.utterance
-        if gold is not None and gold.text.strip() and utterance is not None and utterance.strip():
-            requests.append(
-                RatingRequest(utterance=utterance, golds=(gold.text,), candidates=(Reference(text=gold.text),))
-            )
-            places.append(place)
-    items = list(rated_set.items)
-    for place, [rating] in zip(places, rater.rate(requests), strict=True):
-        test_item = items[place]
-        weighed = (
-            replace(reference, weight=rating, rating=rating) if reference is test_item.gold else reference
-            for reference in test_item.references
-        )
-        items[place] = replace(test_item, references=tuple(weighed))
-    return replace(rated_set, items=tuple(items))

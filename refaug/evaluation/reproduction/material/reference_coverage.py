@@ -11,7 +11,6 @@ from refaug.core.errors import BadInput
 from refaug.evaluation.home.indexes import open_index
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.reference_kinds import Pool
 from refaug.evaluation.scoring.cases import ENOUGH
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.statistics.correlation import FEWEST_ROWS
@@ -26,13 +25,6 @@ def too_few_references(name: str, counts: Sequence[int]) -> str | None:
     if thin <= _MOST_THIN * len(counts):
         return None
     return f"{name}: fewer than {ENOUGH} references are found for {thin:,} of {len(counts):,} items"
-
-
-def require_references(rated_set: ProofSet, pool: Pool) -> None:
-    """Raise BadInput where a pool has too few references for a set."""
-    shortage = too_few_references(rated_set.name, [len(references) for references in pool.retrieved])
-    if shortage is not None:
-        raise BadInput(shortage, remedy="give logs of dialogues like those that are evaluated")
 
 
 def sets_with_references(chain: Chain, sets: Sequence[ProofSet]) -> tuple[list[ProofSet], list[str]]:

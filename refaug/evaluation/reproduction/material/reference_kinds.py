@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -32,7 +31,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.row_scores import length_tokenizer
 from refaug.evaluation.reproduction.figures.correlations import Line
-from refaug.evaluation.reproduction.material.rated_sets import NEAR, TOKENIZER, ProofSet, token_jaccard, word_sets
+from refaug.evaluation.reproduction.material.rated_sets import TOKENIZER, ProofSet
 from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
@@ -43,13 +42,6 @@ KINDS: Final = (GOLD, PARROT, RANDOM, MATCHED, SHUFFLED, ONE, RATED)
 BY_CHANCE: Final = frozenset((RANDOM, MATCHED, SHUFFLED))
 
 Extras = tuple[tuple[Reference, ...], ...]  # for each item of a set, beside the references of the item
-
-
-class Drop(StrEnum):
-    """Which further references do not count for a reply."""
-
-    EQUAL = "equal"  # those with the same text, normalised
-    NEAR = "near"  # also those with four fifths of all their words in common
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,18 +146,6 @@ class Pool:
             )
         return (*first, *retrieved)
 
-    def best(self, k: int, deep: int) -> Extras:
-        """Return the k best-rated of the first `deep` references, each with weight 1; best first."""
-        return tuple(
-            tuple(
-                replace(reference, weight=1.0)
-                for reference in sorted(
-                    references[:deep], key=lambda reference: (-(reference.rating or 0.0), reference.text)
-                )[:k]
-            )
-            for references in self.retrieved
-        )
-
 
 def _with_weight_one(text: str) -> Reference:
     return Reference(text=text, source=Origin.RETRIEVED, weight=1.0)
@@ -174,14 +154,12 @@ def _with_weight_one(text: str) -> Reference:
 # ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None, drop: Drop = Drop.EQUAL) -> Floats:
+def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None) -> Floats:
     """Return the score of every row of a set, with its sign turned so that more is better; NaN where there is none."""
     chosen = list[References | Problem]()
     reference_cache = dict[tuple[int, frozenset[int]], References | Problem]()
     for row, item_number in enumerate(rated_set.item.tolist()):
-        dropped = _dropped_places(
-            rated_set.replies[row], () if extras is None else extras[item_number], drop, rated_set.tokenizer
-        )
+        dropped = _places_of_reply(rated_set.replies[row], () if extras is None else extras[item_number])
         if (item_number, dropped) not in reference_cache:
             reference_cache[item_number, dropped] = _references(rated_set, item_number, metric, extras, dropped)
         chosen.append(reference_cache[item_number, dropped])
@@ -202,17 +180,10 @@ def _references(
     return references_for(metric, (*test_item.references, *counted), test_item.turns)
 
 
-def _dropped_places(reply: str, further: Sequence[Reference], drop: Drop, tokenizer: str) -> frozenset[int]:
-    """Return the places of the further references that equal the reply, or nearly equal it."""
+def _places_of_reply(reply: str, further: Sequence[Reference]) -> frozenset[int]:
+    """Return the places of the further references that are the reply itself, normalised."""
     text = normalise(reply)
-    same = {at for at, reference in enumerate(further) if normalise(reference.text) == text}
-    if drop is Drop.NEAR:
-        [words] = word_sets([reply], tokenizer)
-        further_words = word_sets([reference.text for reference in further], tokenizer)
-        same |= {
-            at for at, reference_words in enumerate(further_words) if token_jaccard(words, reference_words) >= NEAR
-        }
-    return frozenset(same)
+    return frozenset(at for at, reference in enumerate(further) if normalise(reference.text) == text)
 
 
 def line_of(
@@ -222,7 +193,6 @@ def line_of(
     extras: Callable[[ProofSet, int], Extras | None] = lambda _rated_set, _seed: None,
     *,
     seeds: int = 1,
-    drop: Drop = Drop.EQUAL,
     about: str = "",
     progress: Progress | None = None,
 ) -> Line:
@@ -231,31 +201,8 @@ def line_of(
     for rated_set in sets:
         scores_by_seed = list[Floats]()
         for seed in range(seeds):
-            scores_by_seed.append(scores_of(rated_set, metric, extras(rated_set, seed), drop))
+            scores_by_seed.append(scores_of(rated_set, metric, extras(rated_set, seed)))
             if progress is not None:
                 progress.advance(1)
         scores[rated_set.name] = np.stack(scores_by_seed)
     return Line(name=name, scores=scores, about=about)
-
-
-def sum_of_ranks(parts: Sequence[Line], name: str, about: str = "") -> Line:
-    """Return the sum of the mean ranks of several lines, within each set; NaN where a line has no score."""
-    scores = dict[str, Floats]()
-    for set_name in parts[0].scores:
-        tables = [part.scores[set_name] for part in parts]
-        seeds = max(map(len, tables))
-        scores[set_name] = np.stack(
-            [sum(_mean_ranks(table[seed % len(table)]) for table in tables) for seed in range(seeds)]
-        )
-    return Line(name=name, scores=scores, about=about)
-
-
-def _mean_ranks(values: Floats) -> Floats:
-    """Return mean ranks from 0 to 1, NaN where there is no score."""
-    is_scored = np.isfinite(values)
-    distinct, place, counts = np.unique(values[is_scored], return_inverse=True, return_counts=True)
-    del distinct
-    middle = np.cumsum(counts) - (counts + 1) / 2
-    ranks = np.full(len(values), np.nan)
-    ranks[is_scored] = middle[place] / max(1, int(is_scored.sum()) - 1)
-    return ranks

@@ -99,9 +99,7 @@ def test_each_protocol_has_each_form_and_its_controls(report: Report) -> None:
         "R-ADEM, shuffled labels",
         "R-ADEM, before training",
     }
-    assert {"no pre-trained encoder is named (--encoder): the controls stand on the first drawn one"} <= set(
-        report.notes
-    )
+    assert {"no pre-trained encoder is named (--vhred): the controls stand on the first drawn one"} <= set(report.notes)
 
 
 def test_the_rater_without_a_gold_reads_the_utterance_alone(

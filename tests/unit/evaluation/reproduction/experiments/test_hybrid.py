@@ -76,7 +76,7 @@ def test_a_report_has_every_set_beside_the_counts(tmp_path: Path) -> None:
     low, high = (control["mean"] + sign * 1.96 * control["error"] for sign in (-1, 1))
     assert mean == f"{short(control['mean'])} [{short(low, 2)}, {short(high, 2)}]"
     assert len(tables["Figures of turns"].rows) == 15
-    assert report.notes == ("no VHRED is named (--encoder): no likelihood of turns",)
+    assert report.notes == ("no VHRED is named (--vhred): no likelihood of turns",)
 
 
 def test_data_without_the_study_is_named(tmp_path: Path) -> None:

@@ -7,20 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.material.reference_kinds import (
-    Drop,
     Pool,
     ReplySample,
     line_of,
     scores_of,
-    sum_of_ranks,
 )
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.base import References
@@ -96,14 +92,6 @@ def test_equal_seeds_draw_equally(pool: Pool) -> None:
     assert pool.extras("random", seed=3) != pool.extras("random", seed=4)
 
 
-def test_the_best_are_those_the_rater_likes_most(pool: Pool) -> None:
-    best = pool.best(2, 4)[0]
-
-    assert texts(best) == ["r t u v", "r one"]
-    assert weights(best) == [1, 1]
-    assert texts(pool.best(2, 2)[0]) == ["r one", "r"]  # of the first two alone
-
-
 def test_nothing_to_draw_from_is_an_error() -> None:
     with pytest.raises(BadInput, match="no reply with a word"):
         ReplySample.of(["", "  "])
@@ -128,7 +116,6 @@ def test_scores_are_the_metrics_and_a_reply_is_never_its_own_reference(pool: Poo
     extras = (pool.extras("one", k=3, parrot=False)[0],)
 
     found = scores_of(one, metric, extras)
-    near = scores_of(one, metric, extras, Drop.NEAR)
 
     def score(reply: str, *references: str) -> float:
         prepared = metric.prepare([References.unweighted(["the gold", *references])])
@@ -140,12 +127,6 @@ def test_scores_are_the_metrics_and_a_reply_is_never_its_own_reference(pool: Poo
         score("r one", "r", "r t u v"),
         score("the gold", "r one", "r", "r t u v"),
     ]
-    assert near.tolist() == found.tolist()  # 3 of 5 words in common are not near
-    close = (pool.extras("one", k=4, parrot=False)[0][:1],)
-    values = {"id": "x", "utterance": "u", "references": ["g"], "replies": {"s": "one r one"}, "ratings": {"s": [1]}}
-    twin = ProofSet.of("twin", [item_of(values, fallback_id="x")])
-    assert scores_of(twin, metric, close)[0] > 0
-    assert scores_of(twin, metric, close, Drop.NEAR)[0] == 0  # the same words
 
 
 def test_a_metric_of_the_gold_does_not_see_further_references(pool: Pool) -> None:
@@ -166,22 +147,6 @@ def test_a_line_has_a_row_of_scores_for_each_seed(pool: Pool) -> None:
     assert line.scores["some"].shape == (4, 3)
     expected = scores_of(one, build("upsilon-bleu"), (pool.extras("random", k=3, seed=2)[0],))
     assert line.scores["some"][2].tolist() == expected.tolist()
-
-
-def test_ranks_are_added_whatever_the_scale() -> None:
-    first = np.array([[3.0, 1.0, np.nan, 2.0, 2.0]])
-    second = np.array([[10.0, 30.0, 5.0, 20.0, np.nan], [1.0, 2.0, 3.0, 4.0, 5.0]])
-
-    found = sum_of_ranks([Line(name="a", scores={"s": first}), Line(name="b", scores={"s": second})], "sum")
-
-    def ranked(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        known = np.isfinite(values)
-        out = np.full(len(values), np.nan)
-        out[known] = (stats.rankdata(values[known]) - 1) / (known.sum() - 1)
-        return out
-
-    np.testing.assert_allclose(found.scores["s"][0], ranked(first[0]) + ranked(second[0]))
-    np.testing.assert_allclose(found.scores["s"][1], ranked(first[0]) + ranked(second[1]))
 
 
 # ── Japanese ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,20 +185,3 @@ def test_found_references_are_measured_with_the_tokenizer_of_drawn_ones() -> Non
     assert Pool.of([augmented("x", [("はい、そうです。", 0.5)])], ReplySample.of(LOG)).lengths == (
         (len(get_tokenizer("word").tokenize("はい、そうです。")),),
     )
-
-
-def test_japanese_reference_close_to_the_reply_is_dropped() -> None:
-    reply, near, other = "駅前の市場で味噌が買えますよ！", "駅前の市場で、味噌が買えます。", "駅前の市場は休みです。"
-    item = item_of(
-        {"id": "x", "utterance": "どこ？", "references": ["さあ。"], "replies": {"s": reply}, "ratings": {"s": [4]}},
-        fallback_id="x",
-    )
-    one, metric = ProofSet.of("talk", [item]), build("upsilon-bleu:tok=mecab,bp=none")
-    extras: tuple[tuple[Reference, ...], ...] = ((Reference(text=near, weight=1.0), Reference(text=other, weight=1.0)),)
-
-    def alone(*kept: str) -> float:
-        only = (tuple(Reference(text=text, weight=1.0) for text in kept),)
-        return float(scores_of(one, metric, only)[0])
-
-    assert scores_of(one, metric, extras, Drop.NEAR)[0] == pytest.approx(alone(other))
-    assert alone(other) < alone(near, other) == pytest.approx(float(scores_of(one, metric, extras)[0]))

@@ -1,0 +1,79 @@
+"""Metrics on kinds of references, each computed to a line of a table with one index and one rater."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from refaug.evaluation.reproduction.figures.correlations import Line
+from refaug.evaluation.reproduction.material import reference_kinds
+from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.indexer.search.search_settings import Mode
+from refaug.metrics.base import Metric
+from refaug.metrics.models.ruber import Ruber
+from refaug.metrics.specification import Specification, build
+
+VECTORS: Final = "{vectors}"  # stands for the folder of the proof's word vectors
+GREEDY: Final = f"weighting=sif,vectors={VECTORS},measure=f"
+EMBEDDING: Final[Mode] = "embedding-utterance"
+WORDS: Final[Mode] = "bm25-utterance"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricOnReferences:
+    """A metric, and the references that it is tried on."""
+
+    name: str
+    metric: str  # a specification
+    kind: str = reference_kinds.GOLD  # of further references: one of `reference_kinds.KINDS`
+    mode: Mode = EMBEDDING
+    k: int = 15
+
+
+class MetricLines:
+    """The lines of some sets; what is retrieved for a set is found at its first use."""
+
+    def __init__(self, chain: Chain, sets: Sequence[ProofSet]) -> None:
+        self.chain, self.sets = chain, tuple(sets)
+        self.index, self.rater = chain.main_index(), chain.rater()
+        self._vectors = str(chain.vectors_folder(chain.vectors()))
+        self._pools = dict[tuple[str, Mode], reference_kinds.Pool]()
+
+    def pool(self, rated_set: ProofSet, mode: Mode = EMBEDDING) -> reference_kinds.Pool:
+        """Return the references for a set, retrieved in this mode."""
+        key = (rated_set.name, mode)
+        if key not in self._pools:
+            self._pools[key] = self.chain.pool(rated_set, self.index, self.rater, mode=mode)
+        return self._pools[key]
+
+    def line(self, tried: MetricOnReferences) -> Line:
+        """Return the scores of a metric on its references."""
+        return reference_kinds.line_of(
+            tried.name,
+            self.sets,
+            self._bind(tried, build(tried.metric.replace(VECTORS, self._vectors))),
+            lambda rated_set, seed: self._extras(tried, rated_set, seed),
+            seeds=self.chain.settings.seeds if tried.kind in reference_kinds.BY_CHANCE else 1,
+            about=f"{tried.metric.replace(VECTORS, 'proof')} on {tried.kind}",
+        )
+
+    def _bind(self, tried: MetricOnReferences, metric: Metric) -> Metric:
+        if not isinstance(metric, Ruber):
+            return self.chain.bind_rater(metric, self.rater)
+        augmenting = AugmentSettings(k=tried.k, mode=tried.mode, weights="rated", parrot="off")
+        return self.chain.bind_blend(metric, self.index, self.rater, augmenting)
+
+    def _extras(self, tried: MetricOnReferences, rated_set: ProofSet, seed: int) -> reference_kinds.Extras | None:
+        if tried.kind == reference_kinds.GOLD:
+            return None
+        return self.pool(rated_set, tried.mode).extras(tried.kind, k=tried.k, parrot=False, seed=seed)
+
+
+def build_soft_match(chain: Chain, **options: str) -> Metric:
+    """Build υ-greedy with the word vectors of the run; common words count less."""
+    folder = str(chain.vectors_folder(chain.vectors()))
+    options = {"measure": "f", "weighting": "sif", "vectors": folder, **options}
+    return build(Specification("upsilon-greedy", tuple(options.items())))
