@@ -119,7 +119,7 @@ def _rouge(name: str, summary: str) -> MetricInfo:
             shared_parameters.CASE,
         ),
         corpus=CorpusScore.MEAN,
-        paper="Lin 2004, ROUGE; computed by the package rouge-score",
+        paper="Lin 2004, ROUGE; as in the package rouge-score",
         module="refaug.metrics.words.rouge",
         cost=Cost(pair=10.0, character=4.0, product=3e-4 if name == "rouge-l" else 0.0),  # stems; rows of bits
         upsilon=True,
