@@ -82,6 +82,13 @@ def time_runs(work: Callable[[], Any], runs: int) -> tuple[list[float], Any]:
 # ── BLEU ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def prepare_tokens(metric: Bleu, references: Sequence[Sequence[Sequence[str]]]) -> Any:
+    """Prepare references that are tokens already; the first one of an item is its gold."""
+    tokens, sizes = [text for listed in references for text in listed], [len(listed) for listed in references]
+    golds = np.zeros(len(sizes), np.int64)
+    return metric.prepare_tokens(tokens, sizes, np.arange(len(tokens)), np.ones(len(tokens)), golds)
+
+
 def bleu(data_folder: Path, runs: int) -> dict[str, Any]:
     """Measure from text, from tokens, and against references prepared once; ours and sacrebleu in turn."""
     texts, source_name = texts_of(data_folder, REPLIES * (REFERENCES + 1))
@@ -104,7 +111,7 @@ def bleu(data_folder: Path, runs: int) -> dict[str, Any]:
         return metric.values(metric.statistics(replies, metric.prepare(listed), all_rows, all_rows), Level.REPLY)
 
     def ours_from_tokens() -> Any:
-        rows = plain.statistics_of_tokens(reply_tokens, plain.prepare_tokens(reference_tokens), all_rows, all_rows)
+        rows = plain.statistics_of_tokens(reply_tokens, prepare_tokens(plain, reference_tokens), all_rows, all_rows)
         return plain.values(rows, Level.REPLY)
 
     def ours_prepared() -> Any:
@@ -248,7 +255,7 @@ def resampling(data_folder: Path, runs: int) -> dict[str, Any]:
     references = [[one] for one in tokens[:segments]]
     replies = {f"system-{n}": tokens[(n + 1) * segments : (n + 2) * segments] for n in range(systems)}
     rows = np.arange(segments)
-    prepared = metric.prepare_tokens(references)
+    prepared = prepare_tokens(metric, references)
     statistics = {name: metric.statistics_of_tokens(one, prepared, rows, rows) for name, one in replies.items()}
 
     def stored() -> Any:
@@ -258,7 +265,7 @@ def resampling(data_folder: Path, runs: int) -> dict[str, Any]:
         drawn = np.random.default_rng(1).integers(0, segments, segments)
         corpus_scores = []
         for system_tokens in replies.values():
-            chosen = metric.prepare_tokens([references[i] for i in drawn])
+            chosen = prepare_tokens(metric, [references[i] for i in drawn])
             sums = metric.statistics_of_tokens([system_tokens[i] for i in drawn], chosen, rows, rows).sum(axis=0)
             corpus_scores.append(float(metric.values(sums, Level.CORPUS)))
         return corpus_scores

@@ -58,7 +58,7 @@ def encode_plainly(tokenizer: SentencePieceTokenizer, texts: list[str], config: 
     """Read texts with torch's Bi-GRU, in padded batches of like length."""
     embedding = nn.Embedding(config.vocabulary, config.embedding)
     reader = nn.GRU(config.embedding, config.utterance, batch_first=True, bidirectional=True)
-    coded = sorted((tokenizer.encode_ids(text)[: config.max_tokens] or [1] for text in texts), key=len)
+    coded = sorted((tokenizer.encode_ids_batch([text])[0][: config.max_tokens] or [1] for text in texts), key=len)
     with torch.inference_mode():
         for begin in range(0, len(coded), 512):
             batch = [torch.tensor(ids) for ids in coded[begin : begin + 512]]

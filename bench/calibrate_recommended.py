@@ -29,7 +29,7 @@ from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.cases import references_for
 from refaug.metrics.base import References
 from refaug.metrics.catalogue import find
-from refaug.metrics.embeddings.recommended import PARTS, MetricCalibration, Recommended, case_of
+from refaug.metrics.embeddings.recommended import PARTS, MetricCalibration, Recommended
 
 _LEAST_WORDS = 2  # of a reply
 _LIKE = 0.9
@@ -65,6 +65,10 @@ def parts_of(metric: Recommended, items: list[Item], replies: list[str]) -> np.n
     parts = np.full((len(items), len(PARTS)), np.nan)
     parts[usable] = rows[:, 2 : 2 + len(PARTS)]
     return parts
+
+
+def case_of(*, gold: bool, retrieved: bool) -> str:
+    return "+".join(name for name, there in (("gold", gold), ("retrieved", retrieved)) if there)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The catalogue of metrics: what each is, needs and means. It computes nothing, so that it loads at once.
 
-The `build` function of the module named in its entry builds a metric.
+The class named in its entry is made from it and checked settings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _bleu(name: str, summary: str, uses: Uses, paper: str, *parameters: Paramete
         else _with_variant(shared),
         corpus=CorpusScore.SUMS,
         paper=paper,
-        module="refaug.metrics.words.bleu",
+        made_by="refaug.metrics.words.bleu:Bleu",
         cost=Cost(pair=1.0, again=0.3),
         forced=(_TSUTA20,) if shared_parameters.VARIANT in parameters else (),
     )
@@ -79,7 +79,7 @@ def _cosine(name: str, summary: str, paper: str, *parameters: Parameter) -> Metr
         ),
         corpus=CorpusScore.MEAN,
         paper=paper,
-        module="refaug.metrics.embeddings.word_vector_metrics",
+        made_by="refaug.metrics.embeddings.word_vector_metrics:EmbeddingMetric",
         cost=Cost(product=0.02 if name == "greedy" else 0.0),  # a cosine of 300 dimensions for each pair of words
         upsilon=True,
     )
@@ -120,7 +120,7 @@ def _rouge(name: str, summary: str) -> MetricInfo:
         ),
         corpus=CorpusScore.MEAN,
         paper="Lin 2004, ROUGE; as in the package rouge-score",
-        module="refaug.metrics.words.rouge",
+        made_by="refaug.metrics.words.rouge:Rouge",
         cost=Cost(pair=10.0, character=4.0, product=3e-4 if name == "rouge-l" else 0.0),  # stems; rows of bits
         upsilon=True,
     )
@@ -144,7 +144,7 @@ def _chrf(name: str, summary: str, word_order: str) -> MetricInfo:
         ),
         corpus=CorpusScore.SUMS,
         paper="Popović 2015 (chrF), 2017 (chrF++); as sacrebleu defines it",
-        module="refaug.metrics.words.chrf",
+        made_by="refaug.metrics.words.chrf:Chrf",
         cost=Cost(character=5.0, again=0.2),  # up to ten orders, each counted
         upsilon=True,
     )
@@ -195,7 +195,7 @@ _PLAIN = (
         ),
         corpus=CorpusScore.SUMS,
         paper="Snover et al. 2006; computed by sacrebleu",
-        module="refaug.metrics.words.ter",
+        made_by="refaug.metrics.words.ter:Ter",
         cost=Cost(character=6.0, again=0.1, counts_shifts=True),
         higher_is_better=False,
         upsilon=True,
@@ -223,7 +223,7 @@ _PLAIN = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Banerjee and Lavie 2005; computed by nltk, whose figures are not those of METEOR 1.5",
-        module="refaug.metrics.words.meteor",
+        made_by="refaug.metrics.words.meteor:Meteor",
         cost=Cost(pair=50.0, again=2.0),
         needs_beside=("WordNet",),
         upsilon=True,
@@ -250,7 +250,7 @@ _PLAIN = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Vedantam, Zitnick and Parikh 2015",
-        module="refaug.metrics.words.cider",
+        made_by="refaug.metrics.words.cider:Cider",
         cost=Cost(pair=10.0, character=3.0),
     ),
     _cosine(
@@ -286,7 +286,7 @@ _PLAIN = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Zhang et al. 2020",
-        module="refaug.metrics.embeddings.encoder_metrics",
+        made_by="refaug.metrics.embeddings.encoder_metrics:BertScore",
         cost=ENCODED,
         upsilon=True,
     ),
@@ -299,7 +299,7 @@ _PLAIN = (
         parameters=(shared_parameters.ENCODER, *shared_parameters.FAMILY),
         corpus=CorpusScore.MEAN,
         paper="Reimers and Gurevych 2019, for example",
-        module="refaug.metrics.embeddings.encoder_metrics",
+        made_by="refaug.metrics.embeddings.encoder_metrics:SentenceCosine",
         cost=ENCODED,
         upsilon=True,
     ),
@@ -319,7 +319,7 @@ _PLAIN = (
         ),
         corpus=CorpusScore.MEAN,
         paper="ours (docs/recommended.md), after Tsuta, Yoshinaga and Toyoda 2020",
-        module="refaug.metrics.embeddings.recommended",
+        made_by="refaug.metrics.embeddings.recommended:Recommended",
         cost=ENCODED,
         needs_beside=("the utterance",),
         beside=Uses.CONTEXT,
@@ -360,7 +360,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         parameters=(*_UPSILON, *parameters),
         corpus=CorpusScore.MEAN,
         paper=f"the formula is ours, after Tsuta, Yoshinaga and Toyoda 2020 and 2023; {base.name}: {base.paper}",
-        module="refaug.metrics.upsilon",
+        made_by="refaug.metrics.upsilon:Upsilon",
         cost=base.cost,
         needs_beside=base.needs_beside,
     )

@@ -52,7 +52,7 @@ class MetricInfo:
     parameters: tuple[Parameter, ...]
     corpus: CorpusScore
     paper: str
-    module: str
+    made_by: str  # "module:class"
     higher_is_better: bool = True
     needs_beside: tuple[str, ...] = ()  # beside replies and references, and the models that parameters name
     upsilon: bool = False  # whether upsilon-<name> exists

@@ -71,7 +71,8 @@ def build(
 def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
     """Build the metric from checked settings."""
     arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
-    metric: Metric = import_module(info.module).build(info, settings, *arguments)
+    module, _, name = info.made_by.partition(":")
+    metric: Metric = getattr(import_module(module), name)(info, settings, *arguments)
     return metric
 
 

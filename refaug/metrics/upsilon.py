@@ -297,8 +297,3 @@ def _aggregate_one(scores: Floats, weights: Floats, aggregate: int, subtracted: 
         if weights[place] < 0:
             worst = max(worst, -weights[place] * scores[place])
     return float(max(0.0, (positive_scores * positive_weights).max() - subtracted * worst) / positive_weights.max())
-
-
-def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Upsilon:
-    """Build the metric from checked settings."""
-    return Upsilon(info, settings, source)

@@ -17,7 +17,7 @@ from refaug.cli.scores.diagnose import diagnose_command
 from refaug.cli.scores.probe import probe_command
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.agreement.probe import PROBES
+from refaug.evaluation.agreement.probe import Probe
 from refaug.metrics.diagnostics import FIGURES
 
 GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")
@@ -134,7 +134,7 @@ def test_probe_prints_one_document_with_a_signature_for_each_metric(
     for one in found["scores"]:
         assert one["signature"].startswith(f"{one['metric']}|")
         names = [(row["kind"], row["name"]) for row in one["rows"]]
-        assert names == [*(("probe", name) for name in PROBES), ("system", "a"), ("system", "b")]
+        assert names == [*(("probe", name) for name in Probe), ("system", "a"), ("system", "b")]
         assert [row["name"] for row in one["rows"] if row["base"]] == ["b"]
     parrot = next(row for row in found["scores"][0]["rows"] if row["name"] == "parrot")
     assert (parrot["scored"], parrot["unscored"], parrot["unscored_by_reason"]) == (2, 1, {"no_utterance": 1})
@@ -250,7 +250,7 @@ def test_what_the_gaming_page_concludes_holds_on_the_demo_items(
 
 
 def test_the_gaming_page_has_every_probe_and_every_figure_in_order() -> None:
-    assert [row[0] for row in cells("The probes")[1:]] == [f"`{name}`" for name in PROBES]
+    assert [row[0] for row in cells("The probes")[1:]] == [f"`{name}`" for name in Probe]
     assert cells("Looking at the replies themselves")[1:] == [
         [f"`{info.name}`", info.summary] for info in FIGURES.values()
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ def test_a_request_names_no_file_and_no_unknown_judge(tmp_path: Path, name: str,
 def test_tokens_of_a_day_are_counted_over_requests_and_end_the_asking(tmp_path: Path) -> None:
     with judged(tmp_path, judge_tokens=1_500) as (fake, web):
         first = outcomes(web.post("/v1/scores", json={**QUESTION, "items": ITEMS[:1]}))
-        spent = DailyTokens(tmp_path / "home" / "judgements" / "spending.db", 1_500).of_today()
+        with closing(sqlite3.connect(tmp_path / "home" / "judgements" / "spending.db")) as spending:
+            [(spent,)] = spending.execute("select tokens from days")
         assert [problem for _, _, problem in first] == [None, None]
         assert spent == 2 * 107  # what the endpoint counts, not what was reserved
         DailyTokens(tmp_path / "home" / "judgements" / "spending.db", 1_500).add(1_200)

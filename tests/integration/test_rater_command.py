@@ -160,7 +160,7 @@ def test_how_long_texts_are_is_told_in_pieces_of_the_raters_own_tokenizer(traine
     pairs = [pair for pair in trained.open().pairs() if len(pair.utterance.split()) >= 4]
     utterances = {pair.utterance for pair in pairs}
     for name, texts in (("utterances", list(utterances)), ("responses", [pair.response for pair in pairs])):
-        lengths = [min(12, len(tokenizer.encode_ids(text))) for text in texts]
+        lengths = [min(12, len(tokenizer.encode_ids_batch([text])[0])) for text in texts]
         told = [(one["pieces"][name], one["utterances"]) for one in of.values()]
         assert max(one["most"] for one, _ in told) == max(lengths)
         weighted = sum(one["mean"] * share for one, share in told) / len(utterances)

@@ -48,12 +48,6 @@ class DailyTokens:
         named = {"day": self._day(), "tokens": tokens}
         self._changed("update days set tokens = max(0, tokens - :tokens) where day = :day", named)
 
-    def of_today(self) -> int:
-        """Return the tokens of today."""
-        with closing(self._connected()) as connection:
-            row = connection.execute("select tokens from days where day = ?", (self._day(),)).fetchone()
-        return 0 if row is None else int(row[0])
-
     def _changed(self, statement: str, named: Mapping[str, object]) -> int:
         try:
             with closing(self._connected()) as connection:

@@ -30,9 +30,6 @@ SpecArgument = Annotated[
     str, typer.Argument(help="Name of the vectors, or name@version for ones not published.", metavar="VECTORS")
 ]
 PublishOption = Annotated[bool, typer.Option(help="Let them be what their name stands for from now on.")]
-TokenizerOption = Annotated[
-    str | None, typer.Option(help="Tokenizer whose words they are; by default what suits the logs' language.")
-]
 
 
 @app.command("train")

@@ -17,7 +17,6 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the index.", metavar=
 SpecArgument = Annotated[
     str, typer.Argument(help="Name of the index, or name@version for one that is not published.", metavar="INDEX")
 ]
-LogsArgument = Annotated[list[str], typer.Argument(help="Logs whose pairs are indexed.", metavar="LOG…")]
 VectorsOption = Annotated[
     str | None, typer.Option(help="Word vectors by name; by default those named as the first log.", metavar="NAME")
 ]

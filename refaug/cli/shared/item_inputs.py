@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _ITEMS_HELP = "JSONL with one item a line, or a table of any kind, compressed or not; - for stdin."
 ItemsArgument = Annotated[Path | None, typer.Argument(help=_ITEMS_HELP, metavar="[ITEMS]")]
-RequiredItemsArgument = Annotated[Path, typer.Argument(help=_ITEMS_HELP, metavar="ITEMS")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,10 +98,6 @@ class SentencePieceTokenizer:
         assert isinstance(pieces, list)
         return pieces
 
-    def encode_ids(self, text: str) -> list[int]:
-        """Return the ids of one text's pieces, without padding."""
-        return self._pieces.encode_as_ids(_collapse_spaces(text))
-
     def encode_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts' pieces, without padding."""
         if len(texts) <= _FEW_TEXTS:

@@ -236,13 +236,6 @@ class OnnxEncoder:
         """How many tokens of a text it reads, including special ones."""
         return self._tokenizer.max_length
 
-    def unknown_share(self, texts: Sequence[str]) -> float:
-        """Return the share of the texts' tokens that the tokenizer does not know; 0 where it has no unknown token."""
-        unknown = [token_id for name in ("[UNK]", "<unk>") if (token_id := self._tokenizer.id_of(name)) is not None]
-        ids = [tokens.ids[~tokens.special] for tokens in map(self._tokenizer.tokens_of, texts)]
-        flat = np.concatenate([np.empty(0, np.int64), *ids])
-        return float(np.isin(flat, unknown).mean()) if len(flat) else 0.0
-
     def token_vectors(self, texts: Sequence[str]) -> list[TokenVectors]:
         """Return the tokens of each text with their vectors, in order; the arrays are read-only."""
         output = self._model.token_output

@@ -62,19 +62,6 @@ class Probe(StrEnum):
     RANDOM = "random"
 
 
-PROBES: Final[Mapping[Probe, str]] = {
-    Probe.GOLD: "the gold, copied",
-    Probe.PARROT: "the utterance",
-    Probe.GENERIC: "one and the same reply to everything",
-    Probe.SHUFFLED: "the base reply with its words in another order",
-    Probe.PADDED: "the base reply and, after it, words that are frequent in the references of other items",
-    Probe.REPEATED: "the base reply twice",
-    Probe.SHORT: "the first two words of the base reply",
-    Probe.EMPTY: "nothing",
-    Probe.RANDOM: "the gold of another item",
-}
-
-
 class ReplySource(StrEnum):
     """The origin of the replies of a row."""
 

@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 HYBRID: Final = "hybrid"
 WIDE: Final = "wide"
 JUDGED: Final = "judged"
-COLUMN_SETS: Final = (HYBRID, WIDE)  # what can be fitted and kept
 BASELINES: Final = ("log-turns", "words-of-person", "repeated-replies")  # the plain counts that a set has to beat
 OURS: Final = "hybrid (refaug)"
 _PAPER_ENCODERS: Final = {"sent": "deepmoji", "sem": "infersent1", "coh": NEWS}

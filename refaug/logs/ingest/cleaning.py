@@ -220,19 +220,6 @@ ALWAYS: Final = ("empty", "blocked-speaker", "erased")
 
 MOST_FLOOD_CAP: Final = 60_000  # limit of the counter's 16-bit cells
 
-REPAIR_NOTES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "entities": "HTML entities become the characters they stand for",
-        "control": "control, zero-width and direction characters are removed",
-        "nfc": "Unicode normal form C",
-        "markup": "the mark-up of --markup is taken off",
-        "urls": "addresses become <url>",
-        "emails": "mail addresses become <email>",
-        "users": "@names become <user>",
-        "spaces": "white space becomes single spaces",
-    }
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningSettings:

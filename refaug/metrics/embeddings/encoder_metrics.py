@@ -150,8 +150,3 @@ def _own_words(text: TokenVectors) -> WordVectorsOfText:
 def _own_ids(text: TokenVectors) -> NDArray[np.int64]:
     """Return the ids of a text's tokens without the special ones."""
     return text.ids[~text.special]
-
-
-def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> EncoderMetric:
-    """Build the metric from checked settings, with the encoder of the source."""
-    return (BertScore if info.name == "bertscore" else SentenceCosine)(info, settings, source)

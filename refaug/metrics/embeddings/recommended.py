@@ -84,11 +84,6 @@ def own_calibration() -> MetricCalibration:
     return MetricCalibration.read(files("refaug.metrics.embeddings").joinpath(_CALIBRATION).read_bytes())
 
 
-def case_of(*, gold: bool, retrieved: bool) -> str:
-    """Return the name of a calibration's case: which parts beside the turns a score has."""
-    return "+".join(name for name, there in (("gold", gold), ("retrieved", retrieved)) if there)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PreparedItems(Prepared):
     """The vectors of all texts of the items; those of item i are rows `golds[i]`, `turns[i]` and `retrieved[i]`."""
@@ -313,8 +308,3 @@ def _cosines(
         lengths = np.sqrt((one * one).sum(axis=1) * (other * other).sum(axis=1))
         cosines[pairs] = (one * other).sum(axis=1) / np.maximum(lengths, _LEAST_LENGTH)
     return cosines
-
-
-def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Recommended:
-    """Build the metric from checked settings, with the encoder of the source."""
-    return Recommended(info, settings, source)

@@ -88,8 +88,3 @@ class EmbeddingMetric(SingleReferenceMetric):
         return self._space.pair_scores(
             replies, references, reply_places, reference_places, similarity=self._similarity, measure=self._measure
         )
-
-
-def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> EmbeddingMetric:
-    """Build the metric from checked settings, with the vectors of the source."""
-    return EmbeddingMetric(info, settings, source)

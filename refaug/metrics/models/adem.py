@@ -170,8 +170,3 @@ class FittedReplies(MeanMetric):
 def _reply_to_judge(prepared: PreparedDialogues, item_place: int, reply: str) -> ReplyToJudge | None:
     part = prepared.parts[item_place]
     return None if part is None else ReplyToJudge(turns=part[0], references=part[1], reply=reply)
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> FittedReplies:
-    """Build the metric from checked settings; it has no judge yet."""
-    return FittedReplies(info, settings)

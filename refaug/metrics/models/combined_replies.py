@@ -235,8 +235,3 @@ def _places_of(items: Sequence[int], count: int) -> Indexes:
 def _turns_of(references: References) -> tuple[str, ...]:
     joined = references.utterance or ""
     return tuple(joined.split(_TURN_END)) if joined.strip() else ()
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> CombinedReplies:
-    """Build the metric from checked settings; it has no judge yet."""
-    return CombinedReplies(info, settings)

@@ -83,6 +83,11 @@ class JudgedReplies(MeanMetric):
     turn_separator = _TURN_END
 
     def __init__(self, info: MetricInfo, settings: Mapping[str, str]) -> None:
+        if settings["samples"] != "1" and settings["temperature"] == "0":
+            raise Usage(
+                f"{info.name}: {settings['samples']} samples at temperature 0 are the same answer again",
+                remedy="temperature=0.7, or samples=1",
+            )
         uses, beside = _USES[settings["refs"]]
         self.info = replace(info, uses=uses, beside=beside)
         self.settings = dict(settings)
@@ -198,13 +203,3 @@ def _question(
     if context is None or not reply.strip():
         return None
     return JudgeQuestion(turns=context[0], reply=reply, evidence=context[1])
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> JudgedReplies:
-    """Build the metric from checked settings; it has no judge yet."""
-    if settings["samples"] != "1" and settings["temperature"] == "0":
-        raise Usage(
-            f"{info.name}: {settings['samples']} samples at temperature 0 are the same answer again",
-            remedy="temperature=0.7, or samples=1",
-        )
-    return JudgedReplies(info, settings)

@@ -154,8 +154,3 @@ def score_of(kind: str, given: Floats, alone: Floats) -> float:
     if kind == "pmi":
         return float(np.clip(given.sum() - alone.sum(), -MOST_INFORMATION, MOST_INFORMATION))
     return float(given.mean())
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> LikelyReplies:
-    """Build the metric from checked settings; it has no model yet."""
-    return LikelyReplies(info, settings)

@@ -159,7 +159,7 @@ _RELEVANCE: Final = MetricInfo(
     parameters=(_MODEL,),
     corpus=CorpusScore.MEAN,
     paper="Tao, Mou, Zhao and Yan 2018, RUBER: its unreferenced part",
-    module="refaug.metrics.models.model_scores",
+    made_by="refaug.metrics.models.model_scores:RatedReplies",
     needs_beside=("the utterance",),
 )
 
@@ -231,8 +231,3 @@ class RelevantReplies(MeanMetric):
         if self._judge is None:
             raise _MODEL.missing(self.info.name)
         return self._judge
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> RatedReplies:
-    """Build the metric from checked settings; it has no judge yet."""
-    return RatedReplies(info, settings)

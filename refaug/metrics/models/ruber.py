@@ -365,8 +365,3 @@ def _initial_ranges(
 
 def _range_settings(ranges: Ranges) -> dict[str, str]:
     return {"range-ref": str(ranges.referenced), "range-unref": str(ranges.unreferenced)}
-
-
-def build(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Ruber:
-    """Build the metric from checked settings; it has no model, and with norm=log only ranges from the settings."""
-    return Ruber(info, settings, source)

@@ -4,7 +4,7 @@ The main names:
 
 - `resampling.bootstrap`: intervals and comparisons of scores
 - `correlation.correlate`: correlations with ratings
-- `agreement.cluster_bootstrap`: the agreement of metrics with people.
+- `agreement.mean_over_sets`: the agreement of metrics with people.
 """
 
 __all__ = [

@@ -95,28 +95,6 @@ class Comparison:
     baseline: int | None
 
 
-def cluster_bootstrap(
-    scores: Floats,
-    ratings: Floats,
-    clusters: Labels,
-    *,
-    kinds: Sequence[str] = BOOTSTRAPPED_KINDS,
-    draws: int = 10_000,
-    seed: int = 0,
-    baseline: int | None = None,
-    level: float = 0.95,
-) -> Comparison:
-    """Return percentile intervals of the correlations, and of their differences to a baseline metric.
-
-    Whole contexts are drawn with replacement, the same for all metrics, and every correlation is computed again in each
-    draw (Spearman's with the ranks that the rows have in the draw). A row for which one of the metrics has no score is
-    left out for all. With d the differences of the B draws in which both are defined, the two-sided p = min(1, 2 ·
-    (min(#{d ≤ 0}, #{d ≥ 0}) + 1) / (B + 1)).
-    """
-    only = RatedSet(scores, ratings, clusters)
-    return mean_over_sets([only], kinds=kinds, draws=draws, seed=seed, baseline=baseline, level=level)
-
-
 def mean_over_sets(
     sets: Sequence[RatedSet],
     *,
@@ -126,9 +104,13 @@ def mean_over_sets(
     baseline: int | None = None,
     level: float = 0.95,
 ) -> Comparison:
-    """Do the same for the mean of the correlations on several sets; contexts are drawn within each set.
+    """Return intervals of correlations, the mean over the sets, and of their differences to a baseline metric.
 
-    Every set counts the same, whatever its size. A draw in which one of the sets has no correlation has no mean.
+    Whole contexts are drawn with replacement within each set, the same for all metrics, and every correlation is
+    computed again in each draw (Spearman's with the ranks that the rows have in the draw); intervals are percentiles.
+    A row for which one of the metrics has no score is left out for all. With d the differences of the B draws in which
+    both are defined, the two-sided p = min(1, 2 · (min(#{d ≤ 0}, #{d ≥ 0}) + 1) / (B + 1)). Every set counts the same,
+    whatever its size. A draw in which one of the sets has no correlation has no mean.
     """
     check_resampling(draws=draws, seed=seed, level=level)
     check_kinds(kinds, DRAWN_KINDS)

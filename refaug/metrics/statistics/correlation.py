@@ -165,7 +165,7 @@ def williams(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
     """Test whether two metrics agree differently with the same ratings (Williams 1959; as in Graham & Baldwin 2014).
 
     `r12` and `r13` are the correlations of the ratings with the two metrics, `r23` is that of the metrics. Several
-    replies to one context are not independent rows: `refaug.metrics.statistics.agreement.cluster_bootstrap` accounts
+    replies to one context are not independent rows: `refaug.metrics.statistics.agreement.mean_over_sets` accounts
     for that.
     """
     for r in (r12, r13, r23):

@@ -85,13 +85,11 @@ def check_level(level: float) -> None:
         raise Usage(f"the level of an interval cannot be {level}", remedy="between 0 and 1, such as 0.95")
 
 
-def resample_counts(n: int, draws: int, seed: int) -> Floats:
-    """Return how often each of n rows is in each draw of n with replacement (draws, n), as float64 for products."""
-    return np.concatenate(list(count_blocks(n, draws, seed)))
-
-
 def count_blocks(n: int, draws: int, seed: int | list[int]) -> Iterator[Floats]:
-    """Yield the rows of `resample_counts` in blocks of bounded memory; draws do not depend on the size of a block."""
+    """Yield how often each of n rows is in each draw of n with replacement (draws, n), as float64 for products.
+
+    Blocks have bounded memory; draws do not depend on their size.
+    """
     if n < 1:
         raise Usage(f"{n} rows cannot be resampled", remedy="hand in at least one row")
     random = np.random.Generator(np.random.PCG64(seed))

@@ -16,7 +16,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -116,21 +115,9 @@ class Bleu(Metric):
             return self.prepare([of_item.without(unseen) for of_item in references])
         weights = np.array([weight for of_item in references for weight in of_item.weights], dtype=np.float64)
         golds = np.array([of_item.gold for of_item in references], dtype=np.int64)
-        return self._prepare_tokens(tokens, [len(of_item.texts) for of_item in references], texts, weights, golds)
+        return self.prepare_tokens(tokens, [len(of_item.texts) for of_item in references], texts, weights, golds)
 
     def prepare_tokens(
-        self, references: Sequence[Sequence[Sequence[str]]], weights: Sequence[Sequence[float]] | None = None
-    ) -> PreparedBleu:
-        """Prepare references that are tokens already; the first one of an item is its gold."""
-        tokens = list(chain.from_iterable(references))
-        weight_of_text = np.ones(len(tokens))
-        if weights is not None:
-            weight_of_text = np.array(list(chain.from_iterable(weights)), np.float64)
-        golds = np.zeros(len(references), dtype=np.int64)
-        sizes = [len(of_item) for of_item in references]
-        return self._prepare_tokens(tokens, sizes, np.arange(len(tokens), dtype=np.int64), weight_of_text, golds)
-
-    def _prepare_tokens(
         self,
         tokens: Sequence[Sequence[str]],
         sizes: Sequence[int],
@@ -138,6 +125,7 @@ class Bleu(Metric):
         weights: Floats,
         golds: NDArray[np.int64],
     ) -> PreparedBleu:
+        """Prepare items of so many references each, whose texts are rows of these tokens; `golds` -1: no gold."""
         vocabulary = new_vocabulary()
         ids, text_offsets = pack(tokens, vocabulary)
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
@@ -287,11 +275,6 @@ class Bleu(Metric):
             "weight": weight,
             "credit": max(0.0, credit) if self.variant == "tsuta20" else credit,
         }
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Bleu:
-    """Build the metric from checked settings."""
-    return Bleu(info, settings)
 
 
 def tokenizer_and_case(metric: str, settings: Mapping[str, str]) -> tuple[Tokenizer, bool, str]:

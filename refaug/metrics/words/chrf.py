@@ -246,8 +246,3 @@ def _f_score(counts: Floats, factor: float, epsilon: bool) -> float:
 def _score_rows(sums: Floats, factor: float, epsilon: bool, out: Floats) -> None:
     for row in range(len(sums)):
         out[row] = np.nan if np.isnan(sums[row, 0]) else _f_score(sums[row], factor, epsilon)
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Chrf:
-    """Build the metric from checked settings."""
-    return Chrf(info, settings)

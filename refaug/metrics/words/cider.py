@@ -184,8 +184,3 @@ def _weigh(counts: Counts, idf: Idf) -> WeightedNgrams:
         norms=[sqrt(fsum(weight * weight for weight in of_order.values())) for of_order in values],
         length=counts[0].total(),
     )
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Cider:
-    """Build the metric from checked settings."""
-    return Cider(info, settings)

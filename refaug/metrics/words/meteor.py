@@ -231,8 +231,3 @@ class Meteor(single_reference.SingleReferenceMetric):
         score = self._score
         pairs = zip(reply_places.tolist(), reference_places.tolist(), strict=True)
         return np.array([score(references[t], replies[h]) for h, t in pairs], dtype=np.float64)
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Meteor:
-    """Build the metric from checked settings."""
-    return Meteor(info, settings)

@@ -126,8 +126,3 @@ class _RougeWords:
 
 def _metric_tokenizer(metric: str, settings: dict[str, str]) -> single_reference.MetricTokenizer:
     return single_reference.MetricTokenizer(metric, settings, stem_from=_STEM_FROM)
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Rouge:
-    """Build the metric from checked settings."""
-    return Rouge(info, settings)

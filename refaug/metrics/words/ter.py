@@ -96,8 +96,3 @@ def _tokenizer(**settings: bool) -> Callable[[str], str]:
     library = single_reference.import_library("sacrebleu.tokenizers.tokenizer_ter", package="sacrebleu", metric="ter")
     tokenizer: Callable[[str], str] = library.TercomTokenizer(**settings)
     return tokenizer
-
-
-def build(info: MetricInfo, settings: Mapping[str, str]) -> Ter:
-    """Build the metric from checked settings."""
-    return Ter(info, settings)

@@ -299,7 +299,7 @@ def test_the_signature_has_its_own_settings_and_then_those_of_the_base() -> None
 
 def test_every_single_reference_metric_without_files_has_a_weighted_form() -> None:
     for name, info in METRICS.items():
-        if info.module == "refaug.metrics.upsilon" and not info.needs:
+        if info.made_by == "refaug.metrics.upsilon:Upsilon" and not info.needs:
             metric = build(name)
             assert isinstance(metric, Upsilon)
             assert metric.base.name == name.removeprefix("upsilon-")

@@ -31,7 +31,7 @@ def test_characters_pieces_and_unknown_characters_are_counted(tokenizer: Sentenc
     """SentencePiece makes one unknown piece of several characters on end."""
     texts = [*TEXTS[:20], *JAPANESE, "", "where 駅 there 駅前"]
     known = set("".join(TEXTS)) | {" "}
-    coded = [tokenizer.encode_ids(text) for text in texts]
+    coded = [tokenizer.encode_ids_batch([text])[0] for text in texts]
     found = Coverage.of(tokenizer, texts)
     assert found.as_json() == {
         "characters": sum(len(text) for text in texts),

@@ -43,7 +43,7 @@ def test_the_vocabulary_is_pad_unk_user_symbols_and_then_what_was_learned(tmp_pa
     assert (tokenizer.pad_id, tokenizer.unk_id) == (0, 1)
     assert tokenizer.vocab_size == trained.vocab_size == len(set(tokenizer.pieces)) == 122
     assert {"<s>", "</s>"}.isdisjoint(tokenizer.pieces)
-    assert tokenizer.encode_ids("<url> <email><user>, ж")[-1] == tokenizer.unk_id
+    assert tokenizer.encode_ids_batch(["<url> <email><user>, ж"])[0][-1] == tokenizer.unk_id
     assert [piece for piece in tokenizer.tokenize("x<url> <email><user>") if piece[0] == "<"] == [
         "<url>",
         "<email>",
@@ -81,7 +81,7 @@ def test_byte_pairs_give_other_pieces_than_the_unigram_method(tmp_path: Path) ->
     assert unigram.pieces[:2] == byte_pairs.pieces[:2] == ["<pad>", "<unk>"]
     assert set(unigram.pieces) != set(byte_pairs.pieces)
     text = next(iter(chat(1)))
-    assert byte_pairs.decode_ids(byte_pairs.encode_ids(text)) == " ".join(text.split())
+    assert byte_pairs.decode_ids(byte_pairs.encode_ids_batch([text])[0]) == " ".join(text.split())
 
 
 def test_the_manifest_says_how_the_model_was_made(tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def test_text_of_the_maximum_length_is_used_and_one_byte_more_is_not(tmp_path: P
     fits += "e" * (MAX_SENTENCE_BYTES - len(fits.encode()))
     trained = train_sentencepiece([*chat(500), fits, fits + "e"], tmp_path / "x.model", SMALL)
     assert (trained.sentences_used, trained.sentences_too_long) == (501, 1)
-    assert open_sentencepiece(trained.path).encode_ids("é")[-1] != 1
+    assert open_sentencepiece(trained.path).encode_ids_batch(["é"])[0][-1] != 1
 
 
 def test_sentences_with_reserved_characters_are_still_used_for_training(tmp_path: Path) -> None:
     texts = [*chat(500), "жук\u2585жук\0жук\nжук\ud800"]
     trained = train_sentencepiece(texts, tmp_path / "x.model", SMALL)
     assert trained.sentences_used == 501
-    assert 1 not in open_sentencepiece(trained.path).encode_ids("жук")
+    assert 1 not in open_sentencepiece(trained.path).encode_ids_batch(["жук"])[0]
 
 
 def test_training_and_its_refusals_write_nothing_to_the_terminal(

@@ -305,8 +305,6 @@ def test_the_licence_is_what_the_folder_states(tmp_path: Path, file: str, conten
     assert stated_licence(tmp_path) == licence
 
 
-def test_the_share_of_unknown_words_is_that_of_all_texts(tmp_path: Path) -> None:
+def test_pooling_and_length_are_those_of_the_folder(tmp_path: Path) -> None:
     encoder = open_encoder(write_encoder(tmp_path))
-    assert encoder.unknown_share(["the cat", "zebra zebra"]) == 0.5
-    assert encoder.unknown_share([]) == encoder.unknown_share([""]) == 0.0
     assert (encoder.pooling, encoder.max_length) == ("mean", 512)

@@ -17,7 +17,6 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.probe import (
     NO_OTHER_GOLD,
     NO_UTTERANCE,
-    PROBES,
     Padding,
     Probe,
     ProbeScore,
@@ -62,7 +61,7 @@ def rows(report, number: int = 0) -> dict[tuple[str, str], ProbeScore]:
 
 def test_each_probe_says_what_it_is_said_to_say() -> None:
     made = make_probes(ITEMS, ProbeSettings())
-    assert list(made) == list(Probe) == list(PROBES)
+    assert list(made) == list(Probe)
     assert {kind: replies[0] for kind, replies in made.items() if kind not in (Probe.SHUFFLED, Probe.RANDOM)} == {
         Probe.GOLD: "The shop is open until six.",
         Probe.PARROT: "Is the shop open?",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from drawn_rows import resample_counts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raters import tiny_model
@@ -34,7 +35,6 @@ from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Metric, Reference
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.metrics.specification import build
-from refaug.metrics.statistics.resampling import resample_counts
 from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings

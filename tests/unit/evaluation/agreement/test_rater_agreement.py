@@ -24,7 +24,7 @@ from refaug.evaluation.agreement.rater_agreement import RaterEvaluation, RaterEv
 from refaug.evaluation.agreement.records import RatedItems
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.metrics.signature import Signature
-from refaug.metrics.statistics.agreement import cluster_bootstrap
+from refaug.metrics.statistics.agreement import RatedSet, mean_over_sets
 from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
@@ -144,7 +144,7 @@ def test_reference_figures_equal_those_of_ratings_made_one_by_one(rater: Rater) 
     tokens = get_tokenizer("word").tokenize_batch([text for _, text, _, _ in rows])
     scores = np.array([*(of_references(rater, ITEMS, combine) for combine in COMBINES), [len(each) for each in tokens]])
     contexts = np.repeat(np.arange(len(ITEMS)), 2)
-    drawn = cluster_bootstrap(scores, people, contexts, draws=FEW, seed=1, baseline=0, level=0.9)
+    drawn = mean_over_sets([RatedSet(scores, people, contexts)], draws=FEW, seed=1, baseline=0, level=0.9)
     assert [row.name for row in one.rows] == [*COMBINES, "length"]
     for place, row in enumerate(one.rows):
         assert row.spearman.value == pytest.approx(stats.spearmanr(scores[place], people).statistic, abs=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_rows import resample_counts
 from sacrebleu.metrics.bleu import BLEU
 
 from refaug.core.errors import BadInput, Interrupted, Usage
@@ -19,7 +20,6 @@ from refaug.evaluation.scoring.scores import percent
 from refaug.metrics.base import NO_GOLD, Level, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build
-from refaug.metrics.statistics.resampling import resample_counts
 
 QUICK = ScoreSettings(draws=0)
 

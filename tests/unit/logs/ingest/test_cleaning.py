@@ -16,7 +16,6 @@ from refaug.core.text.normalisation import normalise
 from refaug.logs.ingest.cleaning import (
     FILTERS,
     MARKUPS,
-    REPAIR_NOTES,
     REPAIRS,
     SCRIPTS,
     Cleaner,
@@ -109,7 +108,6 @@ def test_composing_comes_after_what_can_bring_letter_and_mark_together() -> None
 
 
 def test_every_rule_has_its_line_of_help() -> None:
-    assert list(REPAIR_NOTES) == list(REPAIRS)
     assert list(REPAIRS) == ["entities", "control", "nfc", "markup", "urls", "emails", "users", "spaces"]
     assert list(FILTERS) == ["deleted", "bots", "too-long", "too-short", "not-text", "script", "flood"]
 

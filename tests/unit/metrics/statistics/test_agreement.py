@@ -15,7 +15,6 @@ from refaug.core.errors import BadInput, Usage
 from refaug.metrics.statistics.agreement import (
     RatedSet,
     _deal_groups,
-    cluster_bootstrap,
     drawn_correlations,
     group_agreement,
     leave_one_system_out,
@@ -68,7 +67,7 @@ def plain_draws(kind: str, rows: RatedSet, draws: int, seed: list[int]) -> Float
 @pytest.mark.parametrize("seed", range(3))
 def test_every_draw_is_what_scipy_says_of_the_repeated_rows(kind: str, seed: int) -> None:
     rows = some_rows(seed=seed)
-    result = cluster_bootstrap(rows.scores, rows.ratings, rows.clusters, draws=150, seed=seed, baseline=1, level=0.9)
+    result = mean_over_sets([rows], draws=150, seed=seed, baseline=1, level=0.9)
     drawn = plain_draws(kind, rows, 150, [seed, 0])
     for metric, agreement in enumerate(result.by_kind[kind]):
         expected = SCIPY[kind](rows.scores[metric], rows.ratings).statistic
@@ -98,7 +97,7 @@ def test_draws_with_ties_and_constants_agree_with_scipy(table: list[tuple[int, i
     scores, ratings, clusters = np.array(table).T
     rows = RatedSet(scores[None].astype(np.float64), ratings.astype(np.float64), clusters)
     for kind in ("pearson", "spearman"):
-        result = cluster_bootstrap(rows.scores, rows.ratings, clusters, kinds=[kind], draws=25, seed=seed)
+        result = mean_over_sets([RatedSet(rows.scores, rows.ratings, clusters)], kinds=[kind], draws=25, seed=seed)
         found = result.by_kind[kind][0].correlation
         whole = correlate(kind, rows.scores[0], rows.ratings)
         assert found.value == pytest.approx(whole.value, abs=1e-12)
@@ -118,9 +117,9 @@ def test_rows_that_one_metric_has_no_score_for_are_left_out_for_all() -> None:
     scores[0, [3, 4]] = NAN
     scores[2, 4] = NAN
     ratings[9] = NAN
-    result = cluster_bootstrap(scores, ratings, rows.clusters, draws=30, baseline=0)
+    result = mean_over_sets([RatedSet(scores, ratings, rows.clusters)], draws=30, baseline=0)
     kept = np.delete(np.arange(60), [3, 4, 9])
-    alone = cluster_bootstrap(scores[:, kept], ratings[kept], rows.clusters[kept], draws=30, baseline=0)
+    alone = mean_over_sets([RatedSet(scores[:, kept], ratings[kept], rows.clusters[kept])], draws=30, baseline=0)
     assert result.by_kind == alone.by_kind
     count = result.sets[0]
     assert (count.rows, count.left_out, count.unrated, count.unscored) == (57, 3, 1, (2, 0, 1))
@@ -130,7 +129,7 @@ def test_rows_that_one_metric_has_no_score_for_are_left_out_for_all() -> None:
 def test_baseline_in_another_unit_does_not_differ_from_it() -> None:
     rows = some_rows()
     scores = np.stack([rows.scores[0], rows.scores[0] * 100 / 3, rows.scores[0] - 1000])
-    result = cluster_bootstrap(scores, rows.ratings, rows.clusters, draws=200, baseline=0)
+    result = mean_over_sets([RatedSet(scores, rows.ratings, rows.clusters)], draws=200, baseline=0)
     for agreements in result.by_kind.values():
         for agreement in agreements[1:]:
             assert (agreement.difference.value, agreement.difference.p) == (0.0, 1.0)
@@ -141,23 +140,29 @@ def test_context_intervals_are_wider_if_contexts_decide_the_rating() -> None:
     ratings = np.repeat(random.normal(size=30), 10)
     scores = np.repeat(random.normal(size=30), 10) + ratings
     contexts = np.repeat(np.arange(30), 10)
-    whole = cluster_bootstrap(scores[None], ratings, contexts, draws=500).by_kind["pearson"][0].correlation
-    single = cluster_bootstrap(scores[None], ratings, np.arange(300), draws=500).by_kind["pearson"][0].correlation
+    whole = mean_over_sets([RatedSet(scores[None], ratings, contexts)], draws=500).by_kind["pearson"][0].correlation
+    single = (
+        mean_over_sets([RatedSet(scores[None], ratings, np.arange(300))], draws=500).by_kind["pearson"][0].correlation
+    )
     assert whole.high - whole.low > 2 * (single.high - single.low)
 
 
 def test_undefined_metrics_and_baselines_are_named() -> None:
     rows = some_rows()
     scores = np.concatenate([rows.scores, np.ones((1, 60))])
-    agreements = cluster_bootstrap(scores, rows.ratings, rows.clusters, draws=20, baseline=3).by_kind["spearman"]
+    agreements = mean_over_sets([RatedSet(scores, rows.ratings, rows.clusters)], draws=20, baseline=3).by_kind[
+        "spearman"
+    ]
     assert agreements[3].correlation.why == "all scores are equal"
     assert agreements[0].correlation.why is None
     assert agreements[0].difference.why == "the baseline: all scores are equal"
     assert agreements[0].difference.p is None
     scores[0] = NAN
-    agreements = cluster_bootstrap(scores, rows.ratings, rows.clusters, draws=20).by_kind["spearman"]
+    agreements = mean_over_sets([RatedSet(scores, rows.ratings, rows.clusters)], draws=20).by_kind["spearman"]
     assert [agreement.correlation.why for agreement in agreements] == ["fewer than 3 rows"] * 4
-    one_context = cluster_bootstrap(rows.scores, rows.ratings, np.zeros(60), draws=20, baseline=0).by_kind["pearson"][1]
+    one_context = mean_over_sets([RatedSet(rows.scores, rows.ratings, np.zeros(60))], draws=20, baseline=0).by_kind[
+        "pearson"
+    ][1]
     assert one_context.correlation.value is not None
     assert one_context.correlation.why == one_context.difference.why == "fewer than 2 contexts"
     assert one_context.difference.p is None
@@ -179,13 +184,6 @@ def test_the_mean_over_sets_is_taken_in_every_draw(kind: str) -> None:
             bound = np.percentile(drawn[metric] - drawn[2], 2.5)
             assert agreement.difference.low == pytest.approx(bound, abs=1e-12)
     assert [count.rows for count in result.sets] == [60, 35]
-
-
-def test_one_set_is_its_own_mean() -> None:
-    rows = some_rows()
-    assert mean_over_sets([rows], draws=40, baseline=0) == cluster_bootstrap(
-        rows.scores, rows.ratings, rows.clusters, draws=40, baseline=0
-    )
 
 
 def test_the_set_in_which_there_is_no_correlation_is_named() -> None:
@@ -215,17 +213,17 @@ def test_the_same_seed_gives_the_same_result_and_it_is_plain_json() -> None:
 def test_settings_and_shapes_that_make_no_sense_are_refused() -> None:
     rows = some_rows()
     with pytest.raises(Usage, match="there is no metric 3 to be the baseline"):
-        cluster_bootstrap(rows.scores, rows.ratings, rows.clusters, baseline=3)
+        mean_over_sets([rows], baseline=3)
     with pytest.raises(Usage, match="there is no correlation 'kendall' here"):
-        cluster_bootstrap(rows.scores, rows.ratings, rows.clusters, kinds=["kendall"])
+        mean_over_sets([rows], kinds=["kendall"])
     with pytest.raises(BadInput, match=r"scores of shape \(3, 60\), \(59,\) ratings and \(60,\) contexts do not match"):
-        cluster_bootstrap(rows.scores, rows.ratings[1:], rows.clusters)
+        mean_over_sets([RatedSet(rows.scores, rows.ratings[1:], rows.clusters)])
     with pytest.raises(BadInput, match=r"2 sets have \[2, 3\] metrics"):
         mean_over_sets([rows, RatedSet(rows.scores[:2], rows.ratings, rows.clusters)])
     with pytest.raises(BadInput, match="0 sets"):
         mean_over_sets([])
     with pytest.raises(BadInput, match=r"scores are infinite at \[0, 1\]"):
-        cluster_bootstrap(np.array([[1, np.inf, 2]]), np.ones(3), np.ones(3))
+        mean_over_sets([RatedSet(np.array([[1, np.inf, 2]]), np.ones(3), np.ones(3))])
     with pytest.raises(BadInput, match=r"systems of shape \(2,\) for 60 rows"):
         leave_one_system_out(rows.scores[0], rows.ratings, np.array(["a", "b"]))
 

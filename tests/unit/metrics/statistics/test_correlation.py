@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.statistics.agreement import RatedSet, cluster_bootstrap
+from refaug.metrics.statistics.agreement import RatedSet, mean_over_sets
 from refaug.metrics.statistics.correlation import (
     KINDS,
     Correlation,
@@ -94,8 +94,8 @@ def test_very_large_and_very_small_scores_have_a_correlation() -> None:
         assert pearson(rows.scores[0] * unit, rows.ratings).value == pytest.approx(
             pearson(rows.scores[0], rows.ratings).value
         )
-        huge = cluster_bootstrap(rows.scores * unit, rows.ratings, rows.clusters, draws=20)
-        plain = cluster_bootstrap(rows.scores, rows.ratings, rows.clusters, draws=20)
+        huge = mean_over_sets([RatedSet(rows.scores * unit, rows.ratings, rows.clusters)], draws=20)
+        plain = mean_over_sets([rows], draws=20)
         assert huge.by_kind["pearson"][0].correlation.low == pytest.approx(plain.by_kind["pearson"][0].correlation.low)
 
 

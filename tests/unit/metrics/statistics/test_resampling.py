@@ -9,6 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import sacrebleu.significance
+from drawn_rows import resample_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from refaug.metrics.statistics.resampling import (
     bootstrap,
     paired_bootstrap,
     percentile_interval,
-    resample_counts,
     swap_blocks,
     swapped_deltas,
 )

@@ -228,9 +228,13 @@ def random_item(rng: random.Random) -> RandomItem:
 
 def rows_of_items(metric: Bleu, items: Sequence[RandomItem]) -> Floats:
     """Statistics of each item's reply."""
+    references = [one for item in items for one in item.references]
     prepared = metric.prepare_tokens(
-        [[one.tokens for one in item.references] for item in items],
-        [[one.weight for one in item.references] for item in items],
+        [one.tokens for one in references],
+        [len(item.references) for item in items],
+        np.arange(len(references)),
+        np.array([one.weight for one in references]),
+        np.zeros(len(items), np.int64),
     )
     every = np.arange(len(items))
     return metric.statistics_of_tokens([item.reply for item in items], prepared, every, every)

@@ -21,7 +21,7 @@ def test_a_vector_is_the_state_after_the_last_turn(tmp_path: Path, state: State)
     vectors = vhred.encode(DIALOGUES[:4], state)
     plain = PlainVhred(vhred.network)
     for vector, dialogue in zip(vectors, DIALOGUES[:4], strict=True):
-        states = plain.read([vhred.tokenizer.encode_ids(turn)[:12] for turn in dialogue])
+        states = plain.read([vhred.tokenizer.encode_ids_batch([turn])[0][:12] for turn in dialogue])
         expected = (states.contexts if state == "context" else states.utterances)[-1]
         assert vector == pytest.approx(expected, abs=1e-5)
 

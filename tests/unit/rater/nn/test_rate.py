@@ -113,7 +113,7 @@ def read_plainly(model: BiGRURater, ids: Sequence[int]) -> NDArray[np.float64]:
 def likely_plainly(rater: Rater, triplet: Sequence[str], temperature: float = 1.0) -> float:
     """P(positive) of a triplet of texts."""
     weights = {name: tensor.double().numpy() for name, tensor in rater.model.state_dict().items()}
-    coded = [rater.tokenizer.encode_ids(text)[:MOST] or [1] for text in triplet]
+    coded = [rater.tokenizer.encode_ids_batch([text])[0][:MOST] or [1] for text in triplet]
     state = np.concatenate([read_plainly(rater.model, ids) for ids in coded])
     for layer in range(rater.model.config.layers):
         state = np.maximum(0, weights[f"hidden.{layer}.weight"] @ state + weights[f"hidden.{layer}.bias"])
@@ -524,7 +524,7 @@ def test_empty_response_is_one_unknown_piece_rated_like_white_space(rater: Rater
 
 def test_of_a_long_text_only_the_beginning_is_read(rater: Rater, tokenizer: SentencePieceTokenizer) -> None:
     ends = list(accumulate(LONG.split(), lambda text, word: f"{text} {word}", initial=""))[1 : MOST + 5]
-    counts = [len(tokenizer.encode_ids(text)) for text in ends]
+    counts = [len(tokenizer.encode_ids_batch([text])[0]) for text in ends]
     beyond = next(at for at, count in enumerate(counts) if count >= MOST)
     one = replace(to_rate(1), candidates=tuple(Reference(text=text) for text in (*ends, LONG)))
     ratings = rater.rate([one])[0]

@@ -62,7 +62,7 @@ def test_every_pair_of_the_logs_is_coded_in_order_with_its_keys(
     pairs = [pair for log in sources.logs for pair in log.pairs()]
     assert [log.manifest.name for log in sources.logs] == ["one", "two"]
     assert len(corpus) == len(pairs) == facts["pairs"]
-    coded = {text: tokenizer.encode_ids(text) for pair in pairs for text in (pair.utterance, pair.response)}
+    coded = {text: tokenizer.encode_ids_batch([text])[0] for pair in pairs for text in (pair.utterance, pair.response)}
 
     def text_at(number: int) -> list[int]:
         return corpus.pieces[corpus.start[number] : corpus.start[number + 1]].tolist()

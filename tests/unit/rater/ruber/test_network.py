@@ -64,7 +64,10 @@ def relevance(tokenizer: SentencePieceTokenizer, request: pytest.FixtureRequest)
 
 
 def plainly(relevance: Relevance, utterance: str, reply: str) -> float:
-    ids = [relevance.tokenizer.encode_ids(text)[:MOST] or [relevance.tokenizer.unk_id] for text in (utterance, reply)]
+    ids = [
+        relevance.tokenizer.encode_ids_batch([text])[0][:MOST] or [relevance.tokenizer.unk_id]
+        for text in (utterance, reply)
+    ]
     return score_plainly(relevance.model, *ids)
 
 

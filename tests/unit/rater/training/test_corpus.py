@@ -200,9 +200,9 @@ def test_texts_are_their_piece_ids_cut_where_they_are_too_long(
 ) -> None:
     texts = texts_of(shared_rows(folder))
     found = [corpus.pieces[begin:end].tolist() for begin, end in zip(corpus.start, corpus.start[1:], strict=False)]
-    assert found == [tokenizer.encode_ids(text)[:MOST] for text in texts]
-    assert any(len(tokenizer.encode_ids(text)) > MOST for text in texts)
-    assert any(len(tokenizer.encode_ids(text)) < MOST for text in texts)
+    assert found == [tokenizer.encode_ids_batch([text])[0][:MOST] for text in texts]
+    assert any(len(tokenizer.encode_ids_batch([text])[0]) > MOST for text in texts)
+    assert any(len(tokenizer.encode_ids_batch([text])[0]) < MOST for text in texts)
     assert [array.dtype.name for array in (corpus.pieces, corpus.start, corpus.first)] == ["uint16", "int64", "int64"]
 
 
@@ -218,7 +218,7 @@ def test_utterances_precede_their_responses_under_their_normalised_key(folder: P
 def test_the_facts_count_texts_pieces_cut_texts_and_unknown_pieces(
     folder: Path, tokenizer: SentencePieceTokenizer, corpus: ExampleCorpus, facts: Mapping[str, Any]
 ) -> None:
-    coded = [tokenizer.encode_ids(text) for text in texts_of(shared_rows(folder))]
+    coded = [tokenizer.encode_ids_batch([text])[0] for text in texts_of(shared_rows(folder))]
     assert facts == {
         "texts": len(coded),
         "pieces": sum(min(MOST, len(ids)) for ids in coded),

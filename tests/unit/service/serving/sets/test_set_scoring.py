@@ -16,6 +16,7 @@ import hypothesis.strategies as st
 import numpy as np
 import orjson
 import pytest
+from drawn_rows import resample_counts
 from safeguards import mostly_slow
 from set_items import MAKING, frozen, item_of, replies_of, words
 
@@ -33,7 +34,6 @@ from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
-from refaug.metrics.statistics.resampling import resample_counts
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets import held_metric, held_set
 from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
