@@ -64,31 +64,6 @@ def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, 
     assert home("artefacts", "list", "judge-fit", "--json").json["versions"][0]["published"] is True
 
 
-@pytest.mark.slow
-def test_trees_stand_beside_ridge_regression_on_the_same_metrics(home: Home, tmp_path: Path) -> None:
-    files = [rated_items(tmp_path / f"set{seed}.jsonl", seed) for seed in (1, 2)]
-    trained = home("judge-fit", "train", *files, "--name", "trees", *METRICS, "--method", "boosting", "--json")
-    assert trained.code == 0, trained.err
-    report = trained.json["report"]
-    assert home("judge-fit", "train", *files, "--name", "ridge", *METRICS).code == 0
-    ridge = home("artefacts", "show", "judge-fit", "ridge", "--json").json["report"]["agreement"]
-    for name in ("out of group", "other contexts of the same sets"):
-        assert report["agreement"][f"ridge, {name}"] == ridge[name]
-        difference = report["over_ridge"][name]
-        apart = report["agreement"][name]["spearman"] - ridge[name]["spearman"]
-        assert difference["value"] == pytest.approx(apart, abs=1e-9)
-        assert difference["low"] <= difference["value"] <= difference["high"]
-    assert sum(report["shares"].values()) == pytest.approx(1)
-    shown = home("artefacts", "show", "judge-fit", "trees").out
-    assert f"{report['shares']['bleu']:.3f}" in shown
-    assert "fit with --method ridge" in shown
-    items = rated_items(tmp_path / "new.jsonl", 3)
-    scored = home("judge-fit", "score", "trees", items, "--json").json
-    by_metric = home("score", items, "-m", "judge-fit:trees", "--json").json["scores"][0]["systems"]["a"]["replies"]
-    found = [row["score"] for row in scored["replies"] if row["system"] == "a"]
-    np.testing.assert_allclose([row["score"] for row in by_metric], found, atol=1e-9)
-
-
 def test_scores_are_weighted_normal_scores(fitted: tuple[Home, list[Path]], tmp_path: Path) -> None:
     home, _ = fitted
     items = rated_items(tmp_path / "new.jsonl", 3)

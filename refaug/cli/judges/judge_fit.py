@@ -46,8 +46,7 @@ class _FitOptions:
     method: Annotated[
         str,
         typer.Option(
-            help="ridge: on normal scores; ordinal: proportional odds on fifths of the ratings; equal: the same "
-            "weight for every metric; boosting: small trees, measured beside ridge."
+            help="ridge: weights by ridge regression on normal scores; equal: the same weight for every metric."
         ),
     ] = "ridge"
     length: Annotated[

@@ -48,7 +48,7 @@ class RatedTable:
         """Raise BadInput for rows of one context: how much weights shrink is chosen on other contexts."""
         if len(np.unique(self.contexts)) < 2:
             raise BadInput(
-                f"all {len(self):,} rated replies stand in one context: folds over contexts choose penalty or trees",
+                f"all {len(self):,} rated replies stand in one context: folds over contexts choose the penalty",
                 remedy="rated replies to more contexts, or --method equal",
             )
 

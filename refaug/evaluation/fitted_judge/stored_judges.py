@@ -46,43 +46,20 @@ def judge_sections(title: str, report: Any) -> list[Section]:
         "sets": ", ".join(report["sets"]),
         "fitted_to": f"{fitted:,} replies",
         "groups": report["groups"],
-        **({"trees": report["trees"]} if "trees" in report else {"penalty": f"{report['penalty']:g}"}),
+        "penalty": f"{report['penalty']:g}",
         "length_effect": f"{report['length_effect']:+.3f}",
     }
+    weights = [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()]
     agreement = [
         (name, _digits(figures["spearman"]), _digits(figures["partial_spearman"]))
         for name, figures in report["agreement"].items()
     ]
-    over_ridge = report.get("over_ridge", {}).items()
     return [
         FactList(title, facts),
-        _weights(report),
+        TitledTable("weights", ("metric", "weight"), weights),
         TitledTable("agreement with people, mean over sets", ("scores", "Spearman", "given length"), agreement),
-        *(_over_ridge(name, difference) for name, difference in over_ridge if name not in ("draws", "seed")),
         *report.get("notes", ()),
     ]
-
-
-def _weights(report: Any) -> TitledTable:
-    """Return what each metric adds."""
-    if "shares" in report:
-        shares = [(name, f"{share:.3f}") for name, share in report["shares"].items()]
-        return TitledTable("what the trees rest on", ("metric", "share"), shares)
-    weights = [(name, f"{weight:+.4f}") for name, weight in report["coefficients"].items()]
-    return TitledTable("weights", ("metric", "weight"), weights)
-
-
-def _over_ridge(name: str, difference: Mapping[str, float | None]) -> str:
-    """Return in words what the trees have over ridge regression, by the interval of their difference."""
-    low, high = difference["low"], difference["high"]
-    if low is None or high is None:
-        return f"{name}: the trees cannot be compared with ridge regression"
-    verdict = "shown to be worse" if high < 0 else "not shown to be better"
-    advice = "" if low > 0 else "; fit with --method ridge"
-    return (
-        f"{name}: the trees are {'better' if low > 0 else verdict} than ridge regression on the same metrics: "
-        f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]{advice}"
-    )
 
 
 def _digits(figure: float | None) -> str:

@@ -21,13 +21,11 @@ from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_g
 from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings
 from refaug.metrics.base import Floats, Indexes
-from refaug.metrics.statistics.agreement import RatedSet, mean_over_sets
 from refaug.metrics.statistics.correlation import partial_spearman
 from refaug.rater.adem.scorer.rated_triples import Triple
 from refaug.rater.adem.scorer.seen_texts import SeenTexts
 
 _SHUFFLES: Final = 5
-_CONTROL_DRAWS, _CONTROL_SEED = 1_000, 1  # of contexts, for the interval of a difference
 _FEWEST_IN_FOLDS: Final = 20  # rows of a judge that only measures: four folds of the fewest that are fitted to
 OUT_OF_GROUP, OUT_OF_FOLD = "out of group", "other contexts of the same sets"
 
@@ -133,8 +131,7 @@ def _report(
     complete = table.complete()
     plain = {name: complete.values[:, place] for place, name in enumerate(complete.features)}
     held_out, notes = _held_out_lines(complete, settings)
-    controls = _linear_controls(complete, held_out, settings)
-    lines = {**held_out, **controls, "length alone": complete.lengths, **plain}
+    lines = {**held_out, "length alone": complete.lengths, **plain}
     figures = {name: _agreement(complete, scores) for name, scores in lines.items()}
     # Equal weights do not depend on ratings.
     seeds = range(_SHUFFLES) if settings.method != "equal" and OUT_OF_FOLD in held_out else ()
@@ -155,40 +152,6 @@ def _report(
         "length_effect": _length_effect(complete, judge),
         "agreement": {**figures, **_shuffled(by_seed)},
         "notes": notes,
-        **(_boosting_facts(complete, judge, held_out, controls) if settings.method == "boosting" else {}),
-    }
-
-
-def _linear_controls(complete: RatedTable, held_out: Mapping[str, Floats], settings: FitSettings) -> dict[str, Floats]:
-    """Return the same held-out scores by ridge regression, which trees have to beat; none for other methods."""
-    if settings.method != "boosting":
-        return {}
-    linear, _ = _held_out_lines(complete, replace(settings, method="ridge"))
-    return {f"ridge, {name}": scores for name, scores in linear.items() if name in held_out}
-
-
-def _boosting_facts(
-    complete: RatedTable, judge: CombinedJudge, held_out: Mapping[str, Floats], controls: Mapping[str, Floats]
-) -> dict[str, object]:
-    """Return the trees, what they rest on, and what they have over ridge regression, paired over contexts."""
-    differences = dict[str, object]()
-    for name, scores in held_out.items():
-        by_set = [
-            RatedSet(
-                np.stack([scores[rows], controls[f"ridge, {name}"][rows]]),
-                complete.ratings[rows],
-                complete.contexts[rows],
-            )
-            for rows in (complete.sets == number for number in np.unique(complete.sets).tolist())
-        ]
-        compared = mean_over_sets(by_set, kinds=("spearman",), draws=_CONTROL_DRAWS, seed=_CONTROL_SEED, baseline=1)
-        difference = compared.by_kind["spearman"][0].difference
-        if difference is not None:
-            differences[name] = {"value": difference.value, "low": difference.low, "high": difference.high}
-    return {
-        "trees": len(judge.trees),
-        "shares": dict(zip(judge.features, judge.shares, strict=True)),
-        "over_ridge": {"draws": _CONTROL_DRAWS, "seed": _CONTROL_SEED, **differences},
     }
 
 

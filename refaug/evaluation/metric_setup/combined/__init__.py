@@ -7,4 +7,4 @@ The main names:
 - `stored_judge.open_judge`: a fitted judge by name or name@version.
 """
 
-__all__ = ["combination", "opening", "score_trees", "stored_judge"]
+__all__ = ["combination", "opening", "stored_judge"]

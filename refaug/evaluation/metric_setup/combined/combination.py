@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
@@ -10,10 +10,9 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from refaug.core.errors import Corrupt, Usage
-from refaug.evaluation.metric_setup.combined.score_trees import ScoreTree, finite_numbers
 from refaug.metrics.base import Floats
 
-Method = Literal["ridge", "ordinal", "equal", "boosting"]
+Method = Literal["ridge", "equal"]
 LengthEffect = Literal["free", "held"]
 LENGTH_TOKENIZER: Final = "word"  # counts lengths of texts that are not Japanese
 _KNOTS: Final = 101  # of the map from a metric's values to normal scores
@@ -71,8 +70,6 @@ class CombinedJudge:
     penalty: float
     settings: FitSettings
     length_tokenizer: str = LENGTH_TOKENIZER  # counts the lengths of replies
-    trees: tuple[ScoreTree, ...] = ()  # of a boosted judge, whose coefficients are all 0
-    length_weight: float = 0.0  # what trees give for length, taken off again where the effect of length is held
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -84,18 +81,11 @@ class CombinedJudge:
             taken_off = [weight * slope * end for end in of_length]
             low += min(ends) - max(taken_off)
             high += max(ends) - min(taken_off)
-        for_length = [self.length_weight * end for end in of_length]
-        low += sum(min(tree.leaves) for tree in self.trees) - max(for_length)
-        high += sum(max(tree.leaves) for tree in self.trees) - min(for_length)
         return low, high
 
     def score(self, values: Floats, lengths: Floats) -> Floats:
         """Return the scores of rows (rows, features); NaN where a value is missing."""
-        design = self.design(values, lengths)
-        scores = design @ np.array(self.coefficients)  # NaN where any metric is
-        for tree in self.trees:
-            scores = scores + tree.score(design)
-        return np.asarray(scores - self.length_weight * self.length_scale.apply(lengths))
+        return np.asarray(self.design(values, lengths) @ np.array(self.coefficients))
 
     def design(self, values: Floats, lengths: Floats) -> Floats:
         """Return the metrics on their scales, without the effect of length where that is held."""
@@ -103,17 +93,8 @@ class CombinedJudge:
         taken_off = self.length_scale.apply(lengths)[:, None] * np.array(self.length_slopes)
         return np.asarray(np.stack(columns, axis=1) - taken_off)
 
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """The share of each metric in what the trees explain; all 0 without trees."""
-        gains = np.zeros(len(self.features))
-        for tree in self.trees:
-            np.add.at(gains, list(tree.features), tree.gains)
-        return tuple((gains / (gains.sum() or 1.0)).tolist())
-
     def as_json(self) -> dict[str, object]:
         """Return everything that scoring needs."""
-        boosted = {"trees": [tree.as_json() for tree in self.trees], "length_weight": self.length_weight}
         return {
             "features": list(self.features),
             "scales": [{"values": list(scale.values), "scores": list(scale.scores)} for scale in self.scales],
@@ -123,7 +104,6 @@ class CombinedJudge:
             "penalty": self.penalty,
             "length_tokenizer": self.length_tokenizer,
             "settings": {"method": self.settings.method, "length": self.settings.length, "seed": self.settings.seed},
-            **(boosted if self.trees else {}),
         }
 
     @classmethod
@@ -133,14 +113,12 @@ class CombinedJudge:
             judge = cls(
                 features=tuple(map(str, saved["features"])),
                 scales=tuple(_scale_of(scale) for scale in saved["scales"]),
-                coefficients=finite_numbers(saved["coefficients"]),
+                coefficients=_finite_numbers(saved["coefficients"]),
                 length_scale=_scale_of(saved["length_scale"]),
-                length_slopes=finite_numbers(saved["length_slopes"]),
+                length_slopes=_finite_numbers(saved["length_slopes"]),
                 penalty=float(saved["penalty"]),
                 settings=FitSettings(**saved["settings"]),
                 length_tokenizer=str(saved.get("length_tokenizer", LENGTH_TOKENIZER)),
-                trees=tuple(ScoreTree.read(tree, len(saved["features"])) for tree in saved.get("trees", [])),
-                length_weight=finite_numbers([saved.get("length_weight", 0.0)])[0],
             )
         except (KeyError, TypeError, ValueError, Usage) as error:
             raise Corrupt(f"{place} is no fitted judge: {error}", remedy=_REMEDY) from error
@@ -151,7 +129,15 @@ class CombinedJudge:
 
 
 def _scale_of(saved: Mapping[str, Any]) -> NormalScale:
-    scale = NormalScale(values=finite_numbers(saved["values"]), scores=finite_numbers(saved["scores"]))
+    scale = NormalScale(values=_finite_numbers(saved["values"]), scores=_finite_numbers(saved["scores"]))
     if not scale.values or len(scale.values) != len(scale.scores) or (np.diff(scale.values) <= 0).any():
         raise ValueError("a scale whose values do not rise")
     return scale
+
+
+def _finite_numbers(numbers: Sequence[Any]) -> tuple[float, ...]:
+    """Return the numbers; raise ValueError where one of them is not finite."""
+    read = tuple(float(number) for number in numbers)
+    if not np.isfinite(read).all():
+        raise ValueError("a number that is not finite")
+    return read
