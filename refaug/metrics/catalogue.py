@@ -359,7 +359,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         high=1,
         parameters=(*_UPSILON, *parameters),
         corpus=CorpusScore.MEAN,
-        paper=f"the formula is ours, after Tsuta, Yoshinaga and Toyoda 2020 and 2023; {base.name}: {base.paper}",
+        paper=f"ours, after Tsuta, Yoshinaga and Toyoda 2020 and 2023; {base.name}: {base.paper}",
         made_by="refaug.metrics.upsilon:Upsilon",
         cost=base.cost,
         needs_beside=base.needs_beside,

@@ -124,10 +124,19 @@ class ItemSources(TableOptions, AlignedOptions):
         Doc(f"JSONL with one item a line, or a table of any kind, compressed or not; - for stdin; {OF_JOB}."),
     ] = None
     allow_truncated: Annotated[bool, Doc("Use the items before the place where a compressed file breaks off.")] = False
+    systems: Annotated[
+        tuple[Text, ...],
+        Length(0, 1_000),
+        Flag("--systems"),
+        Metavar("NAME,…"),
+        Doc("The systems whose replies are read, separated by commas; without it, all."),
+    ] = ()
 
     def check(self) -> None:
         """Refuse two forms of input at once, and half of one."""
         super().check()
+        names = dict.fromkeys(name.strip() for text in self.systems for name in text.split(","))
+        object.__setattr__(self, "systems", tuple(names))
         if self.items is not None:
             if self.aligned_files:
                 raise Usage("a file of items and line-aligned files at once", remedy="one of the two", field="items")

@@ -179,7 +179,7 @@ def a_full_output() -> dict[str, Any]:
     scores = {**evaluation.as_json(), "details": details_of(evaluation, read)}
     lines = AlignedOptions(replies={"a": "a.txt"}, references=("b.txt",), weights=("c.txt",), utterances="d.txt")
     table = TableOptions(map=("id=a",), shape="reply", encoding="latin-1")
-    inputs = ItemInputs(items=Path("items.jsonl"), aligned=lines, table=table, allow_truncated=True)
+    inputs = ItemInputs(items=Path("items.jsonl"), aligned=lines, table=table, allow_truncated=True, systems=["new"])
     return sealed({**scores, "inputs": inputs.names})
 
 

@@ -195,6 +195,31 @@ def test_several_metrics_come_in_the_order_asked_for_with_signatures(home, items
         assert Signature.parse(one["signature_full"]) == Signature.of(build(specification))
 
 
+def test_several_metrics_are_one_table_before_those_of_each(home, items: Path) -> None:
+    printed = home("score", items, "-m", "bleu", "-m", "chrf", "-m", "bleu:n=1", "--draws", "0").out.splitlines()
+    scores = home("score", items, "-m", "bleu", "-m", "chrf", "-m", "bleu:n=1", "--draws", "0", "--json").json["scores"]
+    assert [line.split("  ")[0] for line in printed[:4]] == ["all metrics: corpus scores", "system", "a", "b"]
+    assert printed[1].split() == ["system", "bleu", "(1)", "chrf", "bleu", "(2)"]
+    for line in printed[2:4]:
+        name, *shown = line.split()
+        assert shown == [f"{one['systems'][name]['corpus']:.4f}" for one in scores]
+    assert home("score", items, "-m", "bleu", "-m", "chrf", "--level", "reply").out.startswith("bleu|")
+
+
+def test_only_the_systems_that_are_named_are_scored(home, tmp_path: Path, items: Path) -> None:
+    both, alone = (
+        home("score", items, "-m", "bleu", "--json"),
+        home("score", items, "--systems", "b", "-m", "bleu", "--json"),
+    )
+    assert systems(alone) == {"b": systems(both)["b"]}
+    assert list(systems(home("score", items, "--systems", "b,a", "-m", "bleu", "--json"))) == ["b", "a"]
+    assert alone.json["inputs"]["systems"] == ["b"]
+    (tmp_path / "b.json").write_text(alone.out, "utf-8")
+    assert home("verify", tmp_path / "b.json").code == 0
+    unknown = home("score", items, "--systems", "a,z", "-m", "bleu")
+    assert (unknown.code, "no system is called 'z'" in unknown.err, "there are: a, b" in unknown.err) == (2, True, True)
+
+
 def test_the_document_has_what_is_promised(home, items: Path) -> None:
     document = home("score", items, "-m", "bleu", "--draws", "50", "--json").json
     hashes = {"data", "utterances", "replies", "checksum"}

@@ -225,6 +225,7 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
             shape="item",
             encoding="latin-1",
             allow_truncated=True,
+            systems=["s"],
         ),
         FilePreview,
     ),

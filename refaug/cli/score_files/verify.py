@@ -89,6 +89,7 @@ def _named_items(scores: ScoreFile, file: Path) -> ScoredItems:
         "shape": inputs.get("shape"),
         "encoding": inputs.get("encoding"),
         "allow_truncated": inputs.get("allow_truncated") is True,
+        "systems": _texts(inputs, "systems"),
     }
     try:
         return from_texts(ScoredItems, {name: text for name, text in texts.items() if text not in (None, [])})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,12 +30,19 @@ class ItemInputs:
     aligned: AlignedOptions = field(default_factory=AlignedOptions)
     table: TableOptions = field(default_factory=TableOptions)
     allow_truncated: bool = False
+    systems: Sequence[str] = ()
 
     @classmethod
     def of(cls, sources: ItemSources) -> Self:
         """Return the inputs that an operation names."""
         items = None if sources.items is None else Path(sources.items)
-        return cls(items=items, aligned=sources, table=sources, allow_truncated=sources.allow_truncated)
+        return cls(
+            items=items,
+            aligned=sources,
+            table=sources,
+            allow_truncated=sources.allow_truncated,
+            systems=sources.systems,
+        )
 
     @property
     def names(self) -> dict[str, object]:
@@ -43,9 +50,14 @@ class ItemInputs:
         items = [str(self.items)] if self.items is not None else []
         if "-" in (*items, *self.aligned.aligned_files):
             return {}
-        truncated = {"allow_truncated": True} if self.allow_truncated else {}
+        more = {"allow_truncated": self.allow_truncated, "systems": list(self.systems)}
         named = {"items": items} if items else {}
-        return {**named, **self.aligned.aligned_names, **self.table.table_names, **truncated}
+        return {
+            **named,
+            **self.aligned.aligned_names,
+            **self.table.table_names,
+            **{name: given for name, given in more.items() if given},
+        }
 
     def read(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield items from the files that the command names."""
@@ -54,19 +66,20 @@ class ItemInputs:
 
     def within_stage(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield the same items as a part of another stage."""
-        from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  readers, and a help needs none
+        from refaug.evaluation.scoring.items import of_systems, read_items  # noqa: PLC0415  readers: a help needs none
 
         with ExitStack() as stack:
             if self.items is None:
-                yield from self._aligned_items(stack)
-                return
-            yield from read_items(
-                stack.enter_context(file_or_stdin(self.items)),
-                shown_name=shown_name(self.items),
-                on_unknown_field=progress.warn,
-                allow_truncated=self.allow_truncated,
-                table=self.table.table,
-            )
+                test_items = self._aligned_items(stack)
+            else:
+                test_items = read_items(
+                    stack.enter_context(file_or_stdin(self.items)),
+                    shown_name=shown_name(self.items),
+                    on_unknown_field=progress.warn,
+                    allow_truncated=self.allow_truncated,
+                    table=self.table.table,
+                )
+            yield from of_systems(test_items, self.systems)
 
     def _aligned_items(self, stack: ExitStack) -> Iterator[Item | BadItem]:
         from refaug.evaluation.scoring.items import read_aligned, system_name  # noqa: PLC0415

@@ -173,7 +173,12 @@ def _span(bounds: Sequence[float] | None, scale: float = 1.0) -> str:
 
 
 def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") -> None:
-    """Print a table for each metric, and how the intervals were drawn; `beside` follows the name of the data."""
+    """Print a table for each metric, and how the intervals were drawn; `beside` follows the name of the data.
+
+    Of several metrics a table with the scores of all comes first.
+    """
+    if len(evaluation.scores) > 1 and level is not LevelChoice.REPLY:
+        print_table(f"all metrics: {level.value} scores", *_metrics_table(evaluation, level))
     for metric_scores in evaluation.scores:
         if level is LevelChoice.REPLY:
             rows = [
@@ -222,9 +227,28 @@ def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, obj
     return {name: content for name, content in fields.items() if name not in names}
 
 
+def _metrics_table(evaluation: Evaluation, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:
+    """Return a row for each system and a column for each metric."""
+    from refaug.evaluation.scoring.score_tables import metric_names  # noqa: PLC0415  compiles
+
+    named = metric_names(evaluation)
+    return ("system", *(f"{_scale(scores)}{name}" for name, scores in named)), [
+        (name, *(_shown(scores, scores.systems[name], level) for _, scores in named))
+        for name in evaluation.scores[0].systems
+    ]
+
+
+def _shown(metric_scores: MetricScores, of_system: SystemScore, level: LevelChoice) -> str:
+    return number(of_system.corpus if level is LevelChoice.CORPUS else of_system.mean, metric_scores.scale)
+
+
+def _scale(metric_scores: MetricScores) -> str:
+    return f"{metric_scores.scale:g}×" if metric_scores.scale > 1 else ""
+
+
 def _systems_table(metric_scores: MetricScores, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:
     """Return the columns and rows with the chosen level first, its interval, and the other level."""
-    percent = f"{metric_scores.scale:g}×" if metric_scores.scale > 1 else ""
+    percent = _scale(metric_scores)
     systems = [(name, scores, scores.as_intervals()) for name, scores in metric_scores.systems.items()]
     if level is LevelChoice.CORPUS:
         return (

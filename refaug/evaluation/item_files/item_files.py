@@ -9,7 +9,7 @@ from typing import Final
 
 from refaug.core.errors import RefaugError, Usage
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, read_aligned, read_items, system_name
+from refaug.evaluation.scoring.items import BadItem, of_systems, read_aligned, read_items, system_name
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
 
@@ -63,6 +63,7 @@ class ItemFiles:
     aligned: AlignedFiles = AlignedFiles()
     table: TableRequest = field(default_factory=TableRequest)
     allow_truncated: bool = False
+    systems: Sequence[str] = ()  # whose replies are read; without any, all
 
     @property
     def names(self) -> list[str]:
@@ -76,16 +77,17 @@ class ItemFiles:
         """Yield the items, and a BadItem in place of each that cannot be used; no message has a path."""
         try:
             if self.items is None:
-                yield from self.aligned.read()
-                return
-            yield from read_items(
-                self.items.path,
-                shown_name=self.items.name,
-                on_unknown_field=on_warning,
-                allow_truncated=self.allow_truncated,
-                table=self.table,
-                notes=notes or TableNotes(on_warning=on_warning),
-            )
+                test_items = self.aligned.read()
+            else:
+                test_items = read_items(
+                    self.items.path,
+                    shown_name=self.items.name,
+                    on_unknown_field=on_warning,
+                    allow_truncated=self.allow_truncated,
+                    table=self.table,
+                    notes=notes or TableNotes(on_warning=on_warning),
+                )
+            yield from of_systems(test_items, self.systems)
         except RefaugError as error:  # of readers that know a path alone
             for file in [self.items] if self.items is not None else self.aligned.files:
                 error.message = error.message.replace(str(file.path), file.name)

@@ -51,6 +51,7 @@ def page(file: ScoreFile, settings: ScoreSettings) -> str:
         summary=_summary(file),
         warnings=document.get("warnings", []),
         contents=[*((section.anchor, section.title) for section in sections), ("how", "how to verify")],
+        all_metrics=None if len(file.scores) == 1 else _metrics_table(file.scores),
         differences=None if comparison is None else _differences_table(comparison),
         verdicts=[] if comparison is None else [verdict_text(pair) for pair in comparison.pairs],
         sections=sections,
@@ -122,6 +123,15 @@ def _section(file: ScoreFile, place: int) -> _MetricSection:
         counts=_counts_table(list(scores), histograms, ends),
         lists=list(_extreme_lists(systems, len(file.scores))),
     )
+
+
+def _metrics_table(scores: Sequence[StoredScores]) -> Table:
+    """Return the corpus score of each system by each metric."""
+    rows = [
+        (name, *(score_text((stored.systems.get(name) or {}).get("corpus"), stored.scale) for stored in scores))
+        for name in scores[0].systems
+    ]
+    return Table(title="All metrics: corpus scores", columns=("system", *(stored.name for stored in scores)), rows=rows)
 
 
 def _systems_table(stored: StoredScores) -> Table:

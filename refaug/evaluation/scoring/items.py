@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.errors import BadInput, DamagedSource, Usage
 from refaug.core.memory.seen_lines import SeenLines
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_too_deep, short_repr
@@ -156,6 +156,23 @@ def item_rows(
                 yield replace(row, message=row.message.replace(_ADVICE_FOR_LOGS, _ADVICE_FOR_ITEMS))
             else:
                 yield row
+
+
+def of_systems(items: Iterable[Item | BadItem], systems: Sequence[str]) -> Iterator[Item | BadItem]:
+    """Yield items with the replies of these systems alone, or of all if none is named; Usage for one without any."""
+    seen = dict[str, None]()
+    for test_item in items:
+        if not systems or isinstance(test_item, BadItem):
+            yield test_item
+            continue
+        seen.update(dict.fromkeys(test_item.replies))
+        yield replace(
+            test_item,
+            replies={name: test_item.replies[name] for name in systems if name in test_item.replies},
+            ratings={name: test_item.ratings[name] for name in systems if name in test_item.ratings},
+        )
+    if unknown := [name for name in systems if name not in seen]:
+        raise Usage(f"no system is called {unknown[0]!r}", remedy=f"there are: {', '.join(seen)}", field="systems")
 
 
 def _require_new(test_item: Item, line: int, seen: SeenLines) -> Item:

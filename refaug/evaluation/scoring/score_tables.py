@@ -73,7 +73,7 @@ def latex_table(evaluation: Evaluation, level: str) -> str:
     Intervals stand beside the scores, and p of the randomisation test where there is a baseline. Signatures stand in
     comments below.
     """
-    names = _metric_names(evaluation)
+    names = metric_names(evaluation)
     columns, rows = _reply_cells(evaluation) if level == "reply" else _system_cells(evaluation, level)
     head = [*columns, *(_with_scale(escape_latex(name), scores.scale) for name, scores in names)]
     lines = [
@@ -95,7 +95,7 @@ def _line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \tabularnewline"
 
 
-def _metric_names(evaluation: Evaluation) -> list[tuple[str, MetricScores]]:
+def metric_names(evaluation: Evaluation) -> list[tuple[str, MetricScores]]:
     """Return each metric with its name, or with a number behind it where several parameters have one name."""
     names = [metric_scores.metric.name for metric_scores in evaluation.scores]
     return [

@@ -66,6 +66,7 @@ def item_files(order: ItemSources, home: Settings, serve: ServeSettings) -> Item
         ),
         table=order.table,
         allow_truncated=order.allow_truncated,
+        systems=order.systems,
     )
 
 

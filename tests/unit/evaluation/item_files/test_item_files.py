@@ -107,6 +107,8 @@ def test_line_aligned_texts_are_what_split_makes_of_them(texts: list[tuple[str, 
             files.append(InputFile(path=path, name=f"file {place}"))
         aligned = AlignedFiles(replies={"a": files[0], "b": files[1]}, references=files[2:3], utterances=files[3])
         items = [item for item in ItemFiles(aligned=aligned).read() if isinstance(item, Item)]
+        named = ItemFiles(aligned=aligned, systems=[*items[0].replies][:1]).read()
+        assert all(isinstance(one, Item) and len(one.replies) == 1 for one in named)
         contents = [Path(file.path).read_bytes().decode().split("\n")[:-1] for file in files]
     replies_a, replies_b, golds, utterances = contents
     assert [item.replies["a"] for item in items] == replies_a

@@ -68,6 +68,7 @@ def test_the_files_of_a_report_are_sealed_alike_and_without_scripts(tmp_path: Pa
 def test_the_differences_are_those_of_the_baseline(tmp_path: Path) -> None:
     page = write_report(tmp_path, document(), SETTINGS, with_details=False).page.read_text("utf-8")
     assert "Differences from &lt;b&gt;old" in page
+    assert page.index("All metrics: corpus scores") < page.index("Differences from")
     for scores in scored().scores:
         comparison = scores.comparisons["=new"].as_json()
         assert f"<td>{comparison['difference']:+.4f}</td>" in page

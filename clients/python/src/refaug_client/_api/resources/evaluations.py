@@ -95,6 +95,7 @@ class Uploads(Resource[K]):
         shape: Optional[Literal["item", "reply", "rating"]] = None,
         encoding: Optional[str] = None,
         allow_truncated: Optional[bool] = None,
+        systems: Optional[Sequence[str]] = None,
     ) -> Call[FilePreview]:
         """Return files as a score would read them: the first items, the columns, and the bad rows.
 
@@ -110,6 +111,7 @@ class Uploads(Resource[K]):
             shape=shape,
             encoding=encoding,
             allow_truncated=allow_truncated,
+            systems=systems,
         )
         return Call("POST", "/v1/uploads/preview", read_model(FilePreview), body=document, timed=True)
 
