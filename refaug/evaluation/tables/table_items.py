@@ -13,7 +13,7 @@ import orjson
 from refaug.core.errors import BadInput, DamagedSource, UnknownFormat
 from refaug.core.text.content_shapes import MAX_DEPTH, is_nested_too_deep
 from refaug.evaluation.tables.cells import shown
-from refaug.evaluation.tables.columns import Column, Columns, columns_of
+from refaug.evaluation.tables.columns import KNOWN_COLUMNS, Column, Columns, columns_of, folded
 from refaug.evaluation.tables.files import arrow_tables
 from refaug.evaluation.tables.files.exports import export_of
 from refaug.evaluation.tables.files.json_tables import open_json_array, open_json_lines
@@ -241,14 +241,17 @@ ItemValues = tuple[int, Mapping[str, Any]] | BadRow
 
 
 def is_items_file(path: Path, request: TableRequest) -> bool:
-    """Whether a file is JSON lines of items, which need no columns: nothing is said, and it begins with an object."""
+    """Whether a file is JSON lines of items, which need no columns: nothing is said, and it begins with an object.
+
+    An object with a reply in place of `replies` is a row of a table.
+    """
     if not request.is_empty or path.is_dir():
         return False
     try:
         head = _head(path, str(path), request.encoding)
     except DamagedSource:
         return True  # the reader of lines says where it is damaged
-    return not head.strip() or not (_is_binary(head) or _is_text_table(path, head) or _is_array_or_export(head))
+    return not head.strip() or not (_is_binary(head) or _is_text_table(path, head) or _is_json_table(head))
 
 
 def table_items(path: Path, where: str, request: TableRequest, notes: TableNotes) -> Iterator[ItemValues]:
@@ -369,11 +372,14 @@ def _is_text_table(path: Path, head: bytes) -> bool:
     return not head.lstrip().startswith((b"{", b"[")) and has_header(head)
 
 
-def _is_array_or_export(head: bytes) -> bool:
+def _is_json_table(head: bytes) -> bool:
     if _JSON_ARRAY.match(head):
         return True
     try:
         first = orjson.loads(head.split(b"\n", 1)[0])
     except orjson.JSONDecodeError:
         return False
-    return isinstance(first, dict) and export_of([first]) is not None
+    if not isinstance(first, dict):
+        return False
+    has_reply = "replies" not in first and any(folded(name) in KNOWN_COLUMNS["reply"] for name in first)
+    return has_reply or export_of([first]) is not None

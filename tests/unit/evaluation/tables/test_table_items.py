@@ -201,6 +201,17 @@ def test_items_in_a_json_array_are_items(tmp_path: Path) -> None:
     assert items_of(written(tmp_path / "items.json", json.dumps(LONG_ITEMS))) == LONG_ITEMS
 
 
+def test_json_lines_with_a_reply_each_are_rows_of_a_table(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "Tea?", "reference": "Yes.", "model": model, "response": reply}
+        for model, reply in (("old", "No."), ("new", "Sure."))
+    ]
+    path = written(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [dict(item["replies"]) for item in items_of(path)] == [{"old": "No.", "new": "Sure."}]
+    alone = written(tmp_path / "alone.jsonl", '{"utterance": "Tea?", "references": ["Yes."], "response": "No."}\n')
+    assert [item["replies"] for item in items_of(alone)] == [{"reply": "No."}]
+
+
 # ── exports ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TASKS = [
