@@ -7,7 +7,7 @@ those exactly, under the same exclusions. For BM25 it scores all texts one by on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,10 +21,10 @@ from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates.searched_segments import pair_levels
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.ranking import MILLION, events_of_pairs
+from refaug.indexer.search.ranking import MILLION, Events, events_of_pairs, events_of_utterances
 from refaug.indexer.search.search import RankedPairs, merge
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.search.search_tables import Rows
+from refaug.indexer.search.search_tables import QueryTables, Rows
 from refaug.indexer.search.segments import Segment, common_order
 from refaug.indexer.search.similarity import Likeness, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import embed
@@ -52,10 +52,7 @@ def check_index(
 ) -> ExhaustiveComparison:
     """Search for pairs drawn from the index, each without its own dialogue, and compare with the exhaustive search."""
     if settings.is_fused:
-        raise Usage("the mode fused is two modes", remedy="check embedding-utterance and bm25-utterance", field="mode")
-    if settings.is_encoder:  # what is measured is the search for utterances, and the exhaustive one has no limit
-        index.terms([], settings)  # refuses an index without an encoder
-        settings = replace(settings, mode="embedding-utterance")
+        raise Usage("the mode fused is two modes", remedy="check the two: by vectors, and bm25-utterance", field="mode")
     pairs = _draw_pairs(index, queries, seed)
     progress.stage("searching", len(pairs), "pairs")
     approximate = [
@@ -99,6 +96,10 @@ def _search_exhaustively(
     query_numbers = np.flatnonzero(likeness.able)
     parts = []
     for segment in index.segments:
+        if settings.most_of_utterance:
+            events = _events_of_best_utterances(index, segment, likeness, tables, settings, query_numbers, progress)
+            parts.append([(query_numbers, events)])
+            continue
         best = _best_pairs(index, segment, likeness, settings, query_numbers, progress)
         start, utterances, pair_rows = _flatten(segment, best)
         levels = likeness.list_levels(segment, query_numbers, start, utterances, golds=False)
@@ -131,8 +132,7 @@ def _best_pairs(
     progress: Progress,
 ) -> Rows:
     """Return the pairs (queries, most pairs) that are most similar in single precision, −1 where there are fewer."""
-    best_rows: Rows = np.full((len(query_numbers), _MOST_PAIRS), -1, np.int64)
-    best_levels = np.full((len(query_numbers), _MOST_PAIRS), -np.inf)
+    best = _Best(len(query_numbers))
     alpha, rest = settings.alpha, (1 - settings.alpha) * settings.epsilon
     for first, of_utterance in _utterance_blocks(index, segment, likeness, query_numbers):
         last = first + of_utterance.shape[1]
@@ -144,13 +144,49 @@ def _best_pairs(
             levels = np.maximum(levels, 0) * (alpha * np.maximum(of_response, 0) + rest)
         if len(segment.tables.superseded):
             levels[:, segment.tables.superseded[first:last][owner]] = -np.inf
-        both = np.concatenate([best_levels, levels], axis=1)
-        rows = np.concatenate([best_rows, np.broadcast_to(np.arange(begin, end), levels.shape)], axis=1)
-        best = np.argpartition(-both, min(_MOST_PAIRS, both.shape[1]) - 1, axis=1)[:, :_MOST_PAIRS]
-        best_rows, best_levels = np.take_along_axis(rows, best, axis=1), np.take_along_axis(both, best, axis=1)
+        best.add(int(begin), levels)
         progress.advance(last - first)
-    best_rows[~(best_levels > (0 if settings.is_bm25 or settings.is_dialog else -np.inf))] = -1
-    return best_rows
+    return best.above(0 if settings.is_bm25 or settings.is_dialog else -np.inf)
+
+
+def _events_of_best_utterances(
+    index: ReferenceIndex,
+    segment: Segment,
+    likeness: Likeness,
+    tables: QueryTables,
+    settings: SearchSettings,
+    query_numbers: Rows,
+    progress: Progress,
+) -> Events:
+    """Return the pairs of the most similar utterances, of each as many as the mode takes."""
+    best = _Best(len(query_numbers))
+    for first, of_utterance in _utterance_blocks(index, segment, likeness, query_numbers):
+        best.add(first, of_utterance)
+        progress.advance(of_utterance.shape[1])
+    rows = best.above(-np.inf)
+    levels = likeness.utterance_levels(segment, query_numbers, rows)
+    most = settings.most_of_utterance
+    return events_of_utterances(segment.tables, tables, query_numbers, rows, levels, settings.k, most)
+
+
+class _Best:
+    """The rows with the highest levels of each query, block by block."""
+
+    def __init__(self, queries: int) -> None:
+        self._rows: Rows = np.full((queries, _MOST_PAIRS), -1, np.int64)
+        self._levels = np.full((queries, _MOST_PAIRS), -np.inf)
+
+    def add(self, first: int, levels: NDArray[np.float64]) -> None:
+        """Add the levels (queries, rows) of a block that begins at this row."""
+        both = np.concatenate([self._levels, levels], axis=1)
+        added = np.broadcast_to(np.arange(first, first + levels.shape[1]), levels.shape)
+        rows = np.concatenate([self._rows, added], axis=1)
+        best = np.argpartition(-both, min(_MOST_PAIRS, both.shape[1]) - 1, axis=1)[:, :_MOST_PAIRS]
+        self._rows, self._levels = np.take_along_axis(rows, best, axis=1), np.take_along_axis(both, best, axis=1)
+
+    def above(self, least: float) -> Rows:
+        """Return the rows, −1 where there is none above this level."""
+        return np.where(self._levels > least, self._rows, -1)
 
 
 def _utterance_blocks(

@@ -24,6 +24,7 @@ from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.index_folders import Places
+from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors import index_encodings
@@ -331,6 +332,26 @@ def test_an_utterance_gives_its_five_most_frequent_responses_as_brute_force_says
         assert all(max(Counter(one.utterance for one in result.references).values()) <= 5 for result in some)
         plain = index.search(searched_items(), SearchSettings(mode="embedding-utterance", k=40))
         assert max(Counter(one.utterance for one in plain[0].references).values()) > 5
+
+
+def test_a_check_measures_the_mode_with_its_limit_of_responses(tmp_path, monkeypatch):
+    """Of an exact index nothing is missing, in either mode, and the lists of the two are not the same."""
+    places = Places.under(tmp_path / "home")
+    add_to_log(places, "chat", made_log(1, 900))
+    build(places, vectors=None, encoder=write_encoder(tmp_path / "encoder"), check_queries=0, shards=2)
+    searched, search = list[float](), ReferenceIndex.search
+
+    def noted(index, pairs, settings):
+        found = search(index, pairs, settings)
+        searched.append(sum(one.similarity for item in found for one in item.references))
+        return found
+
+    monkeypatch.setattr(ReferenceIndex, "search", noted)
+    with ReferenceIndex.open(places, "chat") as index:
+        for mode in ("encoder-utterance", "embedding-utterance"):
+            measured = check_index(index, SearchSettings(mode=mode, k=40), queries=30, seed=1, progress=Silent())
+            assert (measured.recall, measured.lost_similarity, measured.all_found) == (1, 0, measured.queries)
+    assert searched[0] < searched[1]
 
 
 def test_without_an_encoder_the_mode_is_refused_with_the_command(tmp_path):
