@@ -113,6 +113,7 @@ def test_the_metric_finds_its_own_references(expected: dict[str, Any]) -> None:
         "preset": "refaug-1",
         "calibration": "0" * 12,
     }
+    assert not {"norm-words", "oov", "weighting"} & Signature.parse(expected["signature_full"]).details.keys()
     assert len(set(replies_of(expected))) > 6
 
 

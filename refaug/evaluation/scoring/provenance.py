@@ -163,11 +163,14 @@ def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: 
     """Return how references of this index are found with these settings, and rated by this rater."""
     manifest, rates = index.manifest, rater is not None and settings.needs_rater
     models = {"index": index.spec, **({"rater": rater.spec} if rater is not None and rates else {})}
-    words = {
-        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+    of_words = {
         "norm-words": "yes" if manifest.sentence.norm_words else "no",
         "oov": manifest.sentence.oov,
         "weighting": manifest.sentence.weighting,
+    }
+    words = {
+        "vectors": f"{manifest.vectors.name}#{manifest.vectors.sha256[:12]}",
+        **({} if manifest.vectors.kind == "encoder" else of_words),
         "index-tok": manifest.tokenizer,
     }
     return Provenance(
