@@ -48,6 +48,12 @@ class References:
     beside: References | None = None  # the references of the second part of a metric of two parts
     components: tuple[References | Problem, ...] = ()  # those of each component of a combination
 
+    @property
+    def read_texts(self) -> tuple[str, ...]:
+        """All texts that a metric may read, the utterance among them: its cost depends on their lengths."""
+        beside = () if self.beside is None else self.beside.read_texts
+        return (*self.texts, *beside, *((self.utterance,) if self.utterance else ()))
+
     @classmethod
     def unweighted(cls, texts: Sequence[str]) -> References:
         """Return references of weight 1, of which the first is the gold."""

@@ -316,7 +316,7 @@ def score_replies(
     rows, problems = _scorable(replies, references)
     texts = [str(replies[row]) for row in rows]
     distinct, items = _distinct([references[row] for row in rows])
-    lengths = metric.lengths([of_item.texts for of_item in distinct])
+    lengths = metric.lengths([of_item.read_texts for of_item in distinct])
     row_of, statistics = np.array(rows, dtype=np.int64), np.full((len(replies), len(metric.columns)), np.nan)
     for places, part in _pieces(metric, lengths, texts, items):
         prepared, piece = metric.prepare(distinct[part]), [texts[place] for place in places.tolist()]

@@ -13,6 +13,7 @@ from refaug.evaluation.scoring.score_settings import Resampling
 from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
+from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
@@ -110,9 +111,19 @@ def require_units(units: Mapping[str, float], serve: ServeSettings) -> None:
     )
 
 
+def reads_turns(specification: str) -> bool:
+    """Say whether a metric reads the turns of an item, too."""
+    info = _info_of(specification)
+    return info is not None and info.looks_at_utterance
+
+
 def _cost_of(specification: str) -> Cost:
-    info = METRICS.get(specification.partition(":")[0].strip())
+    info = _info_of(specification)
     return LINEAR if info is None else info.cost
+
+
+def _info_of(specification: str) -> MetricInfo | None:
+    return METRICS.get(specification.partition(":")[0].strip())
 
 
 def combining_cost(batches: Sequence[Mapping[str, Any]], options: Resampling, serve: ServeSettings) -> int:

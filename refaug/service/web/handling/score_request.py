@@ -158,18 +158,19 @@ class ScoreRequest:
         specifications = self.specifications or (_GIVEN_METRIC,)
         counts = scoring_limits.counts_words(specifications)
         references = [[reference.text for reference in scored_item.references] for scored_item in self.items]
-        lengths = lengths_of(references, counts_words=counts)
+        with_turns = [[*texts, *scored_item.turns] for texts, scored_item in zip(references, self.items, strict=True)]
+        read = [lengths_of(texts, counts_words=counts) for texts in (references, with_turns)]
         if self.finds:
-            lengths = with_further(lengths, self.options.settings.k, characters=_FOUND_CHARACTERS)
+            read = [with_further(one, self.options.settings.k, characters=_FOUND_CHARACTERS) for one in read]
         replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
         places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
-        units = scoring_limits.scoring_units(
-            specifications,
-            lengths_of(replies, counts_words=counts),
-            lengths[:, places],
-            explains=self.options.explain,
-        )
-        return {text: units[text] + scoring_limits.reading_units([text], lengths) for text in units}
+        of_replies, explains = lengths_of(replies, counts_words=counts), self.options.explain
+        units = dict[str, float]()
+        for text in specifications:
+            lengths = read[scoring_limits.reads_turns(text)]
+            units |= scoring_limits.scoring_units([text], of_replies, lengths[:, places], explains=explains)
+            units[text] += scoring_limits.reading_units([text], lengths)
+        return units
 
     @property
     def cost(self) -> int:

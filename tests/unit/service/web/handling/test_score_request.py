@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,6 +122,13 @@ def test_the_lengths_of_texts_decide_what_scores_cost(tmp_path: Path) -> None:
     assert long.units == {"rouge-l": 8 * (50 + 10 + 4 * 40_000 + 0.5 * 40_000 + 3e-4 * 4e8)}
     assert (short.cost, short.is_small) == (1, True)
     assert (long.cost, long.is_small) == (961, False)
+
+
+def test_turns_cost_where_a_metric_reads_them(tmp_path: Path) -> None:
+    silent, told = (long_work(tmp_path, 10, 1, metrics=["bleu", "rater"]) for _ in range(2))
+    told.items = [replace(item, turns=("a " * 500,)) for item in told.items]
+    more = {name: told.units[name] - silent.units[name] for name in told.units}
+    assert more == {"bleu": 0, "rater": pytest.approx(1_000 + 5)}
 
 
 def test_an_explanation_costs_the_scores_without_each_reference(tmp_path: Path) -> None:
