@@ -73,6 +73,7 @@ def score(
         percent=percent,
         language=language,
     )
+    options = replace(options, metrics=options.metrics_or_default(options.metrics))
     rows = _rows(items, predictions, references, utterances, system)
     parsed, warnings = inputs.parse_rows(rows, on_error=on_error)
     return score_items(options, engine_of(home), parsed, warnings)

@@ -19,7 +19,7 @@ class Score(ItemSources, ScoringOptions, ClusterOptions, OwnedOperation):
 
     def check(self) -> None:
         """Find references as the metrics need them."""
-        self.find_as(self.metrics)
+        object.__setattr__(self, "metrics", self.metrics_or_default(self.metrics))
         super().check()
 
     def metrics_named(self) -> list[str]:

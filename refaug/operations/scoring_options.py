@@ -11,7 +11,7 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar
 from refaug.core.options.decoding import Options
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.presets import preset_for
+from refaug.evaluation.scoring.presets import REFAUG_1, find_preset, preset_for
 from refaug.evaluation.scoring.score_settings import Draws, Resampling, ScoreSettings
 from refaug.operations.operation import Cluster, Spec, Text, Threads
 
@@ -34,7 +34,8 @@ def within(group: str) -> Iterator[None]:
     try:
         yield
     except Usage as error:
-        raise Usage(error.without_field, remedy=error.remedy, field=f"{group}.{error.field}") from None
+        field = f"{group}.{error.field}" if error.field else ""
+        raise Usage(error.without_field, remedy=error.remedy, field=field) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +48,9 @@ class MetricOptions(Options):
         Metavar("SPEC"),
         Doc(
             "What to score with: NAME or NAME:key=value,…, as `refaug metrics list` has them; of files, a signature, "
-            "too. Without it: upsilon-bleu where references were retrieved, delta-bleu where people weighted some, "
-            "else multi-bleu; of requests, first the server's `default_metric` where the references suit it."
+            "too. Without it: refaug-1 with an index, which its encoder must have read; else upsilon-bleu where "
+            "references were retrieved before, delta-bleu where people weighted some, multi-bleu otherwise; of "
+            "requests, first the server's `default_metric` where the references suit it."
         ),
     ] = ()
     language: Language = None
@@ -88,6 +90,27 @@ class ReferenceOptions(Options):
             with within("settings"):
                 object.__setattr__(self, "settings", self.settings.with_preset(preset))
 
+    def metrics_or_default(self, metrics: Sequence[str], *, finds: bool = False) -> tuple[str, ...]:
+        """Return the metrics, or the one where none is named, and find references as they need them.
+
+        Where references are found, that is the metric of the preset, else the recommended one, which never gives way
+        to another; where they are given, it depends on them, and none is returned.
+        """
+        preset = find_preset(self.settings.preset) or REFAUG_1
+        default = () if metrics or not (finds or self.index is not None) else preset.metrics[:1]
+        try:
+            self.find_as(default or metrics, finds=finds)
+            if default:
+                self._require_rater_asked(rates=False, remedy="leave it out")
+        except Usage as error:
+            if not default:
+                raise
+            from refaug.metrics.embeddings.recommended import OTHER_METRIC  # noqa: PLC0415  numpy
+
+            message = f"no metric is named, so replies are scored by {default[0]}: {error.without_field}"
+            raise Usage(message, remedy=f"{error.remedy}; {OTHER_METRIC}", field=error.field) from None
+        return tuple(default or metrics)
+
     def require_named_index(self) -> None:
         """Raise Usage where no index is named."""
         if self.index is None:
@@ -109,8 +132,11 @@ class ReferenceOptions(Options):
         """
         with within("settings"):
             self.settings.require_effect(rates=rates, shows_references=shows_references)
+        self._require_rater_asked(rates=rates, remedy="leave it out, or use rated weights")
+
+    def _require_rater_asked(self, *, rates: bool, remedy: str) -> None:
         if self.rater is not None and not (rates or self.settings.needs_rater):
-            raise Usage("nothing is to be rated", remedy="leave it out, or use rated weights", field="rater")
+            raise Usage("nothing is to be rated", remedy=remedy, field="rater")
 
     def require_nothing_found(self) -> None:
         """Raise Usage for a setting or a rater where no index is searched and nothing is scored."""

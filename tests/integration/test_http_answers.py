@@ -46,7 +46,7 @@ def test_without_a_default_metric_the_answer_hints_at_index_and_rater(client: Te
     answer = answered(client, {})
     assert [scores["metric"] for scores in answer["scores"]] == ["multi-bleu"]
     assert HINT in answer["warnings"]
-    for body in ({"metrics": ["multi-bleu"]}, {"references": "given"}, {"index": "chat"}):
+    for body in ({"metrics": ["multi-bleu"]}, {"references": "given"}, {"index": "chat", "metrics": ["upsilon-bleu"]}):
         assert HINT not in answered(client, body)["warnings"]
 
 
@@ -68,8 +68,8 @@ def test_a_default_metric_is_that_of_requests_that_name_none(home: Settings) -> 
         assert [scores["metric"] for scores in answered(client, {"metrics": ["chrf"]})["scores"]] == ["chrf"]
     with client_of(home, default_metric="chrf") as client:
         assert [scores["metric"] for scores in answered(client, {})["scores"]] == ["chrf"]
-        found = answered(client, {"index": "chat"})
-        assert [scores["metric"] for scores in found["scores"]] == ["upsilon-bleu"]
+        found = client.post("/v1/scores", json={"items": ITEMS, "index": "chat"})  # which chrf does not look at
+        assert "refaug-1, the metric where none is named" in found.json()["detail"]
 
 
 def test_a_default_metric_does_not_fall_back_where_nothing_is_published(tmp_path: Path) -> None:

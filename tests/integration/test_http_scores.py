@@ -357,20 +357,34 @@ def test_given_references_are_scored_to_the_last_bit_as_evaluate_does(client: Te
     assert percents["scores"][0]["scale"] == 100
 
 
-def test_the_metric_that_is_meant_follows_from_the_items_or_from_the_index(client: TestClient) -> None:
-    def scored_by(items: list[dict[str, Any]], **more: Any) -> str:
-        answer = client.post("/v1/scores", json={"items": items, **more})
-        assert answer.status_code == 200, answer.text
-        name: str = answer.json()["scores"][0]["metric"]
-        return name
-
+def test_the_metric_that_is_meant_follows_from_the_items(client: TestClient) -> None:
     rated = [{**one, "references": [*one["references"], {"text": "yes we do", "weight": 0.5}]} for one in ITEMS]
     found = client.post("/v1/references", json={"items": ITEMS}).json()["items"]
-    assert scored_by(ITEMS) == "multi-bleu"
-    assert scored_by(rated) == "delta-bleu"
-    assert scored_by(found) == "upsilon-bleu"
-    assert scored_by(ITEMS, index="chat") == "upsilon-bleu"
-    assert scored_by(ITEMS, references="find") == "upsilon-bleu"
+    assert scored_with(client, {"items": ITEMS}) == "multi-bleu"
+    assert scored_with(client, {"items": rated}) == "delta-bleu"
+    assert scored_with(client, {"items": found}) == "upsilon-bleu"
+
+
+@pytest.mark.parametrize("finds", [{"index": "chat"}, {"references": "find"}])
+def test_an_index_of_words_is_not_scored_by_another_metric_than_the_default(
+    finds: dict[str, str], client: TestClient
+) -> None:
+    told = problem(client.post("/v1/scores", json={"items": ITEMS, **finds}), 400, "usage")
+    assert "refaug-1, the metric where none is named, finds references by the encoder all-minilm" in told["detail"]
+    assert told["remedy"] == (
+        "refaug encoder add all-minilm-l6-v2, then refaug index build chat --name NAME --encoder all-minilm-l6-v2; "
+        "or name a metric that needs no encoder, such as upsilon-bleu"
+    )
+    told = problem(client.post("/v1/scores", json={"items": ITEMS, **finds, "rater": "base"}), 400, "usage")
+    assert told["detail"].startswith("rater: no metric is named, so replies are scored by refaug-1: nothing is to be")
+    assert scored_with(client, {**finds, "rater": "base", "metrics": ["upsilon-bleu"]}) == "upsilon-bleu"
+
+
+def scored_with(client: TestClient, options: dict[str, Any]) -> str:
+    answer = client.post("/v1/scores", json={"items": ITEMS, **options})
+    assert answer.status_code == 200, answer.text
+    name: str = answer.json()["scores"][0]["metric"]
+    return name
 
 
 def test_references_that_came_as_found_are_scored_as_they_are_with_advice(client: TestClient) -> None:

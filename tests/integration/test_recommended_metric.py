@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from encoders import TinyEncoder, write_encoder
@@ -18,8 +19,10 @@ import refaug
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.vectors.encoders import open_encoder
+from refaug.metrics.catalogue import METRICS
 from refaug.metrics.embeddings import recommended
 from refaug.metrics.embeddings.recommended import MetricCalibration
+from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.signature import Signature
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
@@ -143,6 +146,46 @@ def test_every_face_gives_the_same_number(
     assert by_library.signature == expected["signature"]
     of_library = [score for system in ("a", "b") for score in by_library[METRIC][system].replies]
     assert of_library == pytest.approx(replies_of(expected), abs=1e-6)
+
+
+def test_it_is_the_metric_of_an_index_where_none_is_named(
+    command: Home, ready: Path, web: TestClient, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = METRICS["refaug-1"]
+    with_tiny = replace(info, parameters=(replace(info.parameters[0], default="tiny"),))
+    monkeypatch.setitem(cast("dict[str, MetricInfo]", METRICS), "refaug-1", with_tiny)
+    by_command = scored(command, ready / "items.jsonl", "--index", "chat")["scores"][0]
+    by_request = web.post("/v1/scores", json={"items": ITEMS, "index": "chat"}).json()["scores"][0]
+    found = web.post("/v1/scores", json={"items": ITEMS, "references": "find"}).json()["scores"][0]
+    (command.path / "inbox").mkdir(exist_ok=True)
+    (command.path / "inbox" / "items.jsonl").write_bytes((ready / "items.jsonl").read_bytes())
+    order = {"kind": "score", "items": "items.jsonl", "index": "chat", "draws": 0, "threads": 1}
+    job = web.post("/v1/jobs", json=order).json()["id"]
+    run_worker(Settings(home=command.path), ServeSettings(), once=True)
+    done = web.get(f"/v1/jobs/{job}").json()
+    assert done["state"] == "done", done
+    by_job = web.get(f"/v1/evaluations/{done['result']['evaluation']}/download").json()["scores"][0]
+    for scores in (by_command, by_request, found, by_job):
+        assert scores["signature_full"] == expected["signature_full"]
+        assert replies_of(scores) == pytest.approx(replies_of(expected), abs=1e-6)
+    by_library = refaug.score(ITEMS, index="chat", home=command.path)
+    assert by_library.signature == expected["signature"]
+
+
+def test_it_gives_way_to_no_other_metric(command: Home, ready: Path, web: TestClient) -> None:
+    """With settings of other references, the error names a metric to name."""
+    scoring = ("score", ready / "items.jsonl", "--index", "chat", "--json")
+    other = "or name a metric that needs no encoder, such as upsilon-bleu"
+    for options, message in (
+        (("-k", "3"), "no metric is named, so replies are scored by refaug-1: k=3, which contradicts preset"),
+        (("--rater", "base"), "--rater: no metric is named, so replies are scored by refaug-1: nothing is to be rated"),
+    ):
+        refused = command(*scoring, *options).error
+        assert refused["message"].startswith(message)
+        assert refused["remedy"].endswith(other)
+    with client_of(Settings(home=command.path), default_metric="upsilon-bleu") as client:
+        answer = client.post("/v1/scores", json={"items": ITEMS, "index": "chat", "settings": {"weights": "one"}})
+        assert answer.json()["scores"][0]["metric"] == "upsilon-bleu"
 
 
 def test_a_frozen_set_scores_one_reply_as_all_of_them(

@@ -141,7 +141,7 @@ def test_what_refs_prints_scores_as_score_does_with_the_index(
     assert all(isinstance(one, Item) for one in read_items(file))
     (there,) = scored(ready, file, "-m", "upsilon-bleu")
     (here,) = scored(ready, items, *options, "-m", "upsilon-bleu")
-    (chosen,) = scored(ready, items, *options)  # without -m: what the references were made for
+    (chosen,) = scored(ready, file)  # without -m: what the references were made for
     assert here["systems"] == there["systems"] == chosen["systems"]
     assert here["references"] == there["references"]
     assert list(here["systems"]) == ["a", "b"]
@@ -264,7 +264,7 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
     found = [scored(ready, items, *BOTH, *option, "-m", "upsilon-bleu")[0] for option in options]
     assert len({one["signature"] for one in found}) == len(options)
     assert len({one["signature_full"] for one in found}) == len(options)
-    bare = signature_of(scored(ready, items, *UNRATED)[0]).settings
+    bare = signature_of(scored(ready, items, *UNRATED, "-m", "upsilon-bleu")[0]).settings
     assert (bare["parrot"], bare["weights"]) == ("off", "one")
     assert {"rater", "combine", "cal"}.isdisjoint(bare)
 
@@ -321,7 +321,8 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
 def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
     ready: Home, items: Path, command: str, options: tuple[str, ...], code: int, told: str
 ) -> None:
-    result = ready(command, items, *options)
+    metric = ("-m", "upsilon-bleu") if command == "score" else ()
+    result = ready(command, items, *options, *metric)
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -46,14 +46,16 @@ MODEL: Final = "sentencepiece:"
 SetBaseline = Callable[[Metric], Metric]
 
 
-def default_metric(items: Iterable[Item | BadItem], *, searched: bool = False, weighted: bool = False) -> str:
-    """Return the metric that the references of the items are meant for.
+def default_metric(items: Iterable[Item | BadItem], *, weighted: bool = False) -> str:
+    """Return the metric that the references of the items are meant for; with `weighted` it looks at weights."""
+    return default_metric_of(
+        items.sources if isinstance(items, ItemCollection) else _sources_of(items), weighted=weighted
+    )
 
-    Where an index was searched for them, that does not depend on whether it had any. With `weighted` it looks at
-    weights in any case.
-    """
-    sources = set(items.sources) if isinstance(items, ItemCollection) else _sources_of(items)
-    if searched or sources & {Origin.RETRIEVED, Origin.PARROT}:
+
+def default_metric_of(sources: Collection[Origin], *, weighted: bool = False) -> str:
+    """Return the metric that references of these sources are meant for."""
+    if Origin.RETRIEVED in sources or Origin.PARROT in sources:
         return "upsilon-bleu"
     return "delta-bleu" if weighted or Origin.SUPPLIED in sources else "multi-bleu"
 

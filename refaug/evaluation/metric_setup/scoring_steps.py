@@ -243,12 +243,8 @@ def chosen_metrics(
         indexes = artefact_stores(models.home)["index"]
         set_baseline = baseline_setter(indexes, provenance.settings["index"], progress or Silent())
     if not texts:
-        searched = provenance is not None
-        texts = (
-            preset.metrics[:1]
-            if preset is REFAUG_1
-            else [default_metric(items, searched=searched, weighted=preset is not None)]
-        )
+        is_recommended = preset is REFAUG_1
+        texts = REFAUG_1.metrics if is_recommended else [default_metric(items, weighted=preset is not None)]
     if preset is not None:
         texts = preset.specifications(texts)
     by_default = {"combine": references.combine, "cal": references.calibration}

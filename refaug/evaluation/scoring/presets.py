@@ -139,14 +139,16 @@ PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (TSUTA
 
 def _require_encoder(index: str, manifest: IndexManifest, logs: str) -> None:
     """Raise Usage where an index does not have the vectors of the encoder of the recommended metric."""
-    from refaug.metrics.embeddings.recommended import own_calibration  # noqa: PLC0415  numpy
+    from refaug.metrics.embeddings.recommended import OTHER_METRIC, own_calibration  # noqa: PLC0415  numpy
 
     name, _, content = own_calibration().encoder.partition("#")
     vectors = manifest.vectors
     if vectors.kind != "encoder" or not vectors.sha256.startswith(content):
         raise Usage(
-            f"the index {index} has vectors of {vectors.name}, and refaug-1 finds references by the encoder {name}",
-            remedy=f"refaug index build {logs} --name NAME --encoder {name}",
+            f"refaug-1, the metric where none is named, finds references by the encoder {name}, and the index {index} "
+            f"has vectors of {vectors.name}",
+            remedy=f"refaug encoder add {name}, then refaug index build {logs} --name NAME --encoder {name}; "
+            f"{OTHER_METRIC}",
         )
 
 

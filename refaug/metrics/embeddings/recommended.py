@@ -45,6 +45,7 @@ from refaug.metrics.single_reference import DistinctTexts
 from refaug.metrics.specification import Specification, build_of, settings_of
 
 PARTS: Final = ("gold", "words", "turn", "turns", "retrieved")
+OTHER_METRIC: Final = "or name a metric that needs no encoder, such as upsilon-bleu"
 TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
 _GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(PARTS))
 _SHARES: Final = np.array([1.0, 0.3, 0.5, 0.5, 1.0])
@@ -265,7 +266,7 @@ def _open(spec: str, calibration: MetricCalibration, source: VectorOpener | None
             raise
         raise MissingPart(
             f"metric `refaug-1` needs the encoder {name}, and this home does not have it",
-            remedy=f"refaug encoder add {name}",
+            remedy=f"refaug encoder add {name}; {OTHER_METRIC}",
         ) from error
     if opened.spec.partition("#")[2] != content:
         raise Usage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, overload
@@ -18,7 +18,7 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.memory.object_sizes import MemoryCounter
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
-from refaug.evaluation.metric_setup.metric_requests import metrics_of, pinned_metric
+from refaug.evaluation.metric_setup.metric_requests import default_metric_of, metrics_of, pinned_metric
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.scoring_steps import bound_metrics
 from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, problem_of, require_sources
@@ -288,13 +288,6 @@ class HeldSet:
     def _too_large(self, key: str, metric: Metric) -> TooLarge:
         self._refused.put(key, True)
         return does_not_fit(f"the set {self.manifest.id}, ready for {metric.name},", self._most_bytes)
-
-
-def default_metric_of(sources: Collection[Origin]) -> str:
-    """Return the metric that references of these sources are meant for, which commands take by default, too."""
-    if Origin.RETRIEVED in sources or Origin.PARROT in sources:
-        return "upsilon-bleu"
-    return "delta-bleu" if Origin.SUPPLIED in sources else "multi-bleu"
 
 
 def does_not_fit(what: str, most_bytes: int) -> TooLarge:

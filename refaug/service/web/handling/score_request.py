@@ -39,7 +39,6 @@ from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.state import ServiceState
 from refaug.service.web.unknown_fields import unknown_field_warnings
 
-_DEFAULT_METRIC: Final = "upsilon-bleu"  # where references are found
 _GIVEN_METRIC: Final = "multi-bleu"  # of items that come with their references; all of BLEU cost the same
 _MAX_ITEMS_INLINE: Final = 50  # items: measuring the texts of fewer takes less time than handing them to a thread
 _FOUND_CHARACTERS: Final = 60  # of a reference that an index finds, about; longer ones run in more pieces
@@ -101,18 +100,17 @@ class ScoreRequest:
         """Read what is to be scored by; Usage where a field is missing or has no effect, TooLarge beyond a limit."""
         options, serve, home = self.options, self.state.serve, self.state.home
         named = options.metrics or self._default_of_server()
-        self.specifications = scoring_limits.require_few_metrics(named, home, serve, texts="items")
+        named = scoring_limits.require_few_metrics(named, home, serve, texts="items")
         scoring_limits.require_few_draws(options, serve)
-        self.metrics = [metric_requests.MetricRequest.of(text, home) for text in self.specifications]
+        weighted = any(metric_requests.MetricRequest.of(text, home).weighted for text in named)
         self.finds = self.body.references == "find" or (
-            self.body.references is None and (options.index is not None or any(one.weighted for one in self.metrics))
+            self.body.references is None and (options.index is not None or weighted)
         )
-        options.find_as(self.specifications, finds=self.finds)
+        self.specifications = options.metrics_or_default(named, finds=self.finds) if self.finds else named
+        self.metrics = [metric_requests.MetricRequest.of(text, home) for text in self.specifications]
         options.settings.require_effect(rates=self._rates)
-        if self.finds:
-            self.specifications = self.specifications or (_DEFAULT_METRIC,)
-            if (preset := find_preset(options.settings.preset)) is not None:
-                self.specifications = preset.specifications(self.specifications)
+        if self.finds and (preset := find_preset(options.settings.preset)) is not None:
+            self.specifications = preset.specifications(self.specifications)
         if not serve.judge_hosts:
             metric_requests.refuse_judge(self.metrics)
         metric_requests.require_models(self.metrics, rater="", index="" if self.finds else None)

@@ -12,12 +12,17 @@ import numpy as np
 from refaug.core.errors import TooLarge
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.metric_setup.metric_requests import MetricRequest, refuse_judge, require_models
+from refaug.evaluation.metric_setup.metric_requests import (
+    MetricRequest,
+    default_metric_of,
+    refuse_judge,
+    require_models,
+)
 from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.costs import lengths_of
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
+from refaug.service.serving.sets.held_set import HeldSet
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 from refaug.service.web import scoring_limits
 from refaug.service.web.problems import BadRequest

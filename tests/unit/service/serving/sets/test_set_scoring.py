@@ -23,7 +23,7 @@ from set_items import MAKING, frozen, item_of, replies_of, words
 from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Withdrawn
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.metric_setup.metric_requests import default_metric, metrics_of
+from refaug.evaluation.metric_setup.metric_requests import default_metric, default_metric_of, metrics_of
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.cases import references_for
 from refaug.evaluation.scoring.combine import combine
@@ -36,7 +36,7 @@ from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets import held_metric, held_set
-from refaug.service.serving.sets.held_set import HeldSet, default_metric_of
+from refaug.service.serving.sets.held_set import HeldSet
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
 

@@ -85,7 +85,8 @@ def test_what_may_have_to_be_measured_first_is_not_small_until_it_was(tmp_path: 
         ({}, False),
         ({"metrics": ["bleu", "multi-bleu", "chrf"]}, False),
         ({"metrics": ["upsilon-bleu"]}, False),  # which has no b
-        ({"references": "find"}, False),
+        ({"references": "find"}, True),  # refaug-1 reads its encoder
+        ({"references": "find", "metrics": ["upsilon-bleu"]}, False),
         ({"metrics": ["upsilon-chrf: char-order=3 , b = 0.1"]}, False),
         ({"metrics": ["upsilon-chrf"], "references": "given"}, False),
         ({"metrics": ["upsilon-chrf:char-order=3"]}, True),
