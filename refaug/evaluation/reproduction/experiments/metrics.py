@@ -15,7 +15,7 @@ import numpy as np
 
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
-from refaug.evaluation.reproduction.figures.annotators import annotator_table, human_rows, human_table
+from refaug.evaluation.reproduction.figures.annotators import human_rows, human_table
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, Line, correlate
 from refaug.evaluation.reproduction.figures.main_lines import (
     BASELINES,
@@ -99,9 +99,9 @@ def log_systems_in_words(sets: Sequence[ProofSet], in_logs: Mapping[str, Mask]) 
     )
 
 
-def correlate_all_rows(made: MetricLines, sets: Sequence[ProofSet]) -> Correlations:
+def correlate_all_rows(metric_lines: MetricLines, sets: Sequence[ProofSet]) -> Correlations:
     """Correlate all rows, golds included, at the smoothing of the ladder that was published with the first set."""
-    settings = made.chain.settings
+    settings = metric_lines.chain.settings
     smooth = "smooth=epsilon[1e-15]"
     kinds = {
         reference_kinds.GOLD: "BLEU-2, gold",
@@ -110,14 +110,14 @@ def correlate_all_rows(made: MetricLines, sets: Sequence[ProofSet]) -> Correlati
         reference_kinds.RATED: "… rated",
     }
     lines = [
-        made.line(MetricOnReferences(name=name, metric=f"upsilon-bleu:{smooth}", kind=kind))
+        metric_lines.line(MetricOnReferences(name=name, metric=f"upsilon-bleu:{smooth}", kind=kind))
         for kind, name in kinds.items()
     ]
     if any(len(test_item.references) > 1 for rated_set in sets for test_item in rated_set.items):
         lines.append(plain_line(sets, "BLEU-2, all human references", f"multi-bleu:{smooth}"))
-    rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in made.sets}
+    rows = {rated_set.name: np.ones(len(rated_set.replies), dtype=np.bool_) for rated_set in metric_lines.sets}
     kinds_of = ("spearman", "pearson")
-    return correlate(made.sets, lines, rows=rows, kinds=kinds_of, draws=settings.draws, seed=settings.seed)
+    return correlate(metric_lines.sets, lines, rows=rows, kinds=kinds_of, draws=settings.draws, seed=settings.seed)
 
 
 CONTROL_METRICS: Final = (  # the metrics that every kind of references is tried with
@@ -136,14 +136,14 @@ CONTROL_CLAIMS: Final = {  # claim → the line that has to be above, and the li
 _CLAIM_KINDS: Final = ("spearman", PARTIAL)
 
 
-def correlate_kinds(made: MetricLines, metric: MetricOnReferences) -> Correlations:
+def correlate_kinds(metric_lines: MetricLines, metric: MetricOnReferences) -> Correlations:
     """Correlate one metric on every kind of references: equally many of each kind, at the same penalty.
 
     The utterance is among no references but those of the kind `parrot`.
     """
-    settings = made.chain.settings
-    lines = [made.line(replace(metric, name=kind, kind=kind)) for kind in reference_kinds.KINDS]
-    return correlate(made.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
+    settings = metric_lines.chain.settings
+    lines = [metric_lines.line(replace(metric, name=kind, kind=kind)) for kind in reference_kinds.KINDS]
+    return correlate(metric_lines.sets, lines, kinds=("spearman", PARTIAL), draws=settings.draws, seed=settings.seed)
 
 
 def control_claims(correlations: Correlations) -> dict[str, object]:
@@ -229,18 +229,20 @@ def plot_both_kinds(file: str, caption: str, correlations: Correlations) -> Plot
 def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     """Return the report with the main tables."""
     single = [rated_set.with_first_gold() for rated_set in sets]
-    made = MetricLines(chain, single)
-    main_lines = main_lines_of(made, sets)
+    metric_lines = MetricLines(chain, single)
+    main_lines = main_lines_of(metric_lines, sets)
     settings = chain.settings
     correlations = correlate(single, main_lines.lines, draws=settings.draws, seed=settings.seed)
-    controls = {metric.name: correlate_kinds(made, metric) for metric in CONTROL_METRICS}
+    controls = {metric.name: correlate_kinds(metric_lines, metric) for metric in CONTROL_METRICS}
     in_logs = {rated_set.name: chain.rows_in_logs(rated_set) for rated_set in single}
     near_contexts = {
-        rated_set.name: chain.near_contexts(rated_set, [made.pool(rated_set), made.pool(rated_set, WORDS)])
+        rated_set.name: chain.near_contexts(
+            rated_set, [metric_lines.pool(rated_set), metric_lines.pool(rated_set, WORDS)]
+        )
         for rated_set in single
     }
     subsets = correlate_subsets(single, main_lines, in_logs, near_contexts, settings)
-    scarce = correlate_all_rows(made, sets)
+    scarce = correlate_all_rows(metric_lines, sets)
     people = human_rows(sets, draws=settings.draws, seed=settings.seed)
     sections = [
         Section(
@@ -255,7 +257,6 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
                 _sets_table(correlations),
                 agreement_table(correlations, "Fair rows, Pearson", kinds=("pearson",), baseline=BLEU_AT_BEST),
                 human_table(people),
-                annotator_table(single, main_lines.lines),
                 _zeros_table(_zero_shares(main_lines.lines, single), single),
             ],
             plots=[_plot_overview(correlations)],

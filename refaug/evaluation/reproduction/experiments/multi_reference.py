@@ -146,7 +146,6 @@ class _LadderResults:
     rated_set: ProofSet
     at_scarce: tuple[reference_ladder.RungCorrelations, ...]
     all_rows: tuple[reference_ladder.RungCorrelations, ...]
-    at_best: tuple[reference_ladder.RungCorrelations, ...]
     curves: tuple[reference_ladder.Curve, ...]
 
 
@@ -187,7 +186,7 @@ def _measure_ladder(
 ) -> _LadderResults:
     rated_set = ladder.rated_set
     everything = np.ones(len(rated_set.replies), dtype=np.bool_)
-    progress.stage(f"the ladder of {rated_set.name}", len(_ORDERS) * len(ladder.rungs()), "rungs")
+    progress.stage(f"the ladder of {rated_set.name}")
     at_scarce = [
         reference_ladder.correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings) for order in _ORDERS
     ]
@@ -202,7 +201,6 @@ def _measure_ladder(
             reference_ladder.correlate_rungs(ladder, f"upsilon-bleu:n={order},{SCARCE}", settings, rows=everything)
             for order in _ORDERS
         ),
-        at_best=tuple(reference_ladder.correlate_rungs_at_best(ladder, order, settings, progress) for order in _ORDERS),
         curves=tuple(
             reference_ladder.curve_by_subsets(rated_set, name, metric, settings, sample)
             for name, metric in built.items()
@@ -269,23 +267,6 @@ def _sections(results: _LadderResults) -> Iterator[Section]:
             ),
         )
     yield Section(
-        title=f"{name}: each rung at its own best setting",
-        text=(
-            f"The best of {len(reference_ladder.SMOOTHINGS) * len(reference_ladder.PENALTIES)} settings of "
-            "smoothing and penalty by Spearman on these "
-            "very rows: an upper bound that nobody gets who has to choose beforehand. The intervals do not know that "
-            "it was chosen.",
-        ),
-        tables=[
-            *(
-                agreement_table(rungs.correlations, _title(rungs), baseline=reference_ladder.SINGLE)
-                for rungs in results.at_best
-            ),
-            _settings_table(results.at_best),
-            _claims_table(results.at_best, "Claims, each rung at its best"),
-        ],
-    )
-    yield Section(
         title=f"{name}: one reference by people after the other",
         text=(
             "The mean over all subsets of the references by people. Beside it one of them, with drawn replies as long "
@@ -349,17 +330,6 @@ def _published_table(name: str, rungs_by_metric: Sequence[reference_ladder.RungC
         columns=columns,
         rows=rows,
         notes=("published: Gangal et al. 2021 (SCARCE), smoothing 1e-15; drawn replies stand beside as the control",),
-    )
-
-
-def _settings_table(rungs_by_metric: Sequence[reference_ladder.RungCorrelations]) -> Table:
-    names = rungs_by_metric[0].correlations.names
-    return Table(
-        title="The setting of each rung",
-        columns=("", *(rungs.metric for rungs in rungs_by_metric)),
-        rows=[[name, *(f"smooth={rungs.settings[name]}" for rungs in rungs_by_metric)] for name in names],
-        notes=(f"of rungs with chance in them, by the mean of at most {reference_ladder.SEEDS_TO_CHOOSE} seeds",),
-        text=True,
     )
 
 
@@ -464,8 +434,7 @@ def _summary(ladder_results: Sequence[_LadderResults], size: _SizeResults | None
         name = results.rated_set.name
         for claim, pair in CLAIMS.items():
             verdicts = "; ".join(_claim_in_words(rungs, *pair) for rungs in results.at_scarce)
-            best_verdicts = "; ".join(_claim_in_words(rungs, *pair) for rungs in results.at_best)
-            yield f"{name}: that {claim}: {verdicts}. Each rung at its own best setting: {best_verdicts}."
+            yield f"{name}: that {claim}: {verdicts}."
         for curve in results.curves:
             yield _curve_in_words(name, curve, curve.numbers[-1])
     if size is not None:
@@ -499,7 +468,6 @@ def _as_json(results: _LadderResults) -> dict[str, object]:
         "at_scarce": {_title(rungs): _rungs_json(rungs) for rungs in results.at_scarce},
         "all_rows": {_title(rungs): rungs.correlations.as_json(reference_ladder.BOTH) for rungs in results.all_rows},
         "published": {rung_: list(figures) for rung_, figures in PUBLISHED.get(results.rated_set.name, {}).items()},
-        "at_best": {rungs.metric: _rungs_json(rungs) for rungs in results.at_best},
         "curves": {curve.metric: curve.correlations.as_json(reference_ladder.KINDS) for curve in results.curves},
     }
 
@@ -511,7 +479,6 @@ def _rungs_json(rungs: reference_ladder.RungCorrelations) -> dict[str, object]:
             claim: {kind: rungs.correlations.difference(*pair, kind).as_json() for kind in reference_ladder.KINDS}
             for claim, pair in CLAIMS.items()
         },
-        **({"settings": dict(rungs.settings)} if rungs.settings else {}),
     }
 
 

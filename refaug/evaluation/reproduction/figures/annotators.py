@@ -1,24 +1,23 @@
-"""Agreement among annotators, and of a metric with each of them.
+"""Agreement among annotators.
 
 A column of ratings is a position in the lists that were released, and not the same person in every row of every set.
-The reliability of the mean rating and the mean over positions hold all the same; the smallest and the largest are a
-spread.
+The reliability of the mean rating holds all the same; the smallest and the largest are a spread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from refaug.evaluation.reports.html_page import Table
-from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate, Line
+from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import cell, short
 from refaug.metrics.base import Floats
-from refaug.metrics.statistics.correlation import FEWEST_ROWS, Correlation, Spread, by_annotator
+from refaug.metrics.statistics.correlation import FEWEST_ROWS
 from refaug.metrics.statistics.split_half import one_against_others, spearman_brown, split_half
 
 ONE_NUMBER: Final = "one number a reply"
@@ -162,56 +161,3 @@ def human_table(people: Sequence[HumanRow]) -> Table:
 
 def _ends(values: Sequence[float]) -> tuple[str, str]:
     return (short(min(values)), short(max(values))) if values else ("–", "–")
-
-
-# ── a metric against each annotator ───────────────────────────────────────────────────────────────────────────────────
-
-
-def spread_over_annotators(rated_set: ProofSet, line: Line) -> Spread | None:
-    """Return the Spearman of a line with each annotator on the fair rows; None where there is one number a reply.
-
-    For a line of several seeds it is the mean over the seeds.
-    """
-    ratings = rated_set.by_annotator[rated_set.fair]
-    if ratings.shape[1] < 2:
-        return None
-    spreads = [by_annotator(scores[rated_set.fair], ratings) for scores in line.scores[rated_set.name]]
-    return Spread.of(
-        spreads[0].kind, {place: _mean([spread.each[place] for spread in spreads]) for place in spreads[0].each}
-    )
-
-
-def _mean(correlations: Sequence[Correlation]) -> Correlation:
-    """Return the mean over seeds; it is missing where it is missing for one seed."""
-    missing = next((correlation for correlation in correlations if correlation.value is None), None)
-    if missing is not None or len(correlations) == 1:
-        return missing or correlations[0]
-    return replace(correlations[0], value=float(np.mean([correlation.value for correlation in correlations])), p=None)
-
-
-def annotator_table(sets: Sequence[ProofSet], lines: Sequence[Line]) -> Table:
-    """Return a table of every line against single annotators: the mean, the smallest and the largest correlation."""
-    apart = [rated_set for rated_set in sets if rated_set.by_annotator.shape[1] > 1]
-    rows = [
-        [line.name, *(text for rated_set in apart for text in _of_spread(spread_over_annotators(rated_set, line)))]
-        for line in lines
-        if apart
-    ]
-    columns = ["", *(f"{label}, {rated_set.name}" for rated_set in apart for label in ("mean", "smallest", "largest"))]
-    gaps = [
-        f"{rated_set.name}: {ONE_NUMBER}, so no annotators to tell apart"
-        for rated_set in sets
-        if rated_set not in apart
-    ]
-    return Table(
-        title="Against single annotators, Spearman on fair rows",
-        columns=columns,
-        rows=rows,
-        notes=(*([_SPREAD] if apart else []), *gaps),
-    )
-
-
-def _of_spread(spread: Spread | None) -> tuple[str, str, str]:
-    if spread is None or spread.mean is None or spread.lowest is None or spread.highest is None:
-        return ("–", "–", "–")
-    return short(spread.mean), short(spread.lowest), short(spread.highest)

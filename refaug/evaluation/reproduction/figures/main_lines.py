@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,18 +56,18 @@ class MainLines:
     gaps: tuple[str, ...]
 
 
-def main_lines_of(made: MetricLines, sets: Sequence[ProofSet]) -> MainLines:
+def main_lines_of(metric_lines: MetricLines, sets: Sequence[ProofSet]) -> MainLines:
     """Compute the lines; `sets` have all of their references, those of `made` the first one alone.
 
     What this home or run has not got becomes a gap.
     """
     gaps = list[str]()
     baselines = [
-        plain_line(made.sets, BLEU, "bleu"),
-        line_at_best(made.sets, BLEU_AT_BEST, "bleu", PENALTIES),
-        line_at_best(made.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", PENALTIES, PARTIAL),
-        line_at_best(made.sets, "BLEU-4, gold, best setting", "bleu:n=4", PENALTIES),
-        plain_line(made.sets, "chrF, gold", "chrf"),
+        plain_line(metric_lines.sets, BLEU, "bleu"),
+        line_at_best(metric_lines.sets, BLEU_AT_BEST, "bleu", PENALTIES),
+        line_at_best(metric_lines.sets, BLEU_AT_BEST_GIVEN_LENGTH, "bleu", PENALTIES, PARTIAL),
+        line_at_best(metric_lines.sets, "BLEU-4, gold, best setting", "bleu:n=4", PENALTIES),
+        plain_line(metric_lines.sets, "chrF, gold", "chrf"),
     ]
     several = [rated_set for rated_set in sets if any(len(test_item.references) > 1 for test_item in rated_set.items)]
     if several:
@@ -75,27 +75,27 @@ def main_lines_of(made: MetricLines, sets: Sequence[ProofSet]) -> MainLines:
         baselines.append(line_at_best(sets, "BLEU-2, all human references, best setting", "multi-bleu", penalties))
     length = Line(
         name="length",
-        scores={rated_set.name: rated_set.lengths[None] for rated_set in made.sets},
+        scores={rated_set.name: rated_set.lengths[None] for rated_set in metric_lines.sets},
         about="tokens of the reply",
     )
 
-    def lines_of(name: str, lines: Callable[[], Iterator[Line]]) -> Iterator[Line]:
+    def lines_or_gap(name: str, lines: Iterable[Line]) -> Iterator[Line]:
         try:
-            yield from lines()
+            yield from lines
         except RefaugError as error:
-            gaps.append(f"{name} is missing: {made.chain.public_message(error)}")
+            gaps.append(f"{name} is missing: {metric_lines.chain.public_message(error)}")
 
     lines = (
         length,
         *baselines,
-        made.line(DEFAULT),
-        published_line(made.chain, made.sets),
-        *(line for further in _further() for line in lines_of(further.name, lambda it=further: iter([made.line(it)]))),  # type: ignore[misc]
-        *map(made.line, _FIXED),
-        *lines_of("RUBER", lambda: _ruber_lines(made)),
-        *lines_of("refaug-1", lambda: _recommended_lines(made)),
+        metric_lines.line(DEFAULT),
+        published_line(metric_lines.chain, metric_lines.sets),
+        *(line for further in _further() for line in lines_or_gap(further.name, map(metric_lines.line, [further]))),
+        *map(metric_lines.line, _FIXED),
+        *lines_or_gap("RUBER", _ruber_lines(metric_lines)),
+        *lines_or_gap("refaug-1", _recommended_lines(metric_lines)),
     )
-    return MainLines(lines=lines, published=published_name(made.chain), gaps=tuple(gaps))
+    return MainLines(lines=lines, published=published_name(metric_lines.chain), gaps=tuple(gaps))
 
 
 def plain_line(sets: Sequence[ProofSet], name: str, specification: str) -> Line:
@@ -142,11 +142,11 @@ def _further() -> Iterator[MetricOnReferences]:
         yield MetricOnReferences(name=name, metric=specification, kind=reference_kinds.RATED, mode=WORDS)
 
 
-def _ruber_lines(made: MetricLines) -> Iterator[Line]:
+def _ruber_lines(metric_lines: MetricLines) -> Iterator[Line]:
     """Yield RUBER, its parts and blends."""
-    relevance = made.chain.relevance()
-    yield reference_kinds.line_of(_UNREFERENCED, made.sets, relevance, about="how well it goes with the utterance")
-    yield from map(made.line, ruber_metrics())
+    sets, relevance = metric_lines.sets, metric_lines.chain.relevance()
+    yield reference_kinds.line_of(_UNREFERENCED, sets, relevance, about="how well it goes with the utterance")
+    yield from map(metric_lines.line, ruber_metrics())
 
 
 def ruber_metrics() -> list[MetricOnReferences]:
@@ -167,13 +167,14 @@ def ruber_metrics() -> list[MetricOnReferences]:
     ]
 
 
-def _recommended_lines(made: MetricLines) -> Iterator[Line]:
+def _recommended_lines(metric_lines: MetricLines) -> Iterator[Line]:
     """Yield what one would use without an index, the encoder and the gold, and refaug-1."""
-    chain, metric = made.chain, made.chain.recommended_metric()
-    index, settings = chain.encoder_index(), AugmentSettings(preset="refaug-1")
-    items = {each.name: chain.augmented_items(each, index, None, settings) for each in made.sets}
+    chain, sets = metric_lines.chain, metric_lines.sets
+    metric, settings = chain.recommended_metric(), AugmentSettings(preset="refaug-1")
+    index = chain.encoder_index()
+    items = {each.name: chain.augmented_items(each, index, None, settings) for each in sets}
     cosine = build(f"sentence-cosine:vectors={chain.settings.encoder}", source=chain.models)
-    yield reference_kinds.line_of("encoder and gold", made.sets, cosine, about="sentence-cosine")
+    yield reference_kinds.line_of("encoder and gold", sets, cosine, about="sentence-cosine")
     yield reference_kinds.line_of(
-        "refaug-1", made.sets, metric, lambda each, _seed: further_references(items[each.name]), about="refaug-1"
+        "refaug-1", sets, metric, lambda each, _seed: further_references(items[each.name]), about="refaug-1"
     )

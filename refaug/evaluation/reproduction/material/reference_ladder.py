@@ -5,14 +5,13 @@ Every rung and every number has its control: equally many replies drawn from a l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
-from refaug.core.progress import Progress
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
@@ -21,14 +20,11 @@ from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.specification import build
-from refaug.metrics.statistics.correlation import PARTIAL, spearman
+from refaug.metrics.statistics.correlation import PARTIAL
 
 SINGLE, HUMAN = "1 by people", "all by people"
 SIZES: Final = (1, 2, 5, 10, 20)
 K: Final = 15
-SMOOTHINGS: Final = ("none", "floor", "add-k", "exp", "epsilon")
-PENALTIES: Final = ("closest", "closest-positive", "average", "gold", "none")
-SEEDS_TO_CHOOSE: Final = 3  # of a control, when its setting is chosen; its figure uses all seeds
 _SEEDS_AT_SIZE: Final = 3
 _DRAWS_AT_SIZE: Final = 300  # of a thousand contexts: two digits suffice
 KINDS: Final = ("spearman", PARTIAL)
@@ -83,14 +79,10 @@ def _split_rung_name(name: str) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class RungCorrelations:
-    """The correlations of the rungs of one set with one metric.
-
-    `settings` names the setting of each rung where rungs have different ones.
-    """
+    """The correlations of the rungs of one set with one metric."""
 
     metric: str
     correlations: Correlations
-    settings: Mapping[str, str]
 
 
 def correlate_rungs(
@@ -99,31 +91,7 @@ def correlate_rungs(
     """Correlate all rungs with the same metric."""
     built = build(metric)
     lines = [_line(ladder, name, ladder.scores(name, built, settings.seeds)) for name in ladder.rungs()]
-    return RungCorrelations(metric=metric, correlations=_correlate_lines(ladder, lines, settings, rows), settings={})
-
-
-def correlate_rungs_at_best(
-    ladder: Ladder, order: int, settings: ProofSettings, progress: Progress
-) -> RungCorrelations:
-    """Correlate every rung at the smoothing and penalty that are best for it on these very rows: an upper bound."""
-    grid = [f"upsilon-bleu:n={order},smooth={smooth},bp={bp}" for smooth, bp in product(SMOOTHINGS, PENALTIES)]
-    lines, chosen = list[Line](), dict[str, str]()
-    for name in ladder.rungs():
-        seeds = min(settings.seeds, SEEDS_TO_CHOOSE)
-        best = max(grid, key=lambda metric: _fair_spearman(ladder, ladder.scores(name, build(metric), seeds)))
-        lines.append(_line(ladder, name, ladder.scores(name, build(best), settings.seeds)))
-        chosen[name] = best.partition("smooth=")[2]
-        progress.advance(1)
-    return RungCorrelations(
-        metric=f"BLEU-{order}", correlations=_correlate_lines(ladder, lines, settings, None), settings=chosen
-    )
-
-
-def _fair_spearman(ladder: Ladder, scores: Floats) -> float:
-    """Return the mean Spearman over seeds on the fair rows; an undefined correlation counts as the worst."""
-    rated_set = ladder.rated_set
-    values = [spearman(seed_scores[rated_set.fair], rated_set.ratings[rated_set.fair]).value for seed_scores in scores]
-    return float(np.mean([-1.0 if value is None else value for value in values]))
+    return RungCorrelations(metric=metric, correlations=_correlate_lines(ladder, lines, settings, rows))
 
 
 def _line(ladder: Ladder, name: str, scores: Floats) -> Line:

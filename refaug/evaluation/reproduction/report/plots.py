@@ -45,16 +45,13 @@ def bars(
     groups: Sequence[str] | None = None,
     title: str = "",
     x_label: str = "Spearman",
-    baseline: IntervalEstimate | None = None,
-    baseline_name: str = "",
 ) -> plotting.Plot:
     """Plot a bar with its interval for each figure, from the top; consecutive bars of the same name stand together.
 
-    `groups` names for each bar the set or the kind of references, which gives the bar its colour. `baseline` is a
-    figure to compare all bars with: a line with its band.
+    `groups` names for each bar the set or the kind of references, which gives the bar its colour.
     """
     assert len(names) == len(estimates) == len(groups or names), "each bar has a name, a figure and perhaps a group"
-    stored, line = [estimate.as_json() for estimate in estimates], None if baseline is None else baseline.as_json()
+    stored = [estimate.as_json() for estimate in estimates]
     recipe = {
         "kind": BARS,
         "file": file,
@@ -64,15 +61,11 @@ def bars(
         "groups": None if groups is None else list(groups),
         "title": title,
         "x_label": x_label,
-        "baseline": line,
-        "baseline_name": baseline_name,
     }
-    estimates, baseline = _stored_estimates(stored), _stored_estimate(line)
+    estimates = _stored_estimates(stored)
     kinds = list(dict.fromkeys(groups or ()))
     with plotting.plot_style():
         drawing, axes, places = _new_bar_axes(names)
-        if baseline is not None:
-            _draw_baseline(axes, baseline, baseline_name)
         axes.axvline(0, color="black", linewidth=0.8)
         for place, estimate, colour in zip(places, estimates, _colours_of(groups, kinds, len(names)), strict=True):
             _draw_bar(axes, place, estimate, colour)
@@ -126,7 +119,6 @@ def redraw(recipe: Mapping[str, Any]) -> plotting.Plot:
     content = dict(recipe)
     if content.pop("kind") == BARS:
         content["estimates"] = _stored_estimates(content["estimates"])
-        content["baseline"] = _stored_estimate(content["baseline"])
         return bars(**content)
     content["series"] = {name: _stored_estimates(stored) for name, stored in content["series"].items()}
     return curves(**content)
@@ -135,10 +127,6 @@ def redraw(recipe: Mapping[str, Any]) -> plotting.Plot:
 def _stored_estimates(stored: Sequence[Mapping[str, Any]]) -> list[IntervalEstimate]:
     """Return figures with the digits that a report stores, so that a plot is the same when it is drawn from there."""
     return [IntervalEstimate(**estimate) for estimate in stored]
-
-
-def _stored_estimate(stored: Mapping[str, Any] | None) -> IntervalEstimate | None:
-    return None if stored is None else IntervalEstimate(**stored)
 
 
 # ── bars ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,19 +180,6 @@ def _draw_bar(axes: Axes, place: float, estimate: IntervalEstimate, colour: str)
     axes.barh(place, estimate.value, height=0.85 * _THICK, color=colour)
     if estimate.low is not None and estimate.high is not None:
         axes.plot([estimate.low, estimate.high], [place, place], color="black", linewidth=1.1, marker="|", markersize=5)
-
-
-def _draw_baseline(axes: Axes, estimate: IntervalEstimate, name: str) -> None:
-    if estimate.value is None:
-        return
-    if estimate.low is not None and estimate.high is not None:
-        axes.axvspan(estimate.low, estimate.high, color=plotting.GREY, alpha=0.2, linewidth=0)
-    number = minus(fixed(estimate.value, 2))
-    label = _legend_text(f"{name}, {number}" if name else number)
-    axes.axvline(estimate.value, color="black", linewidth=1.2, linestyle="--", label=label)
-
-
-# ── curves ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _draw_curve(axes: Axes, x: Sequence[float], estimates: Sequence[IntervalEstimate], name: str, number: int) -> None:

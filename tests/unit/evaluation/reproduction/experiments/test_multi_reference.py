@@ -42,7 +42,6 @@ from refaug.evaluation.reproduction.material.reference_ladder import (
     Ladder,
     RungCorrelations,
     correlate_rungs,
-    correlate_rungs_at_best,
     curve_by_size,
     curve_by_subsets,
     drawn_name,
@@ -179,24 +178,6 @@ def test_all_rows_take_in_those_that_rate_a_reference(tmp_path: Path) -> None:
     assert (fair.rows["set"], whole.rows["set"]) == (len(replies) - 1, len(replies))
 
 
-def test_at_its_best_no_setting_beats_that_of_a_rung(ladder: Ladder, tmp_path: Path) -> None:
-    found = correlate_rungs_at_best(ladder, 2, settings_of(tmp_path), Silent())
-    grid = [
-        (smooth, bp)
-        for smooth in ("none", "floor", "add-k", "exp", "epsilon")
-        for bp in ("closest", "closest-positive", "average", "gold", "none")
-    ]
-    one = ladder.rated_set
-    by_hand = {
-        setting: spearman_of(one, scores_of(one, build(f"upsilon-bleu:smooth={setting[0]},bp={setting[1]}")))
-        for setting in grid
-    }
-    assert found.correlations.estimate(HUMAN, "spearman").value == pytest.approx(max(by_hand.values()))
-    smooth, _, bp = found.settings[HUMAN].partition(",bp=")
-    assert by_hand[smooth, bp] == pytest.approx(max(by_hand.values()))
-    assert set(found.settings) == set(ladder.rungs())
-
-
 # ── curves ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -294,11 +275,10 @@ def test_report_has_the_ladder_the_published_one_bounds_and_curves(vectors: Path
     )
     found = report.data["ladders"][name]
     assert list(found["at_scarce"]) == ["BLEU-2, epsilon[1e-15]", "BLEU-4, epsilon[1e-15]", "υ-greedy, the best of all"]
-    for each in (*found["at_scarce"].values(), *found["at_best"].values()):
+    for each in found["at_scarce"].values():
         assert set(each["figures"]) == set(ladder.rungs())
         assert set(each["claims"]) == set(CLAIMS)
     assert found["published"]["both"] == [0.327, 0.357]
-    assert set(found["at_best"]["BLEU-2"]["settings"]) == set(ladder.rungs())
     assert set(found["curves"]) == {"BLEU-2", "BLEU-2, no penalty", "greedy"}
     size = report.data["at_size"]
     assert size["set"] == "big"

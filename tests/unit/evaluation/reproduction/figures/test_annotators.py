@@ -10,12 +10,9 @@ import pytest
 from scipy import stats
 
 from refaug.evaluation.reproduction.figures.annotators import (
-    annotator_table,
     human_rows,
     human_table,
-    spread_over_annotators,
 )
-from refaug.evaluation.reproduction.figures.correlations import Line
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.scoring.items import item_of
 
@@ -116,53 +113,3 @@ def test_one_number_a_reply_is_a_named_gap() -> None:
     assert table.rows[0][:4] == ["alone", "12", "1", "– (one number a reply)"]
     assert any(note == "alone: one number a reply, so there is no human row" for note in table.notes)
     assert table.rows[1][3].startswith(".")
-
-
-def test_a_line_is_held_against_every_annotator() -> None:
-    one = noisy(noise=1.5)
-    scores = np.random.default_rng(5).normal(size=(1, len(one.replies))) + one.ratings
-    found = spread_over_annotators(one, Line(name="m", scores={"noisy": scores}))
-
-    by_hand = [stats.spearmanr(scores[0], column).statistic for column in one.by_annotator.T]
-    assert found is not None
-    assert (found.lowest, found.highest) == pytest.approx((min(by_hand), max(by_hand)))
-    assert found.mean == pytest.approx(np.mean(by_hand))
-
-    table = annotator_table([one], [Line(name="m", scores={"noisy": scores})])
-    assert table.columns == ["", "mean, noisy", "smallest, noisy", "largest, noisy"]
-    assert [float(text) for text in table.rows[0][1:]] == pytest.approx(
-        [np.mean(by_hand), min(by_hand), max(by_hand)], abs=0.0006
-    )
-
-
-def test_seeds_are_averaged_for_each_annotator_before_the_extremes() -> None:
-    one = noisy(noise=1.5)
-    scores = np.random.default_rng(6).normal(size=(2, len(one.replies))) + one.ratings
-    found = spread_over_annotators(one, Line(name="m", scores={"noisy": scores}))
-    by_hand = np.array(
-        [[stats.spearmanr(seed, column).statistic for column in one.by_annotator.T] for seed in scores]
-    ).mean(axis=0)
-    assert found is not None
-    assert (found.lowest, found.highest) == pytest.approx((by_hand.min(), by_hand.max()))
-
-
-def test_unscored_rows_are_left_out_and_a_constant_line_has_no_spread() -> None:
-    one = noisy(noise=1.5)
-    scores = one.ratings.copy()
-    scores[::3] = np.nan
-    found = spread_over_annotators(one, Line(name="m", scores={"noisy": scores[None]}))
-    kept = np.isfinite(scores)
-    by_hand = [stats.spearmanr(scores[kept], column[kept]).statistic for column in one.by_annotator.T]
-    assert found is not None
-    assert found.highest == pytest.approx(max(by_hand))
-
-    constant = Line(name="flat", scores={"noisy": np.ones((1, len(one.replies)))})
-    assert annotator_table([one], [constant]).rows == [["flat", "–", "–", "–"]]
-
-
-def test_sets_without_single_ratings_have_no_columns_but_a_note() -> None:
-    alone = rated_set("alone", 4, [[[1.0], [2.0], [3.0]]] * 4)
-    line = Line(name="m", scores={"alone": np.arange(12.0)[None]})
-    table = annotator_table([alone], [line])
-    assert table.rows == []
-    assert list(table.notes) == ["alone: one number a reply, so no annotators to tell apart"]

@@ -27,8 +27,8 @@ GROUPS = ("rated", "matched", "rated", "matched")
 
 
 def some_bars(**given: Any) -> Plot:
-    values: dict[str, Any] = {"names": NAMES, "figures": FIGURES, "groups": GROUPS, "baseline": BELOW}
-    values = {**values, "title": "Kinds", "baseline_name": "gold alone", **given}
+    values: dict[str, Any] = {"names": NAMES, "figures": FIGURES, "groups": GROUPS}
+    values = {**values, "title": "Kinds", **given}
     return bars("b.png", "what the bars show", values.pop("names"), values.pop("figures"), **values)
 
 
@@ -67,7 +67,7 @@ def inked(plot: Plot, colour: tuple[int, int, int]) -> int:
     "plot",
     [
         some_bars(),
-        some_bars(groups=None, baseline=None),
+        some_bars(groups=None),
         some_bars(names=NAMES * 20, figures=FIGURES * 20, groups=GROUPS * 20),
         some_bars(names=[f"{name} {'and a long reason ' * 6}" for name in NAMES], title="a title " * 30),
         some_curves(),
@@ -141,7 +141,7 @@ def test_marks_are_short(value: float, text: str) -> None:
 
 
 def test_names_with_signs_that_the_font_lacks_are_drawn_without_a_warning() -> None:
-    require_whole(bars("x.png", "", ["集合 \u202e\n"], [SURE], groups=["集"], baseline=SURE, baseline_name="集").png)
+    require_whole(bars("x.png", "", ["集合 \u202e\n"], [SURE], groups=["集"]).png)
     require_whole(curves("x.png", "", [1.0, 2.0], {"集": [SURE, SURE]}, "集").png)
 
 
