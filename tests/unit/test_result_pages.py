@@ -83,10 +83,10 @@ def test_sentences_with_figures_are_found_at_all() -> None:
 
 def recommended(kind: str) -> dict[str, list[str]]:
     """Return the lines of the recommended metric's result as pages show them: figures by groups, or leads."""
-    found = json.loads((ROOT / "bench" / "results" / "recommended.json").read_text("utf-8"))[kind]
+    found = result_of("recommended")[kind]
 
-    def shown(value: float, sign: str = "") -> str:
-        return f"{value:{sign}.3f}".replace("0.", ".", 1)
+    def shown(value: float | None, sign: str = "") -> str:
+        return "–" if value is None else f"{value:{sign}.3f}".replace("0.", ".", 1)
 
     lines = {}
     for name, value in found.items():

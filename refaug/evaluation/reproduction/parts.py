@@ -26,6 +26,8 @@ USUAL_SETS: Final = (  # rated sets with references, by their names in human/
     "predictive_engagement_dd",
 )
 
+RECOMMENDED_SETS: Final = (*USUAL_SETS, "conture", "fed_turn", "personachat_zhao", "usr_topicalchat")
+
 
 class PartFunction(NamedTuple):
     """Where the function of a part lies; its module is imported late, for it needs torch, FAISS and matplotlib."""
@@ -33,7 +35,7 @@ class PartFunction(NamedTuple):
     module: str
     function: str
     searches: bool = True  # whether it needs sets for which the index has references
-    reads_sets: bool = True  # whether it is about rated replies; one about whole conversations is not
+    reads_sets: bool = True  # whether it is about the sets that were asked for; some have data of their own
     files: tuple[str, ...] = ()  # of the data, beside logs and rated sets, without which there is no report
 
     def load(self) -> Run:
@@ -47,6 +49,13 @@ class PartFunction(NamedTuple):
 
 
 PARTS: Final[Mapping[str, PartFunction]] = {
+    "recommended": PartFunction(
+        "refaug.evaluation.reproduction.experiments.recommended",
+        "recommended",
+        searches=False,
+        reads_sets=False,
+        files=tuple(f"human/{name}.jsonl.gz" for name in RECOMMENDED_SETS),
+    ),
     "metrics": PartFunction("refaug.evaluation.reproduction.experiments.metrics", "metrics"),
     "multi-reference": PartFunction("refaug.evaluation.reproduction.experiments.multi_reference", "multi_reference"),
     "weights": PartFunction("refaug.evaluation.reproduction.experiments.weights", "weights"),

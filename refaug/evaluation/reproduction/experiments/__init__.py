@@ -2,8 +2,9 @@
 
 The main names:
 
+- `recommended.recommended`: what refaug-1 adds to an encoder and a gold
 - `metrics.metrics`: the published method beside controls that could refute it
 - `weights.weights`: whether weights help.
 """
 
-__all__ = ["adem", "hybrid", "metrics", "multi_reference", "weights"]
+__all__ = ["adem", "hybrid", "metrics", "multi_reference", "recommended", "weights"]

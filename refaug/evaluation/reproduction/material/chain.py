@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Protocol
 
 import orjson
 
@@ -78,6 +78,22 @@ class IndexRecipe:
     weighting: str = "sif"
     norm_words: bool = True  # each word's vector scaled to unit length first
     oov: str = "skip"  # unk: words without a vector count with that of <unk>
+
+
+class SetOfItems(Protocol):
+    """A rated set, as far as references are found for it."""
+
+    @property
+    def name(self) -> str:
+        """Return its name in human/."""
+
+    @property
+    def data(self) -> str:
+        """Return the hash of what it holds."""
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """Return its items."""
 
 
 class Chain:
@@ -324,7 +340,7 @@ class Chain:
         return Pool.of(self.augmented_items(rated_set, index, rater, settings), self.reply_sample())
 
     def augmented_items(
-        self, rated_set: ProofSet, index: str, rater: Rater | None, settings: AugmentSettings
+        self, rated_set: SetOfItems, index: str, rater: Rater | None, settings: AugmentSettings
     ) -> list[Item]:
         """Return the items of a set with further references; they are cached, so that each search runs once."""
         golds = [[reference.text for reference in test_item.references] for test_item in rated_set.items]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -22,7 +22,6 @@ from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, IntervalEstimate, Line
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.metrics.statistics.correlation import PARTIAL
 
 PAGE: Final = "page"  # the field of the JSON with all that the page shows
@@ -40,6 +39,26 @@ class Section:
     plots: Sequence[Plot] = ()
 
 
+class NamedSet(Protocol):
+    """A rated set, as far as a report tells what it was made of."""
+
+    @property
+    def name(self) -> str:
+        """Return its name in human/."""
+
+    @property
+    def data(self) -> str:
+        """Return the hash of what it holds."""
+
+    @property
+    def replies(self) -> Sequence[str]:
+        """Return the reply of every row."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Return what its file lacks."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """One part of the reproduction."""
@@ -50,12 +69,13 @@ class Report:
     sections: Sequence[Section]
     data: Mapping[str, Any]  # every figure, for programs
     notes: Sequence[str] = field(default=())  # gaps: what could not be measured, and why
+    sets: Sequence[NamedSet] = ()  # rated sets of its own, beside those that were asked for
 
 
-def write_report(report: Report, chain: Chain, sets: Sequence[ProofSet], command: str, folder: Path) -> list[Path]:
+def write_report(report: Report, chain: Chain, sets: Sequence[NamedSet], command: str, folder: Path) -> list[Path]:
     """Write the three files and return their paths, the page first."""
     make_folder(folder)
-    provenance = provenance_of(chain, sets, command)
+    provenance = provenance_of(chain, [*sets, *report.sets], command)
     content = json_of(report, provenance)  # first, for it refuses names of figures that are in use
     return [
         write_file(folder / f"{report.name}.html", page_of(report, provenance).encode()),
@@ -105,7 +125,7 @@ def _json_lines(content: Any, depth: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + f"\n{' ' * depth}}}"
 
 
-def provenance_of(chain: Chain, sets: Sequence[ProofSet], command: str) -> dict[str, object]:
+def provenance_of(chain: Chain, sets: Sequence[NamedSet], command: str) -> dict[str, object]:
     """Return everything that is needed to compute the same figures again."""
     settings = chain.settings
     return {
