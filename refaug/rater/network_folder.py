@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, NotRequired, TypedDict, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -48,6 +48,16 @@ class NetworkFields(TypedDict):
     details: Mapping[str, Any]
 
 
+class NetworkFacts(TypedDict):
+    """What is written beside the weights of a network of any kind."""
+
+    languages: Sequence[str]
+    coverage: NotRequired[Coverage | None]
+    report: Mapping[str, Any]
+    details: Mapping[str, Any]
+    beside: NotRequired[Sequence[str]]  # files that the folder holds already
+
+
 AnyStored = TypeVar("AnyStored", bound=StoredNetwork)
 AnyNetwork = TypeVar("AnyNetwork", bound=nn.Module)
 
@@ -59,36 +69,29 @@ def write_network(
     tokenizer: SentencePieceTokenizer,
     *,
     settings: Mapping[str, Any],
-    languages: Sequence[str],
-    coverage: Coverage | None = None,
-    report: Mapping[str, Any],
-    details: Mapping[str, Any],
-    beside: Sequence[str] = (),
+    **facts: Unpack[NetworkFacts],
 ) -> str:
-    """Write a network's folder; return its id, a hash of weights, tokenizer and settings.
-
-    `beside` names files that the folder holds already.
-    """
+    """Write a network's folder; return its id, a hash of weights, tokenizer and settings."""
     make_folder(folder)
     write_tensors(folder / WEIGHTS, model.state_dict())
     with write_aside(folder / TOKENIZER) as file:
         file.write(tokenizer.path.read_bytes())
-    write_json(folder / REPORT, dict(report))
+    write_json(folder / REPORT, dict(facts["report"]))
     return manifests.write_manifest(
         folder,
         kind,
         FORMAT_VERSION,
-        [WEIGHTS, TOKENIZER, REPORT, *beside],
+        [WEIGHTS, TOKENIZER, REPORT, *facts.get("beside", ())],
         settings,
         content=(WEIGHTS, TOKENIZER),
         before={
             "tokenizer": tokenizer.sha256,
-            "languages": list(languages),
-            "coverage": (coverage or Coverage()).as_json(),
+            "languages": list(facts["languages"]),
+            "coverage": (facts.get("coverage") or Coverage()).as_json(),
         },
         after={
             "software": {"torch": torch.__version__, "python": platform.python_version()},
-            "details": dict(details),
+            "details": dict(facts["details"]),
         },
     )
 

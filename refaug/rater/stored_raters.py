@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,13 +11,13 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.progress import Progress
 from refaug.rater.cross import checkpoint as cross
-from refaug.rater.cross.build import resume_cross
+from refaug.rater.cross.build import CrossOrder, train_cross
 from refaug.rater.nn import checkpoint as nn
-from refaug.rater.nn.build import Illustrate, resume_rater
+from refaug.rater.nn.build import Illustrate, RaterOrder, train_rater
 from refaug.rater.rating import Rater
 from refaug.rater.training.initial_embeddings import LearnVectors
 from refaug.rater.training.loop import OnEpoch, OnNow
-from refaug.rater.training.order import TrainedVersion, TrainingPlaces, interrupted_order_path
+from refaug.rater.training.order import TrainedVersion, TrainingPlaces, interrupted_order, interrupted_order_path
 
 if TYPE_CHECKING:
     from refaug.core.cluster.connection import Cluster
@@ -61,8 +62,12 @@ def resume_any_rater(
     cluster: Cluster | None = None,
 ) -> TrainedVersion:
     """Continue the interrupted training of a rater of either kind, as it was ordered."""
-    order: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
-    resume = resume_cross if order.get("network") == cross.NETWORK else resume_rater
-    return resume(
-        places, name, progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, cluster=cluster
+    written: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
+    train = (
+        partial(train_cross, places, interrupted_order(places, CrossOrder, name))
+        if written.get("network") == cross.NETWORK
+        else partial(train_rater, places, interrupted_order(places, RaterOrder, name))
+    )
+    return train(
+        progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True, cluster=cluster
     )

@@ -49,14 +49,16 @@ def resume_command(
     """Go on with a pre-training that was stopped, with the settings that it was started with."""
     from refaug.cli.adem.excluded_files import read_excluded  # noqa: PLC0415
     from refaug.evaluation.home.vhreds import vhred_places  # noqa: PLC0415  torch
-    from refaug.rater.adem.pretraining.build import resume_vhred  # noqa: PLC0415
+    from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred  # noqa: PLC0415
+    from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
 
     places = vhred_places(context.obj)
+    order = interrupted_order(places, VhredOrder, name)
     run_training(
         context.obj,
         _KIND,
-        lambda progress, on_now, on_epoch: resume_vhred(
-            places, name, progress, on_now, on_epoch, read_excluded=read_excluded
+        lambda progress, on_now, on_epoch: pretrain_vhred(
+            places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=True
         ),
         as_json=as_json,
     )

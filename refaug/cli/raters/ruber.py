@@ -60,14 +60,16 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
     """Go on with a training that was stopped, with the settings that it was started with."""
     from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.evaluation.home.rubers import ruber_places  # noqa: PLC0415
-    from refaug.rater.ruber.build import resume_ruber  # noqa: PLC0415  torch
+    from refaug.rater.ruber.build import RuberOrder, train_ruber  # noqa: PLC0415  torch
+    from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
 
     places = ruber_places(context.obj)
+    order = interrupted_order(places, RuberOrder, name)
     run_training(
         context.obj,
         _KIND,
-        lambda progress, on_now, on_epoch: resume_ruber(
-            places, name, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors
+        lambda progress, on_now, on_epoch: train_ruber(
+            places, order, progress, on_now, on_epoch, learn_vectors=learn_piece_vectors, again=True
         ),
         as_json=as_json,
     )

@@ -49,8 +49,6 @@ from refaug.rater.training.order import (
     TrainingOrder,
     TrainingPlaces,
     details_of,
-    inputs_of,
-    interrupted_order,
     learn_embeddings,
     learn_tokenizer,
     open_training_logs,
@@ -325,6 +323,10 @@ class CrossOrder(TrainingOrder):
             "examples": CrossExampleSettings(**written["examples"]),
         }
 
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
+        """Return its settings."""
+        return {"network": self.network, "model": asdict(self.model), "examples": asdict(self.examples)}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.network != NETWORK:
@@ -408,7 +410,7 @@ def train_cross(
         embeddings = learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
         if cluster is not None:
-            train_on_cluster(cluster, order, stages.folder, progress, on_now, on_epoch)
+            train_on(cluster, CrossMember, order, stages.folder, progress, on_now, on_epoch)
         sides = _sides(order, config, stages.folder, progress)
         model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
         course = train_network(
@@ -433,40 +435,7 @@ def train_cross(
         }
         return _write_version(model, tokenizer, report, sources, order, stages, input_hash, pictures=illustrate(report))
 
-    return train_version(places, order, _inputs(order, sources), train_stages, again=again)
-
-
-def resume_cross(
-    places: TrainingPlaces,
-    name: str,
-    progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    illustrate: Illustrate = lambda _report: {},
-    cluster: Cluster | None = None,
-) -> TrainedVersion:
-    """Continue an interrupted training as it was ordered; the newest, if there are several."""
-    order = interrupted_order(
-        places.cache, CrossOrder, name, lambda order: _inputs(order, open_training_logs(places.logs, order))
-    )
-    return train_cross(
-        places,
-        order,
-        progress,
-        on_now,
-        on_epoch,
-        learn_vectors=learn_vectors,
-        illustrate=illustrate,
-        again=True,
-        cluster=cluster,
-    )
-
-
-def _inputs(order: CrossOrder, sources: TrainingLogs) -> dict[str, object]:
-    """Return the inputs that determine the rater."""
-    return inputs_of(order, sources, network=order.network, model=asdict(order.model), examples=asdict(order.examples))
+    return train_version(places, order, sources, train_stages, again=again)
 
 
 class CrossMember(TrainingMember):
@@ -481,15 +450,6 @@ class CrossMember(TrainingMember):
         embeddings = None if order.start == "random" else folder / EMBEDDINGS
         model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
         return task_of(model, sides["train"], sides["validation"], order.training)
-
-
-def train_on_cluster(
-    cluster: Cluster, order: CrossOrder, folder: Path, progress: Progress, on_now: OnNow, on_epoch: OnEpoch
-) -> None:
-    """Train the network of an order in several processes, from the stages in a folder; its checkpoints lie there."""
-    folder = folder.resolve()
-    arguments = {"order": order, "folder_of_stages": folder}
-    train_on(cluster, CrossMember, arguments, order.training, folder / "training", progress, on_now, on_epoch)
 
 
 def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progress) -> Mapping[Side, CrossExamples]:

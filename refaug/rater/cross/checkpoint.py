@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 import numpy as np
 import torch
@@ -102,24 +102,16 @@ def save_cross_rater(
     tokenizer: SentencePieceTokenizer,
     *,
     temperature: float,
-    languages: Sequence[str],
-    coverage: Coverage | None = None,
-    report: Mapping[str, Any],
-    details: Mapping[str, Any],
-    beside: Sequence[str] = (),
+    **facts: Unpack[network_folder.NetworkFacts],
 ) -> str:
-    """Write a rater's folder and return the rater's id; `beside` names files that the folder holds already."""
+    """Write a rater's folder and return the rater's id."""
     return network_folder.write_network(
         folder,
         KIND,
         model,
         tokenizer,
         settings={"network": NETWORK, "config": asdict(model.config), "temperature": temperature},
-        languages=languages,
-        coverage=coverage,
-        report=report,
-        details=details,
-        beside=beside,
+        **facts,
     )
 
 

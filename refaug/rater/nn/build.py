@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -38,8 +38,6 @@ from refaug.rater.training.order import (
     TrainingOrder,
     TrainingPlaces,
     details_of,
-    inputs_of,
-    interrupted_order,
     learn_embeddings,
     learn_tokenizer,
     open_training_logs,
@@ -185,6 +183,18 @@ class RaterOrder(TrainingOrder):
             "shared": None if shared is None else SharedSettings(**shared),
         }
 
+    def shared_utterances(self, sources: TrainingLogs) -> SharedSettings:
+        """Return which utterances count."""
+        return self.shared or SharedSettings.for_language(sources.languages[0], seed=self.examples.seed)
+
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:
+        """Return its settings, and which utterances count."""
+        return {
+            "shared": asdict(self.shared_utterances(sources)),
+            "model": asdict(self.model),
+            "examples": asdict(self.examples),
+        }
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.examples.negatives != "random" and self.start != "vectors":
@@ -229,12 +239,12 @@ def train_rater(
     beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
     published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
-    training_data = open_training_data(places.logs, order)
+    sources = open_training_logs(places.logs, order)
 
     def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = prepare(training_data, order, stages, places.cache, learn_vectors, progress)
+        tokenizer = prepare(sources, order, stages, places.cache, learn_vectors, progress)
         if cluster is not None:
-            train_on_cluster(cluster, order, stages.folder, progress, on_now, on_epoch)
+            train_on(cluster, RaterMember, order, stages.folder, progress, on_now, on_epoch)
         splits, without_partner = _splits(order, stages.folder, progress)
         trained = train(
             _new_rater(order, tokenizer, stages.folder),
@@ -249,39 +259,14 @@ def train_rater(
         progress.stage("measuring")
         report = _report(trained, splits, without_partner, order, stages, progress)
         return _write_version(
-            trained, tokenizer, report, training_data, order, stages, input_hash, pictures=illustrate(report)
+            trained, tokenizer, report, sources, order, stages, input_hash, pictures=illustrate(report)
         )
 
-    return train_version(places, order, _inputs(order, training_data), train_stages, again=again)
-
-
-class TrainingData(NamedTuple):
-    """The data that a rater is trained on: logs, and which utterances count."""
-
-    sources: TrainingLogs
-    shared: SharedSettings
-
-    @property
-    def logs(self) -> tuple[StoredLog, ...]:
-        """The logs that examples come from."""
-        return self.sources.logs
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The languages of these logs."""
-        return self.sources.languages
-
-
-def open_training_data(logs: Path, order: RaterOrder) -> TrainingData:
-    """Open the logs of an order."""
-    sources = open_training_logs(logs, order)
-    return TrainingData(
-        sources, order.shared or SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)
-    )
+    return train_version(places, order, sources, train_stages, again=again)
 
 
 def prepare(
-    training_data: TrainingData,
+    sources: TrainingLogs,
     order: RaterOrder,
     stages: Stages,
     cache: Path,
@@ -291,7 +276,7 @@ def prepare(
     with_short: bool = True,
 ) -> SentencePieceTokenizer:
     """Run all stages before the first batch: shared utterances as pieces, the tokenizer, the initial embeddings."""
-    sources, shared, folder = training_data.sources, training_data.shared, stages.folder
+    shared, folder = order.shared_utterances(sources), stages.folder
     with QueryEngine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
         stages.run("shared", lambda: mine(engine, sources.logs, shared, folder, progress))
         if with_short:
@@ -337,45 +322,6 @@ def _measure_on_hard(
     return hard_report(model, corpus, order.examples, find_hard_partners(corpus, "validation", order, folder, progress))
 
 
-def resume_rater(
-    places: TrainingPlaces,
-    name: str,
-    progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    illustrate: Illustrate = lambda _report: {},
-    cluster: Cluster | None = None,
-) -> TrainedVersion:
-    """Continue an interrupted training as it was ordered; the newest, if there are several."""
-    order = interrupted_order(
-        places.cache, RaterOrder, name, lambda order: _inputs(order, open_training_data(places.logs, order))
-    )
-    return train_rater(
-        places,
-        order,
-        progress,
-        on_now,
-        on_epoch,
-        learn_vectors=learn_vectors,
-        illustrate=illustrate,
-        again=True,
-        cluster=cluster,
-    )
-
-
-def _inputs(order: RaterOrder, training_data: TrainingData) -> dict[str, object]:
-    """Return the inputs that determine the rater."""
-    return inputs_of(
-        order,
-        training_data.sources,
-        shared=asdict(training_data.shared),
-        model=asdict(order.model),
-        examples=asdict(order.examples),
-    )
-
-
 def _new_rater(order: RaterOrder, tokenizer: SentencePieceTokenizer, folder: Path) -> BiGRURater:
     """Return the network with its initial weights."""
     config = replace(order.model, vocabulary=tokenizer.vocab_size)
@@ -392,15 +338,6 @@ class RaterMember(TrainingMember):
         splits, _ = _splits(order, folder, progress)
         model = _new_rater(order, open_sentencepiece(folder / TOKENIZER), folder)
         return task_of(model, splits["train"], splits["validation"], order.training)
-
-
-def train_on_cluster(
-    cluster: Cluster, order: RaterOrder, folder: Path, progress: Progress, on_now: OnNow, on_epoch: OnEpoch
-) -> None:
-    """Train the network of an order in several processes, from the stages in a folder; its checkpoints lie there."""
-    folder = folder.resolve()
-    arguments = {"order": order, "folder_of_stages": folder}
-    train_on(cluster, RaterMember, arguments, order.training, folder / "training", progress, on_now, on_epoch)
 
 
 def _splits(order: RaterOrder, folder: Path, progress: Progress) -> tuple[Mapping[Split, Examples], float | None]:
@@ -444,7 +381,7 @@ def _write_version(
     trained: TrainedRater,
     tokenizer: SentencePieceTokenizer,
     report: Mapping[str, Any],
-    training_data: TrainingData,
+    sources: TrainingLogs,
     order: RaterOrder,
     stages: Stages,
     input_hash: str,
@@ -456,8 +393,7 @@ def _write_version(
     for file, content in pictures.items():
         with write_aside(version / file) as output:
             output.write(content)
-    sources = training_data.sources
-    settings = {"shared": asdict(training_data.shared), "examples": asdict(order.examples)}
+    settings = {"shared": asdict(order.shared_utterances(sources)), "examples": asdict(order.examples)}
     name = save_rater(
         version,
         trained.model,

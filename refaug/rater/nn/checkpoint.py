@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import (
     FORMAT_VERSION,
     REPORT,
     TOKENIZER,
     WEIGHTS,
+    NetworkFacts,
     NetworkFields,
     StoredNetwork,
     open_network,
@@ -54,24 +54,11 @@ def save_rater(
     tokenizer: SentencePieceTokenizer,
     *,
     temperature: float,
-    languages: Sequence[str],
-    coverage: Coverage | None = None,
-    report: Mapping[str, Any],
-    details: Mapping[str, Any],
-    beside: Sequence[str] = (),
+    **facts: Unpack[NetworkFacts],
 ) -> str:
-    """Write a rater's folder and return the rater's id; `beside` names files that the folder holds already."""
+    """Write a rater's folder and return the rater's id."""
     return write_network(
-        folder,
-        KIND,
-        model,
-        tokenizer,
-        settings={"config": asdict(model.config), "temperature": temperature},
-        languages=languages,
-        coverage=coverage,
-        report=report,
-        details=details,
-        beside=beside,
+        folder, KIND, model, tokenizer, settings={"config": asdict(model.config), "temperature": temperature}, **facts
     )
 
 

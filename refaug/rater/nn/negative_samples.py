@@ -16,11 +16,12 @@ from refaug.core.errors import Usage
 from refaug.core.files import remove_tree
 from refaug.core.progress import Progress
 from refaug.core.query_engine import occupy_scratch, scratch_in
-from refaug.rater.nn.build import RaterOrder, find_hard_partners, open_training_data, prepare
+from refaug.rater.nn.build import RaterOrder, find_hard_partners, prepare
 from refaug.rater.training.corpus import open_corpus, shared_rows
 from refaug.rater.training.examples import ExampleCorpus, Texts
 from refaug.rater.training.hard_negatives import HardPartners
 from refaug.rater.training.initial_embeddings import LearnVectors
+from refaug.rater.training.order import open_training_logs
 
 READ: Final = 100
 
@@ -52,9 +53,9 @@ def hard_negatives(
     """
     if order.start != "vectors":
         raise Usage("hard negatives are found by vectors of the pieces", remedy="start=vectors")
-    training_data = open_training_data(logs, order)
+    sources = open_training_logs(logs, order)
     with _scratch(cache) as folder:
-        prepare(training_data, order, Stages(folder), cache, learn_vectors, progress, with_short=False)
+        prepare(sources, order, Stages(folder), cache, learn_vectors, progress, with_short=False)
         corpus = open_corpus(folder)
         partners = find_hard_partners(corpus, "train", order, folder, progress)
         rows = _draw_rows(corpus, partners, count, order.examples.seed)

@@ -32,8 +32,6 @@ from refaug.rater.training.order import (
     TrainingOrder,
     TrainingPlaces,
     details_of,
-    inputs_of,
-    interrupted_order,
     learn_embeddings,
     learn_tokenizer,
     open_training_logs,
@@ -318,6 +316,10 @@ class RuberOrder(TrainingOrder):
         """Return the sizes of the network and the choice of pairs."""
         return {"model": RuberConfig(**written["model"]), "pairs": PairSettings(**written["pairs"])}
 
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
+        """Return its settings."""
+        return {"model": asdict(self.model), "pairs": asdict(self.pairs), "margin": self.margin}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.margin <= 1:
@@ -386,28 +388,7 @@ def train_ruber(
         )
         return PreparedVersion(version, name, report)
 
-    return train_version(places, order, _inputs(order, sources), train_stages, again=again)
-
-
-def resume_ruber(
-    places: TrainingPlaces,
-    name: str,
-    progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-) -> TrainedVersion:
-    """Continue an interrupted training as it was ordered; the newest, if there are several."""
-    order = interrupted_order(
-        places.cache, RuberOrder, name, lambda order: _inputs(order, open_training_logs(places.logs, order))
-    )
-    return train_ruber(places, order, progress, on_now, on_epoch, learn_vectors=learn_vectors, again=True)
-
-
-def _inputs(order: RuberOrder, sources: TrainingLogs) -> dict[str, object]:
-    """Return the inputs that determine the ruber."""
-    return inputs_of(order, sources, model=asdict(order.model), pairs=asdict(order.pairs), margin=order.margin)
+    return train_version(places, order, sources, train_stages, again=again)
 
 
 def _code_sides(

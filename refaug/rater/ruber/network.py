@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Final, Unpack
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import StoredNetwork, open_network, read_network_manifest, write_network
+from refaug.rater.network_folder import NetworkFacts, StoredNetwork, open_network, read_network_manifest, write_network
 from refaug.rater.ruber.model import RuberConfig, RuberNetwork
 from refaug.rater.text_encoding import CACHE_BYTES, TextReader
 
@@ -114,27 +114,10 @@ class StoredRuber(StoredNetwork):
 
 
 def save_ruber(
-    folder: Path,
-    model: RuberNetwork,
-    tokenizer: SentencePieceTokenizer,
-    *,
-    languages: Sequence[str],
-    coverage: Coverage | None = None,
-    report: Mapping[str, Any],
-    details: Mapping[str, Any],
+    folder: Path, model: RuberNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[NetworkFacts]
 ) -> str:
     """Write a ruber's folder and return the ruber's id."""
-    return write_network(
-        folder,
-        KIND,
-        model,
-        tokenizer,
-        settings={"config": asdict(model.config)},
-        languages=languages,
-        coverage=coverage,
-        report=report,
-        details=details,
-    )
+    return write_network(folder, KIND, model, tokenizer, settings={"config": asdict(model.config)}, **facts)
 
 
 def read_ruber_manifest(folder: Path) -> StoredRuber:

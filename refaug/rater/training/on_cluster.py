@@ -23,6 +23,7 @@ from refaug.core.cluster.groups import MemberLost, WorkerGroup
 from refaug.core.errors import Conflict, Unavailable
 from refaug.core.progress import Progress
 from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, Task, TrainConfig, TrainingStatus, run
+from refaug.rater.training.order import TrainingOrder
 from refaug.rater.training.peers import ProcessGroup
 
 _PACKAGES: Final = ("torch", "numpy", "sentencepiece")  # that can change a network
@@ -126,22 +127,24 @@ class _Teller:
 def train_on(
     cluster: Cluster,
     member: Callable[..., TrainingMember],
-    arguments: Mapping[str, Any],
-    config: TrainConfig,
+    order: TrainingOrder,
     folder: Path,
     progress: Progress,
     on_now: OnNow,
     on_epoch: OnEpoch,
 ) -> None:
-    """Train a network in `config.workers` processes of a cluster; its checkpoint in `folder` then says that it is over.
+    """Train the network of an order in its workers' processes on a cluster; the checkpoint then says that it is over.
 
-    `member` makes the task in each process from `arguments`. Where a process or a machine dies, all of them begin
+    `member` makes the task in each process from the order and the folder of the stages before the first batch;
+    checkpoints lie in its folder `training`. Where a process or a machine dies, all of them begin
     again at the last checkpoint.
     """
-    require_alike(cluster, folder, _PACKAGES, progress)
+    folder, config = folder.resolve(), order.training
+    arguments = {"order": order, "folder_of_stages": folder}
+    require_alike(cluster, folder / "training", _PACKAGES, progress)
     for attempt in range(_RETRIES + 1):
         try:
-            with _group(cluster, member, arguments, config, folder, patient=attempt > 0) as group:
+            with _group(cluster, member, arguments, config, folder / "training", patient=attempt > 0) as group:
                 group.ready()
                 address = group.first("open_store")
                 group.all("train", address, look=_Teller(progress, on_now, on_epoch), status="status")

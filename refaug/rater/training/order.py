@@ -86,6 +86,10 @@ class TrainingOrder:
         """Return the settings of this kind of network that are no plain JSON."""
         raise NotImplementedError
 
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, Any]:
+        """Return what determines this kind of network beside its logs, pieces and training."""
+        raise NotImplementedError
+
     def __post_init__(self) -> None:
         require_name(self.kind, self.name)
         if not self.logs or len(set(self.logs)) < len(self.logs):
@@ -147,12 +151,12 @@ def _parts(logs: Sequence[StoredLog]) -> dict[str, list[str]]:
     return {log.manifest.name: [part.sha256 for part in log.manifest.parts] for log in logs}
 
 
-def inputs_of(order: TrainingOrder, sources: TrainingLogs, **settings: Any) -> dict[str, Any]:
-    """Return the inputs that determine a network, with the settings of its kind; device, threads, workers do not."""
+def _inputs_of(order: TrainingOrder, sources: TrainingLogs) -> dict[str, Any]:
+    """Return the inputs that determine a network; device, threads and workers do not."""
     return {
         **sources.parts,
         "languages": sources.languages,
-        **settings,
+        **order.own_inputs(sources),
         "training": {
             name: setting
             for name, setting in asdict(order.training).items()
@@ -183,17 +187,18 @@ def details_of(
 def train_version(
     places: TrainingPlaces,
     order: TrainingOrder,
-    inputs: Mapping[str, Any],
+    sources: TrainingLogs,
     train: Callable[[Stages, str], PreparedVersion],
     *,
     again: bool,
 ) -> TrainedVersion:
-    """Let `train` make a version from these inputs and add it; `train` resumes an interrupted run.
+    """Let `train` make a version from the inputs of an order and add it; `train` resumes an interrupted run.
 
     `train` gets the stages and the hash of the inputs. If the published version was trained on exactly these
     inputs, it is returned as it is, unless `again` is set.
     """
-    input_hash, versions, cache = hash_of_inputs(inputs), places.versions, places.cache
+    inputs, versions, cache = _inputs_of(order, sources), places.versions, places.cache
+    input_hash = hash_of_inputs(inputs)
     with versions.writing(order.name, f"training {order.kind} {order.name}") as writer:
         if not again and (published := _published_version(versions, order.name, input_hash)) is not None:
             leftover = cache / f"{order.kind}-{order.name}-{input_hash[:12]}"
@@ -249,22 +254,21 @@ def interrupted_order_path(cache: Path, kind: str, name: str, command: str) -> P
     return orders[-1]
 
 
-def interrupted_order(
-    cache: Path, order_type: type[AnyOrder], name: str, inputs: Callable[[AnyOrder], Mapping[str, Any]]
-) -> AnyOrder:
+def interrupted_order(places: TrainingPlaces, order_type: type[AnyOrder], name: str) -> AnyOrder:
     """Return the order of an interrupted training, the newest if there are several.
 
     Conflict if its logs have changed.
     """
     kind = order_type.kind
     command = f"refaug {order_type.command or f'{kind} train'}"
-    newest = interrupted_order_path(cache, kind, name, command)
+    newest = interrupted_order_path(places.cache, kind, name, command)
     remedy = f"train anew with {command}, which removes what is left of it"
     try:
         order = order_type.read(read_json(newest))
     except (KeyError, TypeError) as error:  # written by a version with other settings
         raise Corrupt(f"the order of the training that was stopped cannot be read: {error}", remedy=remedy) from error
-    if not newest.parent.name.endswith(hash_of_inputs(inputs(order))[:12]):
+    inputs = _inputs_of(order, open_training_logs(places.logs, order))
+    if not newest.parent.name.endswith(hash_of_inputs(inputs)[:12]):
         raise Conflict(
             f"{', '.join((*order.logs, *order.more_texts))}: changed since the training of {kind} {name!r} was "
             "stopped, so it cannot go on",

@@ -48,8 +48,6 @@ from refaug.rater.training.order import (
     TrainingOrder,
     TrainingPlaces,
     details_of,
-    inputs_of,
-    interrupted_order,
     learn_tokenizer,
     open_training_logs,
     train_version,
@@ -272,6 +270,11 @@ class VhredOrder(TrainingOrder):
             "exclude": tuple(ExcludedFile(**each) for each in written["exclude"]),
         }
 
+    def own_inputs(self, sources: TrainingLogs) -> dict[str, object]:  # noqa: ARG002
+        """Return its settings; of excluded files the content, not the place."""
+        excluded = [each.sha256 for each in self.exclude]
+        return {"model": asdict(self.model), **_settings(self), "exclude": excluded}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kl_steps < 0:
@@ -324,23 +327,7 @@ def pretrain_vhred(
         )
         return PreparedVersion(version, name, report)
 
-    return train_version(places, order, _inputs(order, sources), train_stages, again=again)
-
-
-def resume_vhred(
-    places: TrainingPlaces,
-    name: str,
-    progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    read_excluded: ReadExcluded = lambda _files: ExcludedTexts.none(),
-) -> TrainedVersion:
-    """Continue an interrupted training as it was ordered; the newest, if there are several."""
-    order = interrupted_order(
-        places.cache, VhredOrder, name, lambda order: _inputs(order, open_training_logs(places.logs, order))
-    )
-    return pretrain_vhred(places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=True)
+    return train_version(places, order, sources, train_stages, again=again)
 
 
 def _settings(order: VhredOrder) -> dict[str, object]:
@@ -351,12 +338,6 @@ def _settings(order: VhredOrder) -> dict[str, object]:
         "weight_scale": order.weight_scale,
         "exclude": [asdict(each) for each in order.exclude],
     }
-
-
-def _inputs(order: VhredOrder, sources: TrainingLogs) -> dict[str, object]:
-    """Return the inputs that determine the vhred; of excluded files their content, not their place."""
-    settings = {**_settings(order), "exclude": [each.sha256 for each in order.exclude]}
-    return inputs_of(order, sources, model=asdict(order.model), **settings)
 
 
 def _code(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from refaug.rater.adem.vhred.likelihood import LogLikelihoods, piece_log_likelih
 from refaug.rater.adem.vhred.network import VhredNetwork
 from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import StoredNetwork, open_network, read_network_manifest, write_network
+from refaug.rater.network_folder import NetworkFacts, StoredNetwork, open_network, read_network_manifest, write_network
 
 KIND: Final = "vhred"
 _READ_AT_ONCE: Final = 512  # dialogues of like length
@@ -160,27 +160,10 @@ class StoredVhred(StoredNetwork):
 
 
 def save_vhred(
-    folder: Path,
-    network: VhredNetwork,
-    tokenizer: SentencePieceTokenizer,
-    *,
-    languages: Sequence[str],
-    coverage: Coverage | None = None,
-    report: Mapping[str, Any],
-    details: Mapping[str, Any],
+    folder: Path, network: VhredNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[NetworkFacts]
 ) -> str:
     """Write a vhred's folder and return the vhred's id."""
-    return write_network(
-        folder,
-        KIND,
-        network,
-        tokenizer,
-        settings={"config": asdict(network.config)},
-        languages=languages,
-        coverage=coverage,
-        report=report,
-        details=details,
-    )
+    return write_network(folder, KIND, network, tokenizer, settings={"config": asdict(network.config)}, **facts)
 
 
 def read_vhred_manifest(folder: Path) -> StoredVhred:

@@ -12,8 +12,9 @@ from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.logs.pairs import SharedSettings
-from refaug.rater.nn.build import RaterOrder, open_training_data
+from refaug.rater.nn.build import RaterOrder
 from refaug.rater.training.examples import ExampleSettings
+from refaug.rater.training.order import open_training_logs
 
 
 def log_in(folder: Path, name: str, language: str | None) -> None:
@@ -37,6 +38,6 @@ def test_the_language_that_a_log_was_ingested_in_decides(
 ) -> None:
     log_in(tmp_path, "chat", language)
     order = RaterOrder(name="chat", logs=("chat",), examples=ExampleSettings(seed=3))
-    ground = open_training_data(tmp_path / "logs", order)
-    assert (ground.languages, ground.shared) == ((named,), shared)
-    assert default_tokenizer_for(ground.logs) == tokenizer
+    sources = open_training_logs(tmp_path / "logs", order)
+    assert (sources.languages, order.shared_utterances(sources)) == ((named,), shared)
+    assert default_tokenizer_for(sources.logs) == tokenizer
