@@ -34,7 +34,7 @@ from refaug.rater.cross.sequences import SequenceShape
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.training import loop
-from refaug.rater.training.accuracy import Labels, Probabilities, auc, calibration_error, fit_temperature, reliability
+from refaug.rater.training.accuracy import auc, fit_temperature, piece_facts, probability_facts
 from refaug.rater.training.examples import ExampleCorpus
 from refaug.rater.training.hard_negatives import HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
@@ -178,8 +178,6 @@ def predict(
 
 # ── the report of a trained cross rater: its quality on held-out utterances, and statistics of its examples ───────────
 
-_RATING_BINS: Final = 40
-
 
 def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
@@ -200,11 +198,7 @@ def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExam
             if (predictions.kinds == kind).any()
         },
         "temperature": temperature,
-        "calibration": {
-            "raw": _calibration(likely, positive),
-            "cal": _calibration(expit(predictions.logits / temperature), positive),
-        },
-        "ratings": _histogram(likely, positive),
+        **probability_facts(likely, expit(predictions.logits / temperature), positive),
     }
 
 
@@ -216,23 +210,6 @@ def _balanced(predictions: ReplyPredictions) -> ReplyPredictions:
     return ReplyPredictions(predictions.logits[rows], predictions.positive[rows], predictions.kinds[rows])
 
 
-def _calibration(likely: Probabilities, positive: Labels) -> dict[str, object]:
-    return {
-        "error": calibration_error(likely, positive),
-        "bins": [asdict(bin_) for bin_ in reliability(likely, positive)],
-    }
-
-
-def _histogram(likely: Probabilities, positive: Labels) -> dict[str, object]:
-    """Return how often right and wrong replies get which rating."""
-    edges = np.linspace(-1, 1, _RATING_BINS + 1)
-    return {
-        "edges": edges.round(6).tolist(),
-        "good": np.histogram(2 * likely[positive] - 1, edges)[0].tolist(),
-        "wrong": np.histogram(2 * likely[~positive] - 1, edges)[0].tolist(),
-    }
-
-
 def statistics_of(corpus: PairCorpus, examples: CrossExamples) -> Mapping[str, Any]:
     """Return statistics of a side: its pairs, their utterances and dialogues, and lengths of texts in pieces."""
     rows, lengths = examples.rows, np.diff(corpus.start)
@@ -241,13 +218,9 @@ def statistics_of(corpus: PairCorpus, examples: CrossExamples) -> Mapping[str, A
         "an_epoch": examples.epoch_size,
         "utterances": len(np.unique(corpus.asked[rows])),
         "dialogues": len(np.unique(corpus.dialogue[rows])),
-        "pieces": {
-            name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
-            for name, sizes in (
-                ("utterances", lengths[corpus.utterance[rows]]),
-                ("responses", lengths[corpus.reply[rows]]),
-            )
-        },
+        "pieces": piece_facts(
+            {"utterances": lengths[corpus.utterance[rows]], "responses": lengths[corpus.reply[rows]]}
+        ),
     }
 
 

@@ -21,8 +21,8 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.nn.checkpoint import KIND, save_rater
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
-from refaug.rater.nn.train import TrainedRater, TripletPredictions, predict, task_of, train
-from refaug.rater.training.accuracy import apply_temperature, auc, calibration_error, fit_temperature, reliability
+from refaug.rater.nn.train import TrainedRater, predict, task_of, train
+from refaug.rater.training.accuracy import apply_temperature, auc, fit_temperature, piece_facts, probability_facts
 from refaug.rater.training.corpus import LEAST_UTTERANCES, code_texts, mine, open_corpus, write_shared
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
 from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from refaug.core.cluster.connection import Cluster
 
 
-_RATING_BINS: Final = 40
 _READ: Final = 100  # hard negatives sampled for the share that would do as responses
 
 
@@ -60,7 +59,6 @@ def report_of(trained: TrainedRater, validation: Examples) -> dict[str, object]:
         np.concatenate([predictions.first, predictions.second]),
         np.concatenate([predictions.positive, predictions.positive]),
     )
-    cooler = apply_temperature(predictions.first, temperature)
     best = trained.epochs[trained.best_epoch - 1]
     return {
         "parameters": trained.model.parameter_count,
@@ -70,27 +68,7 @@ def report_of(trained: TrainedRater, validation: Examples) -> dict[str, object]:
         "validation_accuracy": best.validation_accuracy,
         "auc_good_vs_wrong": auc(predictions.first, predictions.positive),
         "temperature": temperature,
-        "calibration": {
-            "raw": {
-                "error": calibration_error(predictions.first, predictions.positive),
-                "bins": [asdict(each) for each in reliability(predictions.first, predictions.positive)],
-            },
-            "cal": {
-                "error": calibration_error(cooler, predictions.positive),
-                "bins": [asdict(each) for each in reliability(cooler, predictions.positive)],
-            },
-        },
-        "ratings": _histogram(predictions),
-    }
-
-
-def _histogram(predictions: TripletPredictions) -> dict[str, object]:
-    """Return how often good and wrong responses get which rating."""
-    edges = np.linspace(-1, 1, _RATING_BINS + 1)
-    return {
-        "edges": edges.round(6).tolist(),
-        "good": np.histogram(2 * predictions.first[predictions.positive] - 1, edges)[0].tolist(),
-        "wrong": np.histogram(2 * predictions.first[~predictions.positive] - 1, edges)[0].tolist(),
+        **probability_facts(predictions.first, apply_temperature(predictions.first, temperature), predictions.positive),
     }
 
 
@@ -110,13 +88,9 @@ def statistics_of(corpus: ExampleCorpus, examples: Examples) -> dict[str, object
         "positive": examples.positive_count,
         "an_epoch": examples.epoch_size,
         "responses": {str(count): int(times) for count, times in zip(responses, how_often, strict=True)},
-        "pieces": {
-            name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
-            for name, sizes in (
-                ("utterances", lengths[of_split & ~is_response]),
-                ("responses", lengths[of_split & is_response]),
-            )
-        },
+        "pieces": piece_facts(
+            {"utterances": lengths[of_split & ~is_response], "responses": lengths[of_split & is_response]}
+        ),
     }
 
 

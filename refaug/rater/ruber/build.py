@@ -20,7 +20,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.ruber.model import RuberConfig, RuberNetwork
 from refaug.rater.ruber.network import KIND, save_ruber
 from refaug.rater.training import loop
-from refaug.rater.training.accuracy import auc
+from refaug.rater.training.accuracy import auc, histograms, piece_facts
 from refaug.rater.training.examples import pad
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network
 from refaug.rater.training.loop import OnEpoch, OnNow, TrainingCourse
@@ -157,8 +157,6 @@ def _runs(groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 # ── training RUBER's unreferenced part: the true reply must score above a negative one, by a margin ───────────────────
 
-_BINS: Final = 40
-
 Scores = NDArray[np.float64]
 
 
@@ -262,7 +260,7 @@ def report_of(
 ) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
     scores = score_pairs(model, validation)
-    edges = np.linspace(0, 1, _BINS + 1)
+    both, is_good = np.concatenate(scores), np.arange(2 * len(scores.good)) < len(scores.good)
     return {
         "parameters": model.parameter_count,
         "best_epoch": course.best_epoch,
@@ -271,11 +269,7 @@ def report_of(
         "ranking_accuracy": scores.accuracy,
         "auc_good_vs_wrong": scores.auc,
         "mean_score": {"good": float(scores.good.mean()), "wrong": float(scores.other.mean())},
-        "scores": {
-            "edges": edges.round(6).tolist(),
-            "good": np.histogram(scores.good, edges)[0].tolist(),
-            "wrong": np.histogram(scores.other, edges)[0].tolist(),
-        },
+        "scores": histograms(both, is_good, 0),
     }
 
 
@@ -288,13 +282,7 @@ def statistics_of(corpus: PairCorpus, examples: PairExamples) -> dict[str, objec
         "an_epoch": examples.epoch_size,
         "utterances": len(np.unique(corpus.asked[rows])),
         "dialogues": len(np.unique(corpus.dialogue[rows])),
-        "pieces": {
-            name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
-            for name, sizes in (
-                ("utterances", lengths[corpus.utterance[rows]]),
-                ("replies", lengths[corpus.reply[rows]]),
-            )
-        },
+        "pieces": piece_facts({"utterances": lengths[corpus.utterance[rows]], "replies": lengths[corpus.reply[rows]]}),
     }
 
 

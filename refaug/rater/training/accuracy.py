@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ Probabilities = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 _BINS: Final = 15
+_HISTOGRAM_BINS: Final = 40
 _GREATEST_LOG_ODDS: Final = 40.0  # beyond, a double is 0 or 1
 
 
@@ -70,3 +72,36 @@ def auc(scores: NDArray[np.float64], positive: Labels) -> float:
     if not positives or not negatives:
         return math.nan
     return float((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+# ── what reports of all networks have ─────────────────────────────────────────────────────────────────────────────────
+
+
+def probability_facts(likely: Probabilities, cooler: Probabilities, positive: Labels) -> dict[str, object]:
+    """Return the calibration of probabilities, without and with a temperature, and how ratings are distributed."""
+    return {
+        "calibration": {
+            name: {
+                "error": calibration_error(probabilities, positive),
+                "bins": [asdict(each) for each in reliability(probabilities, positive)],
+            }
+            for name, probabilities in (("raw", likely), ("cal", cooler))
+        },
+        "ratings": histograms(2 * likely - 1, positive, -1),
+    }
+
+
+def histograms(scores: NDArray[np.float64], positive: Labels, lowest: float) -> dict[str, object]:
+    """Return how often good and wrong responses get which score."""
+    edges = np.linspace(lowest, 1, _HISTOGRAM_BINS + 1)
+    sides = {"good": scores[positive], "wrong": scores[~positive]}
+    counts = {name: np.histogram(of_side, edges)[0].tolist() for name, of_side in sides.items()}
+    return {"edges": edges.round(6).tolist(), **counts}
+
+
+def piece_facts(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str, float]]:
+    """Return the mean, the median and the largest number of pieces of each kind of texts."""
+    return {
+        name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
+        for name, sizes in lengths.items()
+    }
