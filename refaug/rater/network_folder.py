@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NotRequired, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Generic, NotRequired, TypedDict, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -27,8 +27,12 @@ REPORT: Final = "report.json"
 _REMEDY: Final = "restore it from a backup, or train it again"
 
 
+AnyConfig = TypeVar("AnyConfig")
+AnyNetwork = TypeVar("AnyNetwork", bound=nn.Module)
+
+
 @dataclass(frozen=True, kw_only=True)
-class StoredNetwork:
+class StoredNetwork(Generic[AnyConfig]):
     """The settings in the manifest of a network of any kind."""
 
     id: str
@@ -36,16 +40,9 @@ class StoredNetwork:
     languages: tuple[str, ...]
     coverage: Coverage  # of the texts it was trained on
     details: Mapping[str, Any]
-
-
-class NetworkFields(TypedDict):
-    """The same settings as arguments for a kind's class."""
-
-    id: str
-    tokenizer: str
-    languages: tuple[str, ...]
-    coverage: Coverage
-    details: Mapping[str, Any]
+    config: AnyConfig
+    settings: tuple[str, ...]  # that the id depends on beside weights and tokenizer
+    temperature: float = 1.0
 
 
 class NetworkFacts(TypedDict):
@@ -56,10 +53,6 @@ class NetworkFacts(TypedDict):
     report: Mapping[str, Any]
     details: Mapping[str, Any]
     beside: NotRequired[Sequence[str]]  # files that the folder holds already
-
-
-AnyStored = TypeVar("AnyStored", bound=StoredNetwork)
-AnyNetwork = TypeVar("AnyNetwork", bound=nn.Module)
 
 
 def write_network(
@@ -97,28 +90,35 @@ def write_network(
 
 
 def read_network_manifest(
-    folder: Path, kind: str, build: Callable[[Mapping[str, Any], NetworkFields], AnyStored]
-) -> AnyStored:
-    """Read a manifest and return what `build` makes of it; raise Corrupt if it is of another kind."""
+    folder: Path,
+    kind: str,
+    config_type: Callable[..., AnyConfig],
+    settings: tuple[str, ...] = ("config",),
+    *,
+    network: str | None = None,
+) -> StoredNetwork[AnyConfig]:
+    """Read a manifest with these settings; raise Corrupt if it is of another kind, or of another network."""
     path = folder / manifests.MANIFEST
     manifest: Mapping[str, Any] = read_json(path)
     manifests.require_format(path, manifest, kind, FORMAT_VERSION)
+    if network is not None and manifest.get("network") != network:
+        raise Corrupt(f"{path} lacks what a {kind} needs: a network {manifest.get('network')!r}", remedy=_REMEDY)
     try:
-        return build(
-            manifest,
-            {
-                "id": str(manifest["id"]),
-                "tokenizer": str(manifest["tokenizer"]),
-                "languages": tuple(manifest["languages"]),
-                "coverage": Coverage.read(manifest["coverage"]),
-                "details": dict(manifest["details"]),
-            },
+        return StoredNetwork(
+            id=str(manifest["id"]),
+            tokenizer=str(manifest["tokenizer"]),
+            languages=tuple(manifest["languages"]),
+            coverage=Coverage.read(manifest["coverage"]),
+            details=dict(manifest["details"]),
+            config=config_type(**manifest["config"]),
+            settings=settings,
+            temperature=_temperature(manifest["temperature"]) if "temperature" in settings else 1.0,
         )
     except (KeyError, TypeError, ValueError, Usage) as error:
         raise Corrupt(f"{path} lacks what a {kind} needs: {error}", remedy=_REMEDY) from error
 
 
-def require_temperature(number: object) -> float:
+def _temperature(number: object) -> float:
     """Return a temperature of a manifest; raise ValueError for what cannot be one."""
     if not isinstance(number, int | float) or not 0 < number < math.inf:
         raise ValueError(f"a temperature of {number}")
@@ -140,7 +140,7 @@ class _WithoutInitialWeights(TorchFunctionMode):
 
 
 def open_network(
-    folder: Path, kind: str, stored: StoredNetwork, build: Callable[[], AnyNetwork], *, settings: Sequence[str]
+    folder: Path, kind: str, stored: StoredNetwork[Any], build: Callable[[], AnyNetwork]
 ) -> tuple[AnyNetwork, SentencePieceTokenizer]:
     """Load weights and tokenizer, and check that the manifest's id fits them and its settings.
 
@@ -166,7 +166,7 @@ def open_network(
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise Corrupt(f"{folder / WEIGHTS} does not hold this {kind}'s weights: {reason}", remedy=_REMEDY) from error
-    name = manifests.content_id({"files": files}, {setting: manifest[setting] for setting in settings})
+    name = manifests.content_id({"files": files}, {setting: manifest[setting] for setting in stored.settings})
     if name != stored.id:
         message = (
             f"{folder / manifests.MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"

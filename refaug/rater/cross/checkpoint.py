@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Final, Unpack
+from typing import ClassVar, Final, Unpack
 
 import numpy as np
 import torch
@@ -88,12 +88,7 @@ KIND: Final = "rater"
 NETWORK: Final = "cross"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredCrossRater(network_folder.StoredNetwork):
-    """The settings in a cross rater's manifest."""
-
-    config: CrossConfig
-    temperature: float
+StoredCrossRater = network_folder.StoredNetwork[CrossConfig]
 
 
 def save_cross_rater(
@@ -117,25 +112,14 @@ def save_cross_rater(
 
 def read_cross_manifest(folder: Path) -> StoredCrossRater:
     """Read a cross rater's manifest; raise Corrupt if the folder holds something else."""
-    return network_folder.read_network_manifest(folder, KIND, _cross_fields)
-
-
-def _cross_fields(manifest: Mapping[str, Any], fields: network_folder.NetworkFields) -> StoredCrossRater:
-    if manifest["network"] != NETWORK:
-        raise ValueError(f"a network {manifest['network']!r}")
-    return StoredCrossRater(
-        config=CrossConfig(**manifest["config"]),
-        temperature=network_folder.require_temperature(manifest["temperature"]),
-        **fields,
-    )
+    settings = ("network", "config", "temperature")
+    return network_folder.read_network_manifest(folder, KIND, CrossConfig, settings, network=NETWORK)
 
 
 def open_cross_rater(folder: Path, *, spec: str = "", threads: int = 1) -> CrossRater:
     """Load a cross rater; refuse files that were altered after saving."""
     stored = read_cross_manifest(folder)
-    model, tokenizer = network_folder.open_network(
-        folder, KIND, stored, lambda: CrossNetwork(stored.config), settings=("network", "config", "temperature")
-    )
+    model, tokenizer = network_folder.open_network(folder, KIND, stored, lambda: CrossNetwork(stored.config))
     return CrossRater(
         model,
         tokenizer,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.network_folder import (
@@ -14,11 +13,9 @@ from refaug.rater.network_folder import (
     TOKENIZER,
     WEIGHTS,
     NetworkFacts,
-    NetworkFields,
     StoredNetwork,
     open_network,
     read_network_manifest,
-    require_temperature,
     write_network,
 )
 from refaug.rater.nn.model import BiGRURater, RaterConfig
@@ -40,12 +37,7 @@ __all__ = [
 KIND: Final = "rater"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredRater(StoredNetwork):
-    """The settings in a rater's manifest."""
-
-    config: RaterConfig
-    temperature: float
+StoredRater = StoredNetwork[RaterConfig]
 
 
 def save_rater(
@@ -64,21 +56,13 @@ def save_rater(
 
 def read_manifest(folder: Path) -> StoredRater:
     """Read a rater's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(folder, KIND, _rater_fields)
-
-
-def _rater_fields(manifest: Mapping[str, Any], fields: NetworkFields) -> StoredRater:
-    return StoredRater(
-        config=RaterConfig(**manifest["config"]), temperature=require_temperature(manifest["temperature"]), **fields
-    )
+    return read_network_manifest(folder, KIND, RaterConfig, ("config", "temperature"))
 
 
 def open_rater(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> NNRater:
     """Load a rater; refuse files that were altered after saving."""
     stored = read_manifest(folder)
-    model, tokenizer = open_network(
-        folder, KIND, stored, lambda: BiGRURater(stored.config), settings=("config", "temperature")
-    )
+    model, tokenizer = open_network(folder, KIND, stored, lambda: BiGRURater(stored.config))
     return NNRater(
         model,
         tokenizer,

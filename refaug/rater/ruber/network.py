@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Final, Unpack
@@ -106,11 +106,7 @@ def _read(reader: TextReader, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
 # On disk
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredRuber(StoredNetwork):
-    """The settings in a ruber's manifest."""
-
-    config: RuberConfig
+StoredRuber = StoredNetwork[RuberConfig]
 
 
 def save_ruber(
@@ -122,15 +118,13 @@ def save_ruber(
 
 def read_ruber_manifest(folder: Path) -> StoredRuber:
     """Read a ruber's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(
-        folder, KIND, lambda manifest, fields: StoredRuber(config=RuberConfig(**manifest["config"]), **fields)
-    )
+    return read_network_manifest(folder, KIND, RuberConfig)
 
 
 def open_relevance(folder: Path, *, spec: str = "", threads: int = 1, cache_bytes: int = CACHE_BYTES) -> Relevance:
     """Load a ruber; refuse files that were altered after saving."""
     stored = read_ruber_manifest(folder)
-    model, tokenizer = open_network(folder, KIND, stored, lambda: RuberNetwork(stored.config), settings=("config",))
+    model, tokenizer = open_network(folder, KIND, stored, lambda: RuberNetwork(stored.config))
     return Relevance(
         model,
         tokenizer,

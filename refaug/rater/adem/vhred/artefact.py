@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Final, Self, Unpack
@@ -56,9 +56,7 @@ class Vhred:
     def open(cls, folder: Path, *, spec: str = "", threads: int = 1) -> Self:
         """Load a vhred; refuse files that were altered after saving."""
         stored = read_vhred_manifest(folder)
-        network, tokenizer = open_network(
-            folder, KIND, stored, lambda: VhredNetwork(stored.config), settings=("config",)
-        )
+        network, tokenizer = open_network(folder, KIND, stored, lambda: VhredNetwork(stored.config))
         return cls(
             network,
             tokenizer,
@@ -152,11 +150,7 @@ class Vhred:
 # On disk
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredVhred(StoredNetwork):
-    """The settings in a vhred's manifest."""
-
-    config: VhredConfig
+StoredVhred = StoredNetwork[VhredConfig]
 
 
 def save_vhred(
@@ -168,6 +162,4 @@ def save_vhred(
 
 def read_vhred_manifest(folder: Path) -> StoredVhred:
     """Read a vhred's manifest; raise Corrupt if the folder holds something else."""
-    return read_network_manifest(
-        folder, KIND, lambda manifest, fields: StoredVhred(config=VhredConfig(**manifest["config"]), **fields)
-    )
+    return read_network_manifest(folder, KIND, VhredConfig)
