@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from refaug.metrics.costs import LINEAR, Cost
 from refaug.metrics.models.model_kinds import ModelKind, ModelName
-from refaug.metrics.parameters import Parameter
+from refaug.metrics.parameters import Choice, Parameter
 
 
 class Uses(StrEnum):
@@ -104,3 +104,26 @@ class MetricInfo:
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name, or None."""
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+    def as_json(self) -> dict[str, object]:
+        """Return what commands and routes say of it."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "references": self.uses.value,
+            "range": [self.low, self.high],
+            "higher_is_better": self.higher_is_better,
+            "corpus_from": self.corpus.value,
+            "needs": list(self.needs),
+            "paper": self.paper,
+            "parameters": [
+                {
+                    "name": parameter.name,
+                    "default": parameter.default,
+                    "values": parameter.allowed,
+                    "choices": list(parameter.choices) if isinstance(parameter, Choice) else None,
+                    "help": parameter.help,
+                }
+                for parameter in self.parameters
+            ],
+        }

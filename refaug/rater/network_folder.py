@@ -45,7 +45,7 @@ class StoredNetwork(Generic[AnyConfig]):
     temperature: float = 1.0
 
 
-class NetworkFacts(TypedDict):
+class SavedFacts(TypedDict):
     """What is written beside the weights of a network of any kind."""
 
     languages: Sequence[str]
@@ -62,7 +62,7 @@ def write_network(
     tokenizer: SentencePieceTokenizer,
     *,
     settings: Mapping[str, Any],
-    **facts: Unpack[NetworkFacts],
+    **facts: Unpack[SavedFacts],
 ) -> str:
     """Write a network's folder; return its id, a hash of weights, tokenizer and settings."""
     make_folder(folder)

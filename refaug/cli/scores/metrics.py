@@ -18,7 +18,7 @@ app = typer.Typer(help="The metrics by name: what each needs, its range, its par
 def list_command(as_json: output.JsonFlag = False) -> None:
     """All metrics."""
     if as_json:
-        output.print_json({"metrics": [metric_json(info) for info in METRICS.values()]})
+        output.print_json({"metrics": [info.as_json() for info in METRICS.values()]})
         return
     output.print_table(
         "metrics (refaug metrics describe NAME tells more)",
@@ -37,7 +37,7 @@ def describe_command(
     """One metric: its parameters with their defaults, and where it comes from."""
     info = find(name)
     if as_json:
-        output.print_json(metric_json(info))
+        output.print_json(info.as_json())
         return
     output.print_facts(
         name,
@@ -131,21 +131,3 @@ def example(info: MetricInfo) -> str:
     other_choices = [choice for choice in getattr(first, "choices", ()) if choice != first.default]
     changed = other_choices[0] if other_choices else "4" if first.name == "n" else first.default or "FILE"
     return f"{info.name}:{first.name}={changed}"
-
-
-def metric_json(info: MetricInfo) -> dict[str, object]:
-    """Return a metric as JSON."""
-    return {
-        "name": info.name,
-        "summary": info.summary,
-        "references": info.uses.value,
-        "range": [info.low, info.high],
-        "higher_is_better": info.higher_is_better,
-        "corpus_from": info.corpus.value,
-        "needs": list(info.needs),
-        "paper": info.paper,
-        "parameters": [
-            {"name": parameter.name, "default": parameter.default, "values": parameter.allowed, "help": parameter.help}
-            for parameter in info.parameters
-        ],
-    }

@@ -97,7 +97,7 @@ def save_cross_rater(
     tokenizer: SentencePieceTokenizer,
     *,
     temperature: float,
-    **facts: Unpack[network_folder.NetworkFacts],
+    **facts: Unpack[network_folder.SavedFacts],
 ) -> str:
     """Write a rater's folder and return the rater's id."""
     return network_folder.write_network(

@@ -12,7 +12,7 @@ from refaug.rater.network_folder import (
     REPORT,
     TOKENIZER,
     WEIGHTS,
-    NetworkFacts,
+    SavedFacts,
     StoredNetwork,
     open_network,
     read_network_manifest,
@@ -46,7 +46,7 @@ def save_rater(
     tokenizer: SentencePieceTokenizer,
     *,
     temperature: float,
-    **facts: Unpack[NetworkFacts],
+    **facts: Unpack[SavedFacts],
 ) -> str:
     """Write a rater's folder and return the rater's id."""
     return write_network(

@@ -16,7 +16,7 @@ from torch import Tensor
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import NetworkFacts, StoredNetwork, open_network, read_network_manifest, write_network
+from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
 from refaug.rater.ruber.model import RuberConfig, RuberNetwork
 from refaug.rater.text_encoding import CACHE_BYTES, TextReader
 
@@ -110,7 +110,7 @@ StoredRuber = StoredNetwork[RuberConfig]
 
 
 def save_ruber(
-    folder: Path, model: RuberNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[NetworkFacts]
+    folder: Path, model: RuberNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[SavedFacts]
 ) -> str:
     """Write a ruber's folder and return the ruber's id."""
     return write_network(folder, KIND, model, tokenizer, settings={"config": asdict(model.config)}, **facts)

@@ -21,7 +21,7 @@ from refaug.rater.adem.vhred.likelihood import LogLikelihoods, piece_log_likelih
 from refaug.rater.adem.vhred.network import VhredNetwork
 from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
-from refaug.rater.network_folder import NetworkFacts, StoredNetwork, open_network, read_network_manifest, write_network
+from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
 
 KIND: Final = "vhred"
 _READ_AT_ONCE: Final = 512  # dialogues of like length
@@ -154,7 +154,7 @@ StoredVhred = StoredNetwork[VhredConfig]
 
 
 def save_vhred(
-    folder: Path, network: VhredNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[NetworkFacts]
+    folder: Path, network: VhredNetwork, tokenizer: SentencePieceTokenizer, **facts: Unpack[SavedFacts]
 ) -> str:
     """Write a vhred's folder and return the vhred's id."""
     return write_network(folder, KIND, network, tokenizer, settings={"config": asdict(network.config)}, **facts)

@@ -8,8 +8,6 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.parameters import Choice
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import requires
@@ -31,27 +29,4 @@ def list_metrics() -> Response:
 
 @cache
 def _catalogue() -> list[dict[str, object]]:
-    return [_describe(info) for info in METRICS.values()]
-
-
-def _describe(info: MetricInfo) -> dict[str, object]:
-    return {
-        "name": info.name,
-        "summary": info.summary,
-        "references": info.uses.value,
-        "range": [info.low, info.high],
-        "higher_is_better": info.higher_is_better,
-        "corpus_from": info.corpus.value,
-        "needs": list(info.needs),
-        "paper": info.paper,
-        "parameters": [
-            {
-                "name": parameter.name,
-                "default": parameter.default,
-                "values": parameter.allowed,
-                "choices": list(parameter.choices) if isinstance(parameter, Choice) else None,
-                "help": parameter.help,
-            }
-            for parameter in info.parameters
-        ],
-    }
+    return [info.as_json() for info in METRICS.values()]
