@@ -250,33 +250,17 @@ def _systems_table(metric_scores: MetricScores, level: LevelChoice) -> tuple[tup
     """Return the columns and rows with the chosen level first, its interval, and the other level."""
     percent = _scale(metric_scores)
     systems = [(name, scores, scores.as_intervals()) for name, scores in metric_scores.systems.items()]
-    if level is LevelChoice.CORPUS:
-        return (
-            ("system", f"{percent}corpus", "interval", "mean", "scored", "unscored"),
-            [
-                (
-                    name,
-                    number(s.corpus, metric_scores.scale),
-                    _span(intervals[0], metric_scores.scale),
-                    number(s.mean, metric_scores.scale),
-                    *_counts(s),
-                )
-                for name, s, intervals in systems
-            ],
+    (first, interval, second) = ("corpus", 0, "mean") if level is LevelChoice.CORPUS else ("mean", 1, "corpus")
+    return ("system", f"{percent}{first}", "interval", second, "scored", "unscored"), [
+        (
+            name,
+            number(getattr(scores, first), metric_scores.scale),
+            _span(intervals[interval], metric_scores.scale),
+            number(getattr(scores, second), metric_scores.scale),
+            *_counts(scores),
         )
-    return (
-        ("system", f"{percent}mean", "interval", "corpus", "scored", "unscored"),
-        [
-            (
-                name,
-                number(s.mean, metric_scores.scale),
-                _span(intervals[1], metric_scores.scale),
-                number(s.corpus, metric_scores.scale),
-                *_counts(s),
-            )
-            for name, s, intervals in systems
-        ],
-    )
+        for name, scores, intervals in systems
+    ]
 
 
 def _counts(scores: SystemScore) -> tuple[int, object]:

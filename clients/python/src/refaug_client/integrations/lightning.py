@@ -54,7 +54,7 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
     # ── validation ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the replies of the last validation."""
+        """Forget the replies of the last time."""
         self._metrics = {}
 
     def on_validation_batch_end(
@@ -76,21 +76,8 @@ class ScoreReplies(Callback):  # type: ignore[misc,unused-ignore]  # its base is
 
     # ── test ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the replies of the last test."""
-        self._metrics = {}
-
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Add this batch's replies."""
-        self._update(outputs, batch, dataloader_idx)
+    on_test_epoch_start = on_validation_epoch_start
+    on_test_batch_end = on_validation_batch_end
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Score all replies."""
