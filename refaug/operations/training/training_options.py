@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from refaug.core.options.declaring import Doc, Ge, Gt, Le, Length, Lt, Metavar
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import MEMORY, Memory, Name, Seed, Threads
 
 if TYPE_CHECKING:
+    from refaug.rater.training.initial_embeddings import Start
     from refaug.rater.training.loop import TrainConfig
+    from refaug.rater.training.order import NetworkPreset
 
 Device = Literal["cpu", "cuda"]
 Count = Annotated[int, Ge(1), Le(1_000_000)]
 Few = Annotated[int, Ge(1), Le(10_000)]
-
-
-class PresetSizes(Protocol):
-    """The values of a preset that apply where no option is given."""
-
-    @property
-    def epochs(self) -> int:
-        """Return the maximum number of epochs."""
-
-    @property
-    def decay(self) -> Any:
-        """Return how the learning rate falls."""
-
-    @property
-    def dropout(self) -> float:
-        """Return the share of an embedding's numbers that is left out."""
-
-    @property
-    def start(self) -> Any:
-        """Return what the embeddings start from."""
-
-    @property
-    def learning_rate(self) -> float:
-        """Return the learning rate of Adam."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +75,7 @@ class TrainingOptions(NetworkOptions):
         ),
     ] = None
 
-    def config(self, sizes: PresetSizes, *, threads: int, accumulate: int, workers: int = 1) -> TrainConfig:
+    def config(self, sizes: NetworkPreset, *, threads: int, accumulate: int, workers: int = 1) -> TrainConfig:
         """Return how the network is trained, completed by the preset."""
         from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415  torch
 
@@ -114,6 +92,6 @@ class TrainingOptions(NetworkOptions):
             workers=workers,
         )
 
-    def start(self, sizes: PresetSizes) -> Any:
+    def start(self, sizes: NetworkPreset) -> Start:
         """Return what the embeddings start from."""
         return sizes.start if self.embeddings is None else self.embeddings
