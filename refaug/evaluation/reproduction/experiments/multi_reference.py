@@ -14,16 +14,15 @@ from typing import Final
 
 import numpy as np
 
-from refaug.core.errors import BadInput, NotFound
+from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.core.text.messages import HiddenFolders
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.material import reference_kinds, reference_ladder
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_lines import GREEDY, VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
-from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, read_sets
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.evaluation.reproduction.report.plots import curves
 from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, verdict
 from refaug.metrics.base import Metric
@@ -40,7 +39,6 @@ PUBLISHED: Final = {  # set → rung → Spearman of BLEU-2 and BLEU-4 on all ro
     }
 }
 FEWEST_CONTEXTS: Final = 30  # with several references; an interval over fewer says little
-AT_SIZE: Final = "dstc7_reddit"  # very many references an item, and no utterance
 _ORDERS: Final = (2, 4)
 _CURVES: Final = {
     "BLEU-2": "multi-bleu",
@@ -95,9 +93,8 @@ def multi_reference(chain: Chain, sets: Sequence[ProofSet]) -> Report:
         for rated_set in several
         if rater is not None
     ]
-    big, missing = _read_largest_set(chain.settings.data)
     vectors = chain.vectors_folder(chain.vectors())
-    return multi_report(ladders, big, (*gaps, *missing), vectors, chain.settings, chain.progress)
+    return multi_report(ladders, gaps, vectors, chain.settings, chain.progress)
 
 
 def sets_with_several_references(sets: Sequence[ProofSet]) -> tuple[list[ProofSet], list[str]]:
@@ -128,14 +125,6 @@ def _with_items(rated_set: ProofSet, chosen: Mask, most: int) -> ProofSet:
     )
 
 
-def _read_largest_set(folder: Path) -> tuple[ProofSet | None, tuple[str, ...]]:
-    try:
-        [rated_set] = read_sets(folder, [AT_SIZE])
-    except (NotFound, BadInput) as error:
-        return None, (f"no figures for very many references: {HiddenFolders.left_out(folder).hide(error.message)}",)
-    return rated_set, ()
-
-
 # ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -151,29 +140,23 @@ class _LadderResults:
 
 def multi_report(
     ladders: Sequence[reference_ladder.Ladder],
-    big: ProofSet | None,
     gaps: Sequence[str],
     vectors: Path,
     settings: ProofSettings,
     progress: Progress,
 ) -> Report:
     """Measure the ladders and curves, and report on them."""
-    if not ladders and big is None:
+    if not ladders:
         raise BadInput("; ".join(gaps), remedy="name a set with several references for each item")
     built = {name: build(text.replace(VECTORS, str(vectors))) for name, text in _CURVES.items()}
     ladder_results = [_measure_ladder(ladder, built, str(vectors), settings, progress) for ladder in ladders]
-    size = None if big is None else _measure_size(big, built, settings, progress)
     return Report(
         name="multi-reference",
         title="What further references are worth: by people, retrieved, and drawn",
-        summary=[*_summary(ladder_results, size)],
-        sections=[section for results in ladder_results for section in _sections(results)]
-        + ([] if size is None else [_size_section(size)]),
+        summary=[*_summary(ladder_results)],
+        sections=[section for results in ladder_results for section in _sections(results)],
         notes=gaps,
-        data={
-            "ladders": {results.rated_set.name: _as_json(results) for results in ladder_results},
-            "at_size": None if size is None else _size_json(size),
-        },
+        data={"ladders": {results.rated_set.name: _as_json(results) for results in ladder_results}},
     )
 
 
@@ -206,32 +189,6 @@ def _measure_ladder(
             for name, metric in built.items()
         ),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SizeResults:
-    """Very many references: the curves, and how far two formulas for the same number differ."""
-
-    rated_set: ProofSet
-    curves: tuple[reference_ladder.Curve, ...]
-    apart: float  # the largest difference between multi-bleu and upsilon-bleu with every weight 1
-
-
-def _measure_size(
-    big: ProofSet, built: Mapping[str, Metric], settings: ProofSettings, progress: Progress
-) -> _SizeResults:
-    progress.stage(f"very many references: {big.name}", len(built), "metrics")
-    sample = reference_kinds.ReplySample.of(
-        [reference.text for test_item in big.items for reference in test_item.references]
-    )
-    size_curves = list[reference_ladder.Curve]()
-    for name, metric in built.items():
-        size_curves.append(reference_ladder.curve_by_size(big, name, metric, settings, sample))
-        progress.advance(1)
-    apart = np.abs(
-        reference_kinds.scores_of(big, build("multi-bleu")) - reference_kinds.scores_of(big, build("upsilon-bleu"))
-    )
-    return _SizeResults(rated_set=big, curves=tuple(size_curves), apart=float(np.nanmax(apart)))
 
 
 def _sections(results: _LadderResults) -> Iterator[Section]:
@@ -375,7 +332,6 @@ def _curve_table(curve: reference_ladder.Curve) -> Table:
     left_out = curve.correlations.left_out[set_name]
     notes = [f"{curve.correlations.rows[set_name]:,} rows of {curve.correlations.contexts[set_name]:,} contexts"]
     notes += [f"{left_out:,} rows left out, without a score"] if left_out else []
-    notes += ["no replies are drawn beside all references"] if last == "all" else []
     return Table(
         title=f"{curve.metric}: {first} to {last} references", columns=("", *curve.numbers), rows=rows, notes=notes
     )
@@ -394,42 +350,25 @@ def _less_drawn(curve: reference_ladder.Curve, number: str, kind: str) -> str:
     )
 
 
-def _plot(file: str, curve: reference_ladder.Curve, x: Sequence[float] | None = None, *, log_x: bool = False) -> Plot:
-    numbers = [number for number in curve.numbers if number != "all"]
+def _plot(file: str, curve: reference_ladder.Curve) -> Plot:
+    numbers = curve.numbers
     return curves(
         file,
         f"{curve.metric} on {curve.correlations.sets[0]}: Spearman on fair rows by the number of references",
-        x or [float(number) for number in numbers],
+        [float(number) for number in numbers],
         {
             "of the set": [curve.own(number) for number in numbers],
             "one, and drawn ones": [curve.drawn(number) for number in numbers],
         },
         "references",
-        log_x,
         title=curve.metric,
-    )
-
-
-def _size_section(size: _SizeResults) -> Section:
-    counts = np.array([len(test_item.references) for test_item in size.rated_set.items])
-    return Section(
-        title=f"{size.rated_set.name}: very many references",
-        text=(
-            f"{len(counts):,} items with {counts.min()} to {counts.max()} references, {counts.mean():.0f} on average; "
-            "an item with fewer than asked for has all it has. It has no utterances, so that nothing can be retrieved "
-            "and no rater asked: a gap. It says how the formulas behave at this size, and decides nothing.",
-            f"Multi-reference BLEU and υBLEU with every weight 1 differ by at most {size.apart:.1e} over "
-            f"{len(size.rated_set.replies):,} replies.",
-        ),
-        tables=[_curve_table(curve) for curve in size.curves],
-        plots=[_plot(f"at-size-{number}.png", curve, log_x=True) for number, curve in enumerate(size.curves)],
     )
 
 
 # ── words and figures ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _summary(ladder_results: Sequence[_LadderResults], size: _SizeResults | None) -> Iterator[str]:
+def _summary(ladder_results: Sequence[_LadderResults]) -> Iterator[str]:
     for results in ladder_results:
         name = results.rated_set.name
         for claim, pair in CLAIMS.items():
@@ -437,9 +376,6 @@ def _summary(ladder_results: Sequence[_LadderResults], size: _SizeResults | None
             yield f"{name}: that {claim}: {verdicts}."
         for curve in results.curves:
             yield _curve_in_words(name, curve, curve.numbers[-1])
-    if size is not None:
-        for curve in size.curves:
-            yield _curve_in_words(size.rated_set.name, curve, str(reference_ladder.SIZES[-1]))
 
 
 def _claim_in_words(rungs: reference_ladder.RungCorrelations, above: str, below: str) -> str:
@@ -479,13 +415,4 @@ def _rungs_json(rungs: reference_ladder.RungCorrelations) -> dict[str, object]:
             claim: {kind: rungs.correlations.difference(*pair, kind).as_json() for kind in reference_ladder.KINDS}
             for claim, pair in CLAIMS.items()
         },
-    }
-
-
-def _size_json(size: _SizeResults) -> dict[str, object]:
-    return {
-        "set": size.rated_set.name,
-        "data": size.rated_set.data,
-        "formulas_apart": size.apart,
-        "curves": {curve.metric: curve.correlations.as_json(reference_ladder.KINDS) for curve in size.curves},
     }

@@ -23,10 +23,7 @@ from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL
 
 SINGLE, HUMAN = "1 by people", "all by people"
-SIZES: Final = (1, 2, 5, 10, 20)
 K: Final = 15
-_SEEDS_AT_SIZE: Final = 3
-_DRAWS_AT_SIZE: Final = 300  # of a thousand contexts: two digits suffice
 KINDS: Final = ("spearman", PARTIAL)
 BOTH: Final = ("spearman", "pearson")
 _IN_WORDS: Final = {
@@ -166,35 +163,6 @@ def curve_by_subsets(
     return Curve(metric=name, numbers=tuple(str(number) for number in range(1, most + 1)), correlations=correlations)
 
 
-def curve_by_size(
-    rated_set: ProofSet, name: str, metric: Metric, settings: ProofSettings, sample: reference_kinds.ReplySample
-) -> Curve:
-    """Return the curve over 1, 2, 5, … of very many references, the gold first and the others in a drawn order.
-
-    An item that has fewer references has all of them.
-    """
-    numbers = [*map(str, SIZES), "all"]
-    lines = list[Line]()
-    seeds = min(settings.seeds, _SEEDS_AT_SIZE)
-    for number in numbers:
-        count = None if number == "all" else int(number)
-        by_chance = range(1 if number in ("1", "all") else seeds)
-        lines.append(
-            _line_over_sets(
-                rated_set,
-                own_name(number),
-                metric,
-                [_with_first_references(rated_set, count, seed) for seed in by_chance],
-            )
-        )
-        if number not in ("1", "all"):
-            control = [with_drawn_references(rated_set, int(number), seed, sample) for seed in range(seeds)]
-            lines.append(_line_over_sets(rated_set, drawn_name(number), metric, control))
-    draws = min(settings.draws, _DRAWS_AT_SIZE)
-    correlations = correlate([rated_set], lines, kinds=KINDS, draws=draws, seed=settings.seed)
-    return Curve(metric=name, numbers=tuple(numbers), correlations=correlations)
-
-
 def _line_over_sets(rated_set: ProofSet, name: str, metric: Metric, sets: Sequence[ProofSet]) -> Line:
     return Line(
         name=name, scores={rated_set.name: np.stack([reference_kinds.scores_of(variant, metric) for variant in sets])}
@@ -213,22 +181,6 @@ def _with_reference_subset(rated_set: ProofSet, places: Sequence[int]) -> ProofS
             with_references(test_item, [test_item.references[at] for at in places]) for test_item in rated_set.items
         ),
     )
-
-
-def _with_first_references(rated_set: ProofSet, count: int | None, seed: int) -> ProofSet:
-    """Keep that many references of each item: the first, and others in a drawn order."""
-    return replace(
-        rated_set,
-        items=tuple(
-            with_references(test_item, _in_drawn_order(test_item.references, seed, number)[:count])
-            for number, test_item in enumerate(rated_set.items)
-        ),
-    )
-
-
-def _in_drawn_order(references: Sequence[Reference], seed: int, item_number: int) -> list[Reference]:
-    order = np.random.default_rng([seed, item_number]).permutation(max(0, len(references) - 1))
-    return [*references[:1], *(references[1 + at] for at in order)]
 
 
 def with_drawn_references(

@@ -82,7 +82,6 @@ def curves(
     x: Sequence[float],
     series: Mapping[str, Sequence[IntervalEstimate]],
     x_label: str,
-    log_x: bool = False,
     *,
     y_label: str = "Spearman",
     title: str = "",
@@ -97,7 +96,6 @@ def curves(
         "x": [float(place) for place in x],
         "series": stored,
         "x_label": x_label,
-        "log_x": log_x,
         "y_label": y_label,
         "title": title,
     }
@@ -105,8 +103,6 @@ def curves(
         drawing, axes = plotting.new_figure(_WIDTH, _HEIGHT)
         for number, (name, curve) in enumerate(stored.items()):
             _draw_curve(axes, x, _stored_estimates(curve), name, number)
-        if log_x:
-            axes.set_xscale("log")
         _set_ticks(axes, x)
         axes.set_xlabel(_drawable(x_label))
         axes.set_ylabel(_drawable(y_label))
@@ -201,18 +197,8 @@ def _set_ticks(axes: Axes, x: Sequence[float]) -> None:
     """Set a tick at each figure, and nowhere else."""
     axes.xaxis.set_major_locator(FixedLocator(list(x)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: _short_number(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    if x and max(x) >= 1_000:
-        axes.tick_params(axis="x", rotation=30)
-
-
-def _short_number(number: float) -> str:
-    """Return a number in short form: 1.6 M, 161 k, 50."""
-    for size, sign in ((1e6, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.3g}{sign}"
-    return f"{number:g}"
 
 
 # ── both ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

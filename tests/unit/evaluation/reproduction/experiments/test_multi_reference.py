@@ -20,7 +20,6 @@ from refaug.core.vectors.word_vectors import WordVectors
 from refaug.evaluation.reproduction.experiments.multi_reference import (
     CLAIMS,
     PUBLISHED,
-    _read_largest_set,
     multi_report,
     sets_with_several_references,
 )
@@ -42,10 +41,8 @@ from refaug.evaluation.reproduction.material.reference_ladder import (
     Ladder,
     RungCorrelations,
     correlate_rungs,
-    curve_by_size,
     curve_by_subsets,
     drawn_name,
-    own_name,
     rung_name,
     with_drawn_references,
 )
@@ -219,20 +216,6 @@ def _length(text: str) -> int:
     return len(get_tokenizer("word").tokenize(text))
 
 
-def test_curve_takes_the_gold_first_and_ends_at_multi_reference_bleu(tmp_path: Path) -> None:
-    random = np.random.default_rng(2)
-    one = invented("big", [int(count) for count in random.integers(1, 30, 20)], 20)
-    settings = settings_of(tmp_path)
-    curve = curve_by_size(one, "BLEU", build("multi-bleu"), settings, drawn_texts())
-    assert curve.numbers == ("1", "2", "5", "10", "20", "all")
-    plain, whole = (spearman_of(one, scores_of(one, build(name))) for name in ("bleu", "multi-bleu"))
-    assert curve.own("1").value == pytest.approx(plain)
-    assert curve.own("all").value == pytest.approx(whole)
-    assert own_name("20") in curve.correlations.names
-    assert drawn_name("20") in curve.correlations.names
-    assert drawn_name("all") not in curve.correlations.names
-
-
 # ── which sets ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -270,9 +253,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_report_has_the_ladder_the_published_one_bounds_and_curves(vectors: Path, tmp_path: Path) -> None:
     name = "dailydialog_gupta"
     ladder = ladder_of(invented(name, 2))
-    report = multi_report(
-        [ladder], invented("big", [3, 12] * 4, 8), ["a gap"], vectors, settings_of(tmp_path), Silent()
-    )
+    report = multi_report([ladder], ["a gap"], vectors, settings_of(tmp_path), Silent())
     found = report.data["ladders"][name]
     assert list(found["at_scarce"]) == ["BLEU-2, epsilon[1e-15]", "BLEU-4, epsilon[1e-15]", "υ-greedy, the best of all"]
     for each in found["at_scarce"].values():
@@ -280,9 +261,6 @@ def test_report_has_the_ladder_the_published_one_bounds_and_curves(vectors: Path
         assert set(each["claims"]) == set(CLAIMS)
     assert found["published"]["both"] == [0.327, 0.357]
     assert set(found["curves"]) == {"BLEU-2", "BLEU-2, no penalty", "greedy"}
-    size = report.data["at_size"]
-    assert size["set"] == "big"
-    assert size["formulas_apart"] < 1e-12
 
     published = next(
         table for section in report.sections for table in section.tables if table.title == "Spearman on all rows"
@@ -291,33 +269,25 @@ def test_report_has_the_ladder_the_published_one_bounds_and_curves(vectors: Path
     assert published.rows[1][:3] == [HUMAN, HUMAN, ".203"]
     assert [row[1] for row in published.rows[2:]] == ["automatic"] * 3 + ["both"] * 3
     assert list(report.notes) == ["a gap"]
-    assert all(name in sentence or sentence.startswith("big, ") for sentence in report.summary)
+    assert all(name in sentence for sentence in report.summary)
 
 
 def test_figures_of_the_report_are_differences_of_its_own_lines(ladder: Ladder, vectors: Path, tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
-    report = multi_report([ladder], None, [], vectors, settings, Silent())
+    report = multi_report([ladder], [], vectors, settings, Silent())
     found = correlate_rungs(ladder, "upsilon-bleu:n=2,smooth=epsilon[1e-15]", settings)
     claims = report.data["ladders"]["set"]["at_scarce"]["BLEU-2, epsilon[1e-15]"]["claims"]
     for claim, (above, below) in CLAIMS.items():
         for kind in KINDS:
             assert claims[claim][kind] == found.correlations.difference(above, below, kind).as_json()
-    assert report.data["at_size"] is None
     assert report.data["ladders"]["set"]["published"] == {}
     assert not any("published ladder" in section.title and "beside" in section.title for section in report.sections)
 
 
 def test_with_nothing_to_measure_there_is_an_error_with_the_gaps(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="too few to say anything") as raised:
-        multi_report([], None, ["few: too few to say anything"], vectors, settings_of(tmp_path), Silent())
+        multi_report([], ["few: too few to say anything"], vectors, settings_of(tmp_path), Silent())
     assert raised.value.remedy == "name a set with several references for each item"
-
-
-def test_a_file_that_is_not_there_is_a_gap_without_the_folder_it_is_not_in(tmp_path: Path) -> None:
-    assert _read_largest_set(tmp_path) == (
-        None,
-        ("no figures for very many references: human/dstc7_reddit.jsonl.gz is not there",),
-    )
 
 
 def test_the_published_ladder_is_that_of_the_paper() -> None:

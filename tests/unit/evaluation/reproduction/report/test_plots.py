@@ -14,7 +14,7 @@ from safeguards import mostly_slow
 
 from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
-from refaug.evaluation.reproduction.report.plots import _runs, _short_number, bars, curves
+from refaug.evaluation.reproduction.report.plots import _runs, bars, curves
 
 SURE = IntervalEstimate(value=0.3, low=0.2, high=0.4)
 BELOW = IntervalEstimate(value=-0.1, low=-0.2, high=0.05)
@@ -71,9 +71,9 @@ def inked(plot: Plot, colour: tuple[int, int, int]) -> int:
         some_bars(names=NAMES * 20, figures=FIGURES * 20, groups=GROUPS * 20),
         some_bars(names=[f"{name} {'and a long reason ' * 6}" for name in NAMES], title="a title " * 30),
         some_curves(),
-        some_curves(log_x=True, title="Growth", y_label="partial Spearman"),
+        some_curves(title="Growth", y_label="partial Spearman"),
         some_curves({f"series {number}": (SURE, BELOW, GAP) for number in range(9)}),
-        curves("one.png", "one place", [0.01], {"rated": [SURE]}, "share", log_x=True),
+        curves("one.png", "one place", [0.01], {"rated": [SURE]}, "share"),
     ],
 )
 def test_pictures_are_whole(plot: Plot) -> None:
@@ -83,9 +83,9 @@ def test_pictures_are_whole(plot: Plot) -> None:
 
 
 def test_equal_figures_give_equal_bytes_despite_matplotlib_settings() -> None:
-    drawn = some_bars(), some_curves(log_x=True)
+    drawn = some_bars(), some_curves()
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 20, "savefig.dpi": 20}):
-        assert (some_bars(), some_curves(log_x=True)) == drawn
+        assert (some_bars(), some_curves()) == drawn
         assert mpl.rcParams["font.size"] == 20
 
 
@@ -131,13 +131,6 @@ def test_a_figure_that_is_not_defined_has_no_bar_but_a_place() -> None:
 def test_names_that_follow_each_other_stand_together() -> None:
     assert _runs(["a", "a", "b", "a", "c", "c", "c"]) == [("a", 2), ("b", 1), ("a", 1), ("c", 3)]
     assert bars("x.png", "", ["a", "a"], [SURE, SURE]).height < bars("x.png", "", ["a", "b"], [SURE, SURE]).height
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(1, "1"), (15, "15"), (0.01, "0.01"), (161_000, "161 k"), (2_536_637, "2.54 M"), (999, "999")]
-)
-def test_marks_are_short(value: float, text: str) -> None:
-    assert _short_number(value) == text
 
 
 def test_names_with_signs_that_the_font_lacks_are_drawn_without_a_warning() -> None:
