@@ -180,7 +180,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
     ),
     "cite": _CommandPlace(
         at="score_files.signature:cite_command",
-        help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers they stand on.",
+        help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers to cite.",
     ),
     "signature": _CommandPlace(
         at="score_files.signature:app",

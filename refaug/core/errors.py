@@ -152,7 +152,7 @@ class Locked(Conflict):
 
 
 class Withdrawn(Conflict):
-    """A reference set that nobody is to use any more."""
+    """A reference set that was withdrawn from use."""
 
     code, status = "withdrawn", 410
 
@@ -170,7 +170,7 @@ class NoKey(RefaugError):
 
 
 class NotAllowed(RefaugError):
-    """Whoever asks may not do this."""
+    """The caller may not do this."""
 
     code, exit_code, status = "not_allowed", 3, 403
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _ROWS_AT_ONCE: Final = 500
 _SUBJECT_CHARS: Final = 500
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)  # no row is older; texts of years below 1000 do not sort
-ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are asked for
+ANONYMOUS_NAME: Final = "anonymous"  # of every request where no keys are required
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class AuditEntry:
 
     id: str
     at: str
-    actor: str  # "key NAME", "user NAME" of this machine, "schedule NAME", or "anonymous" where no keys are asked for
+    actor: str  # "key NAME", "user NAME" of this machine, "schedule NAME", or "anonymous" where no keys are required
     action: str
     subject: str
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -106,7 +106,7 @@ class Token:
         match = _TOKEN.fullmatch(text)
         if match is None:
             raise WrongKey(
-                "what was sent is no key", remedy="a key looks like refaug_, 12 characters, _, 43 characters"
+                "what was sent is not a key", remedy="a key looks like refaug_, 12 characters, _, 43 characters"
             )
         return cls(id=match[1], secret=match[2])
 
@@ -329,7 +329,7 @@ def _key(row: Row[Any]) -> Key:
 def _require_sensible(key: Key, now: datetime) -> None:
     if key.name == ANONYMOUS_NAME:
         raise BadInput(
-            f"no key is called {ANONYMOUS_NAME}", remedy="the audit log calls requests so where no keys are asked for"
+            f"no key is called {ANONYMOUS_NAME}", remedy="the audit log calls requests so where no keys are required"
         )
     if not key.scopes:
         raise BadInput(f"key {key.name} allows nothing", remedy=f"scopes are {', '.join(Scope)}")

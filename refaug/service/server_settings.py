@@ -37,12 +37,12 @@ class ServeSettings:
     allowed_hosts: str = _setting(
         "",
         "names that requests may be addressed to (header Host), with commas, beside localhost and addresses in digits; "
-        "*: any, as by itself where keys are asked for, where others reach the address, and on a socket",
+        "*: any, as by itself where keys are required, where others reach the address, and on a socket",
     )
     workers: int = _setting(1, "web processes; throughput comes from batching, so one is mostly best", least=1, most=64)
     job_worker: bool = _setting(True, "whether a process that runs jobs is started beside the web processes")
     open: bool = _setting(False, "answer anybody who reaches a public address, without keys")
-    keys: bool = _setting(False, "ask for keys even on an address that only this machine reaches")
+    keys: bool = _setting(False, "require keys even on an address that only this machine reaches")
 
     # What it serves
     default_index: str = _setting("", "index of requests that name none: name or name@version; else the only one")
@@ -64,13 +64,13 @@ class ServeSettings:
     held_sets_mib: int = _setting(1_024, "memory for frozen sets kept ready", least=16, most=1_000_000)
     judge_hosts: str = _setting(
         "",
-        "hosts that judges may ask for requests, with commas: names, names with ports, addresses, networks; without it "
-        "no request asks a judge",
+        "hosts that judges may call for requests, with commas: names, names with ports, addresses, networks; "
+        "without it no request uses a judge",
     )
     bot_hosts: str = _setting(
         "",
-        "hosts that stored bots may ask, with commas: names, names with ports, addresses, networks; without it "
-        "a server asks none, and a command any",
+        "hosts that stored bots may call, with commas: names, names with ports, addresses, networks; without it "
+        "a server calls none, and a command any",
     )
     clusters: str = _setting(
         "",

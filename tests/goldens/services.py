@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def served(home: Path, *, keys: bool = False) -> Iterator[TestClient]:
-    """Serve a home, in this process, to a client that may do everything, with a key where keys are asked for."""
+    """Serve a home, in this process, to a client that may do everything, with a key where keys are required."""
     from serving import client_of, migrated  # noqa: PLC0415
 
     from refaug.core.home import Settings  # noqa: PLC0415

@@ -42,7 +42,7 @@ def test_each_form_of_output_has_the_changed_replies(scores: Path, capfd: pytest
     page = Path("page.html").read_text("utf-8")
     assert "In ten minutes." in page
     assert "Yes, please." not in page
-    assert capfd.readouterr().out.startswith("scores.json: second less first\nmetric ")
+    assert capfd.readouterr().out.startswith("scores.json: second minus first\nmetric ")
 
 
 def test_the_table_names_what_anyway_overrides(scores: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_the_table_names_what_anyway_overrides(scores: Path, capfd: pytest.Captu
         (["--systems", "old"], "--systems 'old'"),
         (["--systems", "old,newest"], "scores.json has no system 'newest'"),
         ([], "one file with 2 systems"),
-        (["--systems", "old,new", "--grep", "["], "is no regular expression"),
+        (["--systems", "old,new", "--grep", "["], "is not a regular expression"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -593,7 +593,7 @@ def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(
     version = indexed.run("index", "update", "chat", "--no-publish")["index"].partition("@")[2]
     require_recall(indexed.places, "chat", version, 0.9, 0.9, Silent(), must_go=False)
     require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=True)
-    with pytest.raises(CheckFailed, match=r"recall@15 is 0\.500, 0\.900 were asked for"):
+    with pytest.raises(CheckFailed, match=r"recall@15 is 0\.500, at least 0\.900 is required"):
         require_recall(indexed.places, "chat", version, 0.5, 0.9, Silent(), must_go=False)
     assert indexed.home("artefacts", "publish", "index", f"chat@{version}").code != 0
     assert indexed.home("artefacts", "publish", "index", f"chat@{version}", "--even-refused").code == 0

@@ -800,10 +800,10 @@ def test_limits_are_from_below_or_from_above_and_the_unknown_keeps_to_none():
 
     assert told() == []
     assert told(recall=0.9, corpus_difference=0.03, references_changed=0.5, spearman=0.8) == []
-    assert told(recall=0.91) == ["recall is 0.9, at least 0.91 is asked for"]
+    assert told(recall=0.91) == ["recall is 0.9, at least 0.91 is required"]
     assert told(corpus_difference=0.02) == ["corpus difference is 0.03, at most 0.02 is allowed"]
     assert told(references_changed=0.4) == ["references changed is 0.5, at most 0.4 is allowed"]
-    assert told(spearman=0.9) == ["spearman is 0.8, at least 0.9 is asked for"]
+    assert told(spearman=0.9) == ["spearman is 0.8, at least 0.9 is required"]
     assert told(mean_absolute=1.0) == ["mean absolute could not be computed"]
     assert {option.spelling for option in options_of(NightLimits)} == {"recall", *worst}
 

@@ -252,7 +252,7 @@ def test_bad_items_and_unknown_ids_are_told_with_file_and_line(home, tmp_path, w
     result = home("sets", "freeze", mixed, "--purpose", "test")
     assert result.code == 0
     assert f"warning: {mixed}, line 1: not JSON" in result.err
-    assert f"warning: {mixed}, line 3, item x, references[1]: a retrieved one that nobody has weighted" in result.err
+    assert f"warning: {mixed}, line 3, item x, references[1]: a retrieved one without a weight" in result.err
     name = freeze(home, weighted)["id"]
     assert name in result.out
 

@@ -31,5 +31,5 @@ def read_excluded(files: Sequence[ExcludedFile]) -> ExcludedTexts:
 def _items(path: Path) -> Iterator[Item]:
     for test_item in read_items(path):
         if isinstance(test_item, BadItem):
-            raise BadInput(str(test_item), remedy="mend or remove it: its texts could not be excluded")
+            raise BadInput(str(test_item), remedy="correct or remove it: its texts could not be excluded")
         yield test_item

@@ -283,7 +283,7 @@ def collect_store(home: Settings, store: str, grace: str, *, erased: bool, as_js
 def _grace(text: str) -> timedelta:
     match = _GRACE.fullmatch(text)
     if match is None:
-        raise Usage(f"--grace {text!r} is no time", remedy="a number with s, min, h or d: 90min")
+        raise Usage(f"--grace {text!r} is not a time", remedy="a number with s, min, h or d: 90min")
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
 
 

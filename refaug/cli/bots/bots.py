@@ -27,7 +27,7 @@ BotHostsOption = Annotated[
     str | None,
     typer.Option(
         "--bot-hosts",
-        help="Hosts that it may ask, with commas; without it those of REFAUG_BOT_HOSTS, and any where that is not set.",
+        help="Hosts that it may call, with commas; without it those of REFAUG_BOT_HOSTS, and any if that is not set.",
         metavar="HOSTS",
     ),
 ]

@@ -159,4 +159,4 @@ def check_command(
             f"recall of {index}, {mode}", {name: fact for name, fact in shown.items() if name != "index"}
         )
     if least is not None and measured.recall < least:
-        raise CheckFailed(f"recall@15 is {measured.recall:.3f}, {least:.3f} were asked for")
+        raise CheckFailed(f"recall@15 is {measured.recall:.3f}, at least {least:.3f} is required")

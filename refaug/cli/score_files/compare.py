@@ -154,7 +154,7 @@ def _print_tables(comparison: RunComparison) -> None:
     if comparison.overridden:
         print_line(f"NOT COMPARABLE: {comparison.overridden}")
     rows = [test_cells(pair, test) for pair in comparison.pairs for test in pair.tests]
-    print_table(f"{names_text(comparison)}: second less first", TEST_COLUMNS, rows)
+    print_table(f"{names_text(comparison)}: second minus first", TEST_COLUMNS, rows)
     for pair in comparison.pairs:
         print_line(verdict_text(pair))
     for pair in comparison.pairs:

@@ -83,7 +83,7 @@ def _pages(path: Path) -> dict[str, str]:
     for name, (what, remedy) in _NO_PAGE.items():
         if name in document:
             raise BadInput(f"{path}: this is the JSON {what}", remedy=remedy)
-    raise BadInput(f"{path}: this is no report that has a page", remedy=_KINDS)
+    raise BadInput(f"{path}: this is not a report that has a page", remedy=_KINDS)
 
 
 def _document(path: Path) -> Mapping[str, Any]:

@@ -62,7 +62,7 @@ def cite_command(
     as_bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the BibTeX alone.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print what to write beside scores: a sentence, the signature, and BibTeX of the papers they stand on.
+    """Print what to write beside scores: a sentence, the signature, and BibTeX of the papers to cite.
 
     Versions of index and rater that are gone are cited as well, with the time of their removal.
     """

@@ -60,8 +60,7 @@ class ReproduceOptions:
     vhred: Annotated[
         str | None,
         typer.Option(
-            help="VHRED of the home whose encoder ADEM stands on, beside encoders with drawn weights: name or "
-            "name@version.",
+            help="VHRED of the home whose encoder ADEM uses, beside encoders with drawn weights: name or name@version.",
             metavar="NAME",
         ),
     ] = None

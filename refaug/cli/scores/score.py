@@ -40,7 +40,7 @@ def score_command(
 
     ITEMS is JSONL (docs/items.md) or a table (docs/tables.md); or give line-aligned files with --replies and
     --references. With --index, further references are found in it first, and weighed by --rater; a weighted form
-    without b has that of the index. Metrics name the models that they ask: ruber:model=NAME. What cannot be scored is
+    without b has that of the index. Metrics name the models that they use: ruber:model=NAME. What cannot be scored is
     listed and counted, and the rest is scored. --signature scores as an earlier score was made.
     """
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles

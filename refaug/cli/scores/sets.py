@@ -303,7 +303,7 @@ def withdraw_command(
     instead: Annotated[str | None, typer.Option(help="The set to use instead.", metavar="ID")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let nobody use a set any more; list and show still know it."""
+    """Withdraw a set: it can no longer be scored, but stays listed."""
     sets = _sets(context.obj)
     withdrawn = sets.withdraw(name, reason, instead)
     set_id = sets.resolve(name)

@@ -58,5 +58,5 @@ def _time_of(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Usage(f"--since {text!r} is no time", remedy="such as 2026-11-20 or 2026-11-20T08:30") from None
+        raise Usage(f"--since {text!r} is not a time", remedy="such as 2026-11-20 or 2026-11-20T08:30") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -30,7 +30,7 @@ def doctor_command(
     if wrong:
         stored = ("log ", "index ", "rater ", "ruber ", "vhred ", "adem ", "vectors ", "set ")
         kind = Corrupt if all(finding.what.startswith(stored) for finding in wrong) else MissingPart
-        raise kind(f"{count_of(len(wrong), 'thing')} to mend: {', '.join(finding.what for finding in wrong)}")
+        raise kind(f"{count_of(len(wrong), 'thing')} to fix: {', '.join(finding.what for finding in wrong)}")
 
 
 def _print(finding: Finding) -> None:

@@ -33,7 +33,7 @@ def create_command(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a key, and print its token: the only time that anybody sees it."""
+    """Make a key, and print its token: which is shown only once."""
     from refaug.service.keys import KeyStore  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database:
@@ -71,7 +71,7 @@ def revoke_command(
     key: Annotated[str, typer.Argument(help="Name or id of the key.", metavar="KEY")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a key open nothing any more; every process of a server knows within two seconds."""
+    """Revoke a key; every process of a server knows within two seconds."""
     from refaug.service.keys import KeyStore  # noqa: PLC0415
 
     with open_database(context.obj) as database:

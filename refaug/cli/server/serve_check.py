@@ -140,7 +140,7 @@ def _keys(home: Settings, settings: ServeSettings) -> str:
     keys_exist = _has_keys(home, settings)
     keys_asked_for = require_keys_if_public(settings, lambda: keys_exist is not False).keys
     reached = "only this machine reaches the address" if is_local(settings) else "others reach the address"
-    stored = {True: "some in the database", False: "none in the database", None: "the database cannot be asked"}[
+    stored = {True: "some in the database", False: "none in the database", None: "the database cannot be reached"}[
         keys_exist
     ]
     return f"{reached}; {'asked for' if keys_asked_for else 'not asked for'}; {stored}"

@@ -158,7 +158,7 @@ def require_all(bad: Sequence[BadItem], *, strict: bool) -> None:
     if strict and bad:
         raise BadInput(
             f"{count_of(len(bad), 'item')} could not be used: {bad[0]}",
-            remedy="mend or remove it; without --strict the others are done all the same",
+            remedy="correct or remove it; without --strict the others are done all the same",
         )
 
 

@@ -282,7 +282,7 @@ def operations_of(model: Path) -> dict[str, int]:
                     for first, end in _messages(content, *node, _OP_TYPE):
                         counts[content[first:end].decode("utf-8", "replace")] += 1
     except (IndexError, ValueError) as error:
-        raise Corrupt(f"{model} is no ONNX file: {error}", remedy="export the model again") from error
+        raise Corrupt(f"{model} is not an ONNX file: {error}", remedy="export the model again") from error
     return dict(sorted(counts.items()))
 
 

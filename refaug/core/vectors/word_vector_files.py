@@ -112,7 +112,7 @@ def _require_lines(path: Path, layout: _Layout) -> int:
                     remedy=f"leave out such lines: awk 'NF == {layout.dimensions + 1}'",
                 )
             raise BadInput(
-                f"{path}, line {line}: {numbers} numbers where {layout.dimensions} belong", remedy="mend that line"
+                f"{path}, line {line}: {numbers} numbers where {layout.dimensions} belong", remedy="correct that line"
             )
         vector_count += 1
     if layout.header and vector_count != layout.words:
@@ -168,7 +168,7 @@ def _name_bad_number(path: Path, layout: _Layout) -> None:
             number = _number(field)
             if number is None or not abs(number) <= float(np.finfo(np.float32).max):
                 shown = field.decode(errors="replace")
-                raise BadInput(f"{path}, line {line}: {shown!r} is not a finite number", remedy="mend that line")
+                raise BadInput(f"{path}, line {line}: {shown!r} is not a finite number", remedy="correct that line")
 
 
 def _lines(path: Path, layout: _Layout) -> Iterator[tuple[int, bytes]]:

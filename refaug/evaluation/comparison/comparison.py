@@ -175,7 +175,7 @@ class ComparisonRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PairComparison:
-    """Two systems under one metric; the figures are second less first."""
+    """Two systems under one metric; the figures are second minus first."""
 
     metric: str
     first_system: str

@@ -49,7 +49,7 @@ class ChangeFilter:
                 re.compile(self.grep)
             except re.error as error:
                 raise Usage(
-                    f"{self.grep!r} is no regular expression: {error}", remedy="write \\ before signs"
+                    f"{self.grep!r} is not a regular expression: {error}", remedy="write \\ before signs"
                 ) from error
 
     @property

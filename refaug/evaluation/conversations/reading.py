@@ -76,7 +76,7 @@ def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | 
     ratings = _ratings(fields.get("ratings", {}), scale)
     names = fields.get("reversed", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _InvalidConversation("reversed", f"{_shown(names)} is no list of questions")
+        raise _InvalidConversation("reversed", f"{_shown(names)} is not a list of questions")
     if unknown := [name for name in names if name not in ratings]:
         raise _InvalidConversation("reversed", f"no rating is called {unknown[0]!r}")
     if names and scale is None:
@@ -129,7 +129,7 @@ def _turns(fields: Mapping[str, Any]) -> tuple[tuple[Side, str], ...]:
         raise _InvalidConversation("turns", "is missing: a list of objects with role and text")
     messages = fields[field]
     if not isinstance(messages, list):
-        raise _InvalidConversation(field, f"{_shown(messages)} is no list of turns")
+        raise _InvalidConversation(field, f"{_shown(messages)} is not a list of turns")
     turns = tuple(_turn(field, place, message) for place, message in chat_turns(messages).turns)
     sides = {side for side, text in turns if text.strip()}
     if len(turns) < 2:

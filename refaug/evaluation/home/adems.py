@@ -19,7 +19,7 @@ def open_stored_adem(settings: Settings, spec: str, *, threads: int | None = Non
             encoder = open_vhred(settings, vhred, threads=threads)
         except NotFound as error:
             raise NotFound(
-                f"the adem {name} stands on the vhred {stored.encoder}, which is not in this home",
+                f"the adem {name} uses the vhred {stored.encoder}, which is not in this home",
                 remedy=f"refaug artefacts import FILE, with what refaug artefacts export vhred {vhred} wrote elsewhere",
             ) from error
         return open_adem(held.folder, encoder, encoder_id=encoder.id, spec=name)

@@ -376,7 +376,7 @@ def refuse_judge(requests: Sequence[MetricRequest]) -> None:
     """Raise Usage for a metric that asks a judge, where a server or a job does not do so."""
     if asking := next((request.name for request in requests if request.asks(ModelKind.JUDGE)), None):
         raise Usage(
-            f"{asking} asks a judge behind an endpoint, and no such request is allowed here",
+            f"{asking} needs a judge behind an endpoint, which is not allowed here",
             remedy=f"POST /v1/scores where the server has judge_hosts, or refaug score ITEMS -m {asking}:model=NAME",
         )
 

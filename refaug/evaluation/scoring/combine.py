@@ -213,7 +213,7 @@ def _problem(node: object, at: str) -> tuple[int, Problem]:
     problem = _require_object(node, at)
     row, code = problem.get("row"), _require_text(problem.get("problem"), f"{at}.problem")
     if type(row) is not int:
-        raise BadInput(f"{at}.row: {shorten(row)} is no number of a row", remedy=FROM_STATS)
+        raise BadInput(f"{at}.row: {shorten(row)} is not the number of a row", remedy=FROM_STATS)
     if not _CODE.fullmatch(code):
         raise BadInput(f"{at}.problem: {shorten(code)} is no code of a problem", remedy=FROM_STATS)
     return row, Problem(code, _require_text(problem.get("message"), f"{at}.message"))

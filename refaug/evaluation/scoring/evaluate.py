@@ -194,7 +194,7 @@ def thin_warning(thin: int, items: int) -> Iterator[str]:
     """Warn that so many of the items have few references of positive weight."""
     if thin:
         what = f"fewer than {ENOUGH} references of positive weight beside the gold"
-        yield f"weighted scores stand on thin evidence for {thin:,} of {items:,} items: {what}"
+        yield f"weighted scores have thin evidence for {thin:,} of {items:,} items: {what}"
 
 
 def _list_systems(names: Sequence[str]) -> str:

@@ -341,7 +341,7 @@ def _time(content: object) -> datetime | None:
         return datetime.fromisoformat(_text(content, "time"))
     except ValueError:
         raise _InvalidField(
-            "time", f"{short_repr(content, _LONGEST_SHOWN)} is no ISO 8601 time such as 2027-06-01T09:00:00+00:00"
+            "time", f"{short_repr(content, _LONGEST_SHOWN)} is not an ISO 8601 time such as 2027-06-01T09:00:00+00:00"
         ) from None
 
 
@@ -548,7 +548,9 @@ def _weights(lines: Iterable[str], references: Sequence[str]) -> Iterator[float 
         try:
             weight = float(line)
         except ValueError:
-            raise _InvalidField(str(number), f"{short_repr(line, _LONGEST_SHOWN)} is no number from -1 to 1") from None
+            raise _InvalidField(
+                str(number), f"{short_repr(line, _LONGEST_SHOWN)} is not a number from -1 to 1"
+            ) from None
         if not -1 <= weight <= 1:  # refuses NaN too
             raise _InvalidField(str(number), f"{line.strip()} is not from -1 to 1")
         yield weight

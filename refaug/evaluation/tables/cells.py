@@ -75,7 +75,7 @@ def turn_texts(cell: object) -> list[str]:
     """Return the turns of a cell: a list of texts or chat messages, as it is or as JSON."""
     content = listed(cell)
     if content is None:
-        raise BadCell(f"{shown(cell)} is no list of turns")
+        raise BadCell(f"{shown(cell)} is not a list of turns")
     texts = list[str]()
     for place, turn in chat_turns(content).turns:
         text = turn if isinstance(turn, str) else _text_of_turn(turn)

@@ -184,7 +184,7 @@ class Bm25Index:
                 document_count=parameters["num_docs"],
             )
         except (OSError, ValueError, TypeError, KeyError, Usage) as error:
-            raise Corrupt(f"{folder} is no BM25 index: {error}", remedy=_REMEDY) from error
+            raise Corrupt(f"{folder} is not a BM25 index: {error}", remedy=_REMEDY) from error
         _require_agreement(folder, postings, statistics)
         responses = Bm25Statistics.open(folder, _RESPONSES) if (folder / f"{_RESPONSES}.json").exists() else None
         return cls(settings=settings, statistics=statistics, responses=responses, postings=postings)

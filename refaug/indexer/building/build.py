@@ -240,7 +240,7 @@ def finish_build(
         writer.refuse(version, refusal_of(check))
         raise CheckFailed(
             f"index {built.name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what "
-            f"exact search finds, {100 * check.target:.1f} % were asked for, and searching all of it does not help",
+            f"exact search finds, {100 * check.target:.1f} % were required, and searching all of it does not help",
             remedy="build with another --index or --recall, or "
             f"refaug artefacts publish index {built.name}@{version} --even-refused",
         )
@@ -252,7 +252,7 @@ def finish_build(
 
 def refusal_of(check: RecallCheck) -> str:
     """Return in words why a version whose recall is too low was refused."""
-    return f"recall is {check.recall:.3f}, at least {check.target:.3f} is asked for"
+    return f"recall is {check.recall:.3f}, at least {check.target:.3f} is required"
 
 
 def files_in(folder: Path) -> list[str]:

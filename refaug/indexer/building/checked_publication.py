@@ -17,9 +17,10 @@ def require_recall(
     if must_go:
         progress.warn(f"recall@15 is {recall:.3f}; published all the same, since something was deleted")
         return
-    places.indexes.refuse(name, version, f"recall is {recall:.3f}, at least {least:.3f} is asked for")
+    places.indexes.refuse(name, version, f"recall is {recall:.3f}, at least {least:.3f} is required")
     raise CheckFailed(
-        f"index {name}@{version} was built but not published: recall@15 is {recall:.3f}, {least:.3f} were asked for",
+        f"index {name}@{version} was built but not published: "
+        f"recall@15 is {recall:.3f}, at least {least:.3f} is required",
         remedy="build the index anew, or publish it all the same: "
         f"refaug artefacts publish index {name}@{version} --even-refused",
     )

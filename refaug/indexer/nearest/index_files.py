@@ -57,7 +57,7 @@ def read_index(path: Path, flags: int) -> tuple[Any, Projection | None]:
     except (RuntimeError, MemoryError) as error:
         raise Corrupt(f"{path} is no index: {shorten_error(error)}", remedy="build the index again") from error
     if (why := objection_to(index, projected=projection is not None)) is not None:
-        raise Corrupt(f"{path} is no index of ours: {why}", remedy="build the index again")
+        raise Corrupt(f"{path} is not an index of refaug: {why}", remedy="build the index again")
     if isinstance(index, faiss.IndexIVF):
         lists: Any = untyped_faiss.downcast_InvertedLists(index.invlists)
         if lists.compute_ntotal() != index.ntotal:

@@ -376,7 +376,7 @@ def _require_place_for_rejects(rejects: Path | None, files: Iterable[Path]) -> N
     if not rejects.parent.is_dir() or rejects.is_dir():
         raise Usage(f"--rejects {rejects}: no file can be written there", remedy="name a file in a folder that exists")
     if rejects.exists() and not rejects.is_file():
-        raise Usage(f"--rejects {rejects} is no regular file", remedy="leave --rejects out, or name a file")
+        raise Usage(f"--rejects {rejects} is not a regular file", remedy="leave --rejects out, or name a file")
     if rejects.exists() and any(rejects.samefile(file) for file in files):
         raise Usage(f"--rejects {rejects} is one of the sources", remedy="name another file")
 

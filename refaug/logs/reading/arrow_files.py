@@ -30,7 +30,7 @@ def arrow_schema(path: Path, where: str) -> pa.Schema:
         with pa.memory_map(str(path)) as file:
             return (pa.ipc.open_file(file) if _has_footer(path) else pa.ipc.open_stream(file)).schema
     except (OSError, pa.ArrowException) as error:
-        raise DamagedSource(f"{where}: {path.name} is no whole Arrow file: {error}") from error
+        raise DamagedSource(f"{where}: {path.name} is not a complete Arrow file: {error}") from error
 
 
 def arrow_batches(path: Path, rows: int) -> Iterator[pa.RecordBatch]:

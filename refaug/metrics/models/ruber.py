@@ -273,7 +273,8 @@ def _referenced(info: MetricInfo, settings: Mapping[str, str], source: VectorOpe
     part_info = _build_part(where, lambda: find(specification.name))
     if part_info.asks(ModelKind.RATER, ModelKind.RUBER):
         raise Usage(
-            f"{where}: {part_info.name} asks a model itself, and only what compares with references can be this part",
+            f"{where}: {part_info.name} uses a model of its own; "
+            "only a metric that compares with references can be this part",
             remedy="for example referenced=pooled or referenced=upsilon-greedy",
         )
     if settings["norm"] == "none" and part_info.high is not None and part_info.high > 1:

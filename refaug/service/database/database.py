@@ -331,7 +331,7 @@ def _parse_url(url_text: str) -> URL:
     try:
         url = make_url(url_text)
     except exc.ArgumentError:
-        raise Usage("REFAUG_DATABASE is no URL", remedy=remedy) from None
+        raise Usage("REFAUG_DATABASE is not a URL", remedy=remedy) from None
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise Usage(f"REFAUG_DATABASE is a URL of {url.drivername[:40]!r}", remedy=remedy)
     return url.set(drivername="postgresql+psycopg")

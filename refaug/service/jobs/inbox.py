@@ -117,7 +117,9 @@ class Inbox:
         folder = self.folder(log)
         good, bad = self._check(dialogues)
         if bad and (on_error != "report" or not good):
-            raise BadDialogues(bad, len(dialogues), remedy='mend them, or send "on_error": "report" to leave them out')
+            raise BadDialogues(
+                bad, len(dialogues), remedy='correct them, or send "on_error": "report" to leave them out'
+            )
         if not good:
             raise BadInput("there are no dialogues", remedy="send at least one")
         digest = _digest(good)

@@ -34,7 +34,7 @@ three.
 _ADDRESS: Final = "http://127.0.0.1:8000"
 # Headers that middleware reads and sets; those of single routes are in the document.
 _REQUEST_HEADERS: Final[Mapping[str, str]] = {
-    "Authorization": "`Bearer` and a key, where keys are asked for.",
+    "Authorization": "`Bearer` and a key, where keys are required.",
     "X-API-Key": "The same key in another header.",
     "X-Request-Id": "Names the request: up to 64 letters, digits, dots, dashes and underscores; else it gets one.",
     "Content-Encoding": "`gzip`: the body is packed.",

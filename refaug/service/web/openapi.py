@@ -31,7 +31,7 @@ _PROBLEM: Final = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(model=ProblemOut.
 _STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
     400: "The request makes no sense as it stands: `usage`.",
     401: "No key was given, or none that is known: `no_key`.",
-    403: "Whoever asks may not do this: `not_allowed`.",
+    403: "The caller may not do this: `not_allowed`.",
     404: "There is nothing of that name: `not_found`.",
     408: "The body did not come in time: `body_timeout`.",
     409: "The request contradicts what is there: `conflict`, `locked`, `no_rater` and others.",
@@ -139,7 +139,7 @@ def _complete(operation: dict[str, Any], path: str, route: APIRoute) -> None:
         statuses += [*_STATUSES_OF_KEYS, *((507,) if scope in _WRITING_SCOPES else ())]
         operation["security"] = [{"bearer": []}, {"key": []}, {}]
         which = "any one" if scope is None else f"one with the scope `{scope.value}`"
-        requirement = f"Where keys are asked for, {which} is needed."
+        requirement = f"Where keys are required, {which} is needed."
         operation["description"] = f"{operation.get('description', '')}\n\n{requirement}".strip()
     answers = operation["responses"]
     for status, answer in errors(*statuses).items():

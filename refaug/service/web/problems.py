@@ -120,7 +120,7 @@ def bad_items_error(bad: Sequence[BadItem], of: int, unknown: Sequence[UnknownFi
         f"{len(bad):,} of {of:,} items cannot be used: {first['field']}: {first['message']}",
         errors=[field_problem(one) for one in bad],
         unknown=unknown,
-        remedy='mend them, or send "on_error": "report" to have the others done',
+        remedy='correct them, or send "on_error": "report" to have the others done',
     )
 
 

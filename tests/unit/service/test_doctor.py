@@ -91,7 +91,7 @@ def test_findings_are_lines_and_remedies_stand_below_theirs(
     assert cli.main(["--home", str(home.home), "doctor", "--verify"]) == 3
     out, err = capfd.readouterr()
     assert out.splitlines() == [*lines, f"BAD  {'log talk':<22} a part is missing", f"     {'':<22} → restore it"]
-    assert "1 thing to mend: log talk" in err
+    assert "1 thing to fix: log talk" in err
 
 
 def test_what_a_stopped_run_left_is_named_with_the_remedy(home: Settings) -> None:

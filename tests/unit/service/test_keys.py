@@ -176,10 +176,10 @@ def test_whoever_holds_keys_hears_of_a_revoked_one_by_itself(database: Database,
     [
         (None, "this needs a key"),
         ("", "this needs a key"),
-        ("Bearer", "what was sent is no key"),
-        ("refaug_short_secret", "what was sent is no key"),
-        (f"refaug_{'a' * 12}_{'b' * 43}\n", "what was sent is no key"),
-        (f"refaug_{'a' * 12}_{'é' * 43}", "what was sent is no key"),
+        ("Bearer", "what was sent is not a key"),
+        ("refaug_short_secret", "what was sent is not a key"),
+        (f"refaug_{'a' * 12}_{'b' * 43}\n", "what was sent is not a key"),
+        (f"refaug_{'a' * 12}_{'é' * 43}", "what was sent is not a key"),
         (f"refaug_{'a' * 12}_{'b' * 43}", "this key is not known"),
     ],
 )
@@ -234,7 +234,7 @@ def test_without_its_database_the_last_keys_are_trusted_for_a_minute(tmp_path: P
         with pytest.raises(Unavailable, match="keys cannot be looked up now") as refused:
             ring.check(token)
         assert refused.value.retry_after_s == 3_600
-        with pytest.raises(NoKey, match="what was sent is no key"):
+        with pytest.raises(NoKey, match="what was sent is not a key"):
             ring.check("nonsense")
         file.with_name("away").rename(file)
         ring.refresh()

@@ -16,7 +16,7 @@ def as_latex(comparison: RunComparison) -> str:
     """Return the table: a row for each metric and pair of systems; a difference that is shown is bold."""
     drawn = comparison.settings
     caption = (
-        f"Differences of {escape_latex(names_text(comparison))}: second less first, with intervals of "
+        f"Differences of {escape_latex(names_text(comparison))}: second minus first, with intervals of "
         f"{drawn.confidence * 100:g}\\,\\% by the paired bootstrap ({drawn.draws:,} draws, seed {drawn.seed}); "
         "$p$ by approximate randomisation, adjusted by Holm over all rows. Bold: shown."
     )

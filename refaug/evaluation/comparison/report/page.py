@@ -45,7 +45,7 @@ def page(comparison: RunComparison) -> str:
     return render_page(
         "comparison/report/page.html.j2",
         title="Two runs side by side",
-        summary=f"{wording.names_text(comparison)}: second less first; {wording.draws_text(comparison)}.",
+        summary=f"{wording.names_text(comparison)}: second minus first; {wording.draws_text(comparison)}.",
         warnings=comparison.warnings,
         verdicts=[wording.verdict_text(pair) for pair in comparison.pairs],
         contents=[*((section.anchor, section.title) for section in sections), ("how", "how it was made")],

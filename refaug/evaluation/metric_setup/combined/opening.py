@@ -95,7 +95,7 @@ def with_fitted_judges(metrics: Sequence[Metric], registry: ModelRegistry, bind:
         stored = registry.fitted_judge(metric.model)
         if asking := next((text for text in stored.metrics if text.partition(":")[0] == "judge"), None):
             raise Usage(
-                f"{stored.name} adds {asking}, which asks an endpoint, and {metric.name} asks none",
+                f"{stored.name} adds {asking}, which calls an endpoint, and {metric.name} may not",
                 remedy=f"refaug judge-fit score {stored.name} ITEMS",
             )
         yield metric.with_judge(ReplyCombination(stored, bound_components(stored, registry, bind)))

@@ -69,7 +69,7 @@ def _freeze_item(test_item: Item, called: str) -> tuple[bytes, int] | BadItem:
         return bad("references", NO_GOLD_IN_ITEM)
     for place, reference in enumerate(references):
         if reference.weight is None and reference.source is not Origin.GOLD and reference.text.strip():
-            return bad(f"references[{place}]", f"a {reference.source.value} one that nobody has weighted")
+            return bad(f"references[{place}]", f"a {reference.source.value} one without a weight")
     return line, len(references)
 
 

@@ -91,7 +91,7 @@ def require_b(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
     lacking = next((metric.name for metric in metrics if isinstance(metric, Upsilon) and metric.b_is_open), None)
     if index and lacking is not None:
         raise Usage(
-            f"{lacking} has no b, and scores against a frozen set ask no index for it",
+            f"{lacking} has no b, and a frozen set has no index to measure it with",
             remedy=f"{lacking}:b=…, the number that signatures of scores with references of that index have, and that "
             f"is printed by: refaug metrics baseline {lacking} --index {index}; or {lacking}:b=0",
         )

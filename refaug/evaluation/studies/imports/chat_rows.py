@@ -58,7 +58,7 @@ def imported_chat_rows(path: Path, *, study: str, shown_name: str | None = None)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{name}: byte {error.start} is no UTF-8", remedy="save it as CSV UTF-8") from error
+        raise BadInput(f"{name}: byte {error.start} is not UTF-8", remedy="save it as CSV UTF-8") from error
     reader = csv.DictReader(io.StringIO(text, newline=""))
     missing = [column for column in _NEEDED if column not in (reader.fieldnames or ())]
     if missing:

@@ -62,7 +62,7 @@ def _freeze(order: FreezeSet, context: JobContext) -> FreezeResult:
         if order.strict and bad:
             raise BadInput(
                 f"{len(bad):,} items could not be used: {bad[0]}",
-                remedy='mend or leave them out; with "strict": false the others are frozen',
+                remedy='correct them or leave them out; with "strict": false the others are frozen',
             )
 
     path, shown_name = _source(order, context), "items" if order.are_posted else order.items

@@ -94,7 +94,7 @@ def _publish_if_passed(places: Places, name: str, version: str, *, publish: bool
         places.indexes.refuse(name, version, refusal_of(check))
         raise CheckFailed(
             f"index {name}@{version} was built but not published: it finds {100 * check.recall:.1f} % of what exact "
-            f"search finds, {100 * check.target:.1f} % were asked for"
+            f"search finds, {100 * check.target:.1f} % were required"
         )
     if publish and not is_published:
         publish_version(places, name, version)

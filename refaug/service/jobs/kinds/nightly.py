@@ -159,7 +159,7 @@ def broken_limits(order: RunNight, facts: Mapping[str, Any]) -> list[str]:
         if figure is None:
             problems.append(f"{words} could not be computed")
         elif name in _LOWER_LIMITS and figure < limit:
-            problems.append(f"{words} is {figure:.4g}, at least {limit:.4g} is asked for")
+            problems.append(f"{words} is {figure:.4g}, at least {limit:.4g} is required")
         elif name not in _LOWER_LIMITS and figure > limit:
             problems.append(f"{words} is {figure:.4g}, at most {limit:.4g} is allowed")
     return problems

@@ -43,7 +43,7 @@ def require_source(text: str, home: Settings, serve: ServeSettings) -> Path:
     if path.is_dir():
         _require_all_inside(path, roots, text, serve)
     elif not path.is_file():
-        raise NotAllowed(f"source {text} is no regular file", remedy="write what it gives into a file first")
+        raise NotAllowed(f"source {text} is not a regular file", remedy="write what it gives into a file first")
     return path
 
 
@@ -131,7 +131,7 @@ def _require_all_inside(folder: Path, roots: Sequence[Path], text: str, serve: S
             inner = f"{text}/{path.relative_to(folder)}"
             _require_inside(path.resolve(), roots, inner, serve)
             if path.exists() and not (path.is_file() or path.is_dir()):
-                raise NotAllowed(f"source {inner} is no regular file", remedy="take it out of the folder")
+                raise NotAllowed(f"source {inner} is not a regular file", remedy="take it out of the folder")
 
 
 def _allowed_sources(serve: ServeSettings) -> str:

@@ -78,7 +78,7 @@ class QueuedRequest:
         try:
             self._loop.call_soon_threadsafe(_resolve_future, self.future, answer, error)
         except RuntimeError:  # the loop is closed, so no client waits
-            log.info("nobody waits for an answer", extra={"items": self.size})
+            log.info("the client disconnected before the answer was ready", extra={"items": self.size})
 
     def require_unchanged_files(self) -> None:
         """Raise Unavailable where a file of the leased versions was cut or written to: reading it may kill us."""

@@ -255,7 +255,7 @@ class OpenVersions:
 
     def _require_running(self) -> None:
         if self._is_closed:
-            raise Unavailable("the service is stopping", remedy="ask again in a moment")
+            raise Unavailable("the service is stopping", remedy="try again in a moment")
 
     def share(self, lease: Lease) -> Lease:
         """Return a second lease on the same versions, which has one more holder of each."""
@@ -340,7 +340,7 @@ class OpenVersions:
             if idle is None:
                 raise Overloaded(
                     f"{len(old)} older versions are open, and requests need all of them",
-                    remedy="ask again in a moment, or for fewer versions at once; --old-versions says how many",
+                    remedy="try again in a moment, or for fewer versions at once; --old-versions says how many",
                 )
             self._pinned.pop(idle.key)
             unused = self._drop_holders([idle])

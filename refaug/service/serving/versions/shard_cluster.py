@@ -44,7 +44,7 @@ class ShardCluster:
 
         with self._lock:
             if self._is_closed:
-                raise Unavailable("the service is stopping", remedy="ask again in a moment")
+                raise Unavailable("the service is stopping", remedy="try again in a moment")
             if self._hosts is None:
                 store = require_shards()
                 cluster = self._stack.enter_context(connect(self._serve.shards))

@@ -64,9 +64,9 @@ class VersionNames:
         require_name(kind, spec)
         if f"{kind} {spec}" in served_versions.troubles and spec in served_versions.published.get(kind, ()):
             why = served_versions.troubles[f"{kind} {spec}"]
-            raise Unavailable(f"{kind} {spec} cannot be used now: {why}", remedy="name another one, or ask again later")
+            raise Unavailable(f"{kind} {spec} cannot be used now: {why}", remedy="name another one, or try again later")
         if not served_versions.is_loaded or self._is_published(kind, spec):
-            raise Unavailable(f"{kind} {spec} is being opened", remedy="ask again in a moment")
+            raise Unavailable(f"{kind} {spec} is being opened", remedy="try again in a moment")
         raise self._not_published(served_versions, kind, spec)
 
     def _default_name(self, served: ServedVersions, kind: Kind) -> str:
@@ -74,7 +74,7 @@ class VersionNames:
         if self._defaults[kind]:
             return self._defaults[kind]
         if not served.is_loaded:
-            raise Unavailable("indexes and raters are being opened", remedy="ask again in a moment")
+            raise Unavailable("indexes and raters are being opened", remedy="try again in a moment")
         names = served.published.get(kind, ())
         if not names:
             raise _NONE_PUBLISHED[kind](f"no {kind} is published", remedy=_REMEDIES[kind])

@@ -121,7 +121,7 @@ def explain_failure(error: Exception, home: Path) -> str:
 
 def _unavailable(what: str, why: str, retry_after_s: float = _FIRST_WAIT_S) -> Unavailable:
     message = f"{what} cannot be opened: {why}"
-    return Unavailable(message, remedy="name another one, or ask again later", retry_after_s=retry_after_s)
+    return Unavailable(message, remedy="name another one, or try again later", retry_after_s=retry_after_s)
 
 
 def _warm_index(index: ReferenceIndex) -> None:

@@ -36,7 +36,7 @@ class Newcomers:
             if wait_s:
                 raise TooMany(
                     "too many new people open this link from one address",
-                    remedy="wait a little; this page asks again by itself",
+                    remedy="wait a little; this page tries again by itself",
                     retry_after_s=wait_s,
                 )
             bucket.allowed -= 1.0

@@ -187,7 +187,7 @@ async def _read_pieces(request: Request, limit: int, *, packed: bool) -> bytes:
                 if rest:
                     await asyncio.sleep(0)  # what was packed small may be large: others are answered between its pieces
         if unpacker is not None and not unpacker.eof:
-            raise BadRequest("the body is no whole gzip file", remedy="send all of it, packed once", status=400)
+            raise BadRequest("the body is not a complete gzip file", remedy="send all of it, packed once", status=400)
         return b"".join(pieces)
 
 
@@ -200,7 +200,7 @@ def _unpack(unpacker: Any, sent: bytes) -> tuple[bytes, bytes]:
     try:
         return unpacker.decompress(sent, _PIECE), unpacker.unconsumed_tail or unpacker.unused_data
     except zlib.error as error:
-        raise BadRequest(f"the body is no gzip file: {error}", remedy="pack it with gzip", status=400) from None
+        raise BadRequest(f"the body is not a gzip file: {error}", remedy="pack it with gzip", status=400) from None
 
 
 def _too_large_error(limit: int) -> TooLarge:

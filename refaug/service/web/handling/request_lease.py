@@ -58,7 +58,7 @@ async def _lease_in_thread(take: Callable[[], Lease], deadline: float) -> Lease:
         if isinstance(error, TimeoutError):
             raise Expired(
                 "the time for this answer is over, and the version that was asked for is still being opened",
-                remedy="ask again in a while, or give it more time",
+                remedy="try again in a while, or give it more time",
             ) from None
         raise
 

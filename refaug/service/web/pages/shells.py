@@ -47,7 +47,7 @@ SHELLS: Final[Mapping[str, Shell]] = {
         styles=("take/take.css", "studies/studies.css"),
     ),
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
-    "/keys": Shell(name="keys", title="Keys", summary="who may ask for what"),
+    "/keys": Shell(name="keys", title="Keys", summary="who may do what"),
 }
 
 

@@ -28,7 +28,7 @@ class NotReady(Later, Details):
     code = "not_ready"
 
     def __init__(self, missing: list[str]) -> None:
-        super().__init__(f"not ready yet: {', '.join(missing)}", remedy="ask again in a moment")
+        super().__init__(f"not ready yet: {', '.join(missing)}", remedy="try again in a moment")
         self.details = {"missing": missing}
 
 

@@ -78,8 +78,8 @@ class KeysOut(Page, ResponseModel):
 class OwnKeyOut(ResponseModel):
     """What the key of the request allows."""
 
-    required: bool = Field(description="whether this server asks for keys")
-    name: str = Field(description="whose key it is; `anonymous` where none are asked for")
+    required: bool = Field(description="whether this server requires keys")
+    name: str = Field(description="whose key it is; `anonymous` where none are required")
     scopes: list[Scope] = Field(description="what it allows; admin includes all")
     rate_per_s: float | None = Field(description="requests a second, at most")
     quota_per_day: int | None = Field(description="requests a day (UTC), at most")
@@ -151,7 +151,7 @@ async def create_key(request: Request, body: Annotated[KeyIn, Depends(body_of(Ke
 
 @router.delete("/keys/{id}", dependencies=_ADMIN, responses={200: {"model": OneKeyOut}, **errors(404, 409)})
 async def revoke_key(request: Request, id: KeyId) -> Response:  # noqa: A002  the name in the address
-    """Let a key open nothing any more; every process knows within two seconds. A second time changes nothing."""
+    """Revoke a key; every process knows within two seconds. A second time changes nothing."""
     state = state_of(request)
     _require_keys(state)
 
@@ -170,7 +170,7 @@ def _store(request: Request) -> KeyStore:
 def _require_keys(state: ServiceState) -> None:
     if not state.serve.keys:
         raise Conflict(
-            "this server asks for no keys, so it neither makes nor revokes any",
+            "this server requires no keys, so it neither makes nor revokes any",
             remedy="start it with --keys; the first key is made by refaug keys create",
         )
 

@@ -49,7 +49,7 @@ _TURN_SCHEMA: Final[dict[str, object]] = {
     "required": ["text"],
     "properties": {
         "text": {"type": "string", "description": "what was said"},
-        "speaker": {"type": ["string", "integer", "null"], "description": "who said it; null where nobody knows"},
+        "speaker": {"type": ["string", "integer", "null"], "description": "who said it; null if unknown"},
         "time": {
             "type": ["string", "number", "null"],
             "description": "when: ISO 8601, in UTC where no zone is said, or seconds since 1970",

@@ -343,7 +343,7 @@ async def score_against_set(
     deadline: Deadline,
     body: Annotated[SetScoresIn, Depends(body_of(SetScoresIn))],
 ) -> Response:
-    """Score replies against a frozen set; neither index nor rater is asked, and the scores are the same for ever.
+    """Score replies against a frozen set; neither index nor rater is needed, and the scores are the same for ever.
 
     Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
     """

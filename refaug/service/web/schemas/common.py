@@ -112,8 +112,8 @@ class VersionsOut(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    index: str | None = Field(default=None, description="such as `chat@2026-11-20.1#9f2c41d07e12`; where one was asked")
-    rater: str | None = Field(default=None, description="such as `base@3#41d07e9f2c55`; where one was asked")
+    index: str | None = Field(default=None, description="such as `chat@2026-11-20.1#9f2c41d07e12`; where one was used")
+    rater: str | None = Field(default=None, description="such as `base@3#41d07e9f2c55`; where one was used")
 
 
 class Problems(BaseModel):

@@ -221,7 +221,7 @@ class ScoresOut(Problems, ResponseModel):
         default=None, description="by system: which bot of refaug made its replies; only where one did"
     )
     stats: list[MetricSumsOut] | None = Field(default=None, description='with `"return": "stats"`: a metric each')
-    versions: ScoreVersionsOut = Field(description="what was asked beside the texts")
+    versions: ScoreVersionsOut = Field(description="what was used beside the texts")
     missing_shards: list[str] = Field(
         default=[], description="shards that had no part in the references; see `partial`"
     )

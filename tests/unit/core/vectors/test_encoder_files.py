@@ -286,7 +286,7 @@ def test_the_operations_of_a_graph_are_counted_as_onnx_counts_them(tmp_path: Pat
     graph = onnx.load(folder / "model.onnx").graph
     assert operations_of(folder / "model.onnx") == dict(sorted(Counter(node.op_type for node in graph.node).items()))
     (tmp_path / "text.onnx").write_bytes(b"\xff" * 40)
-    with pytest.raises(Corrupt, match="is no ONNX file"):
+    with pytest.raises(Corrupt, match="is not an ONNX file"):
         operations_of(tmp_path / "text.onnx")
 
 

@@ -343,7 +343,7 @@ AT = r"batches\[0\].stats\[0\]"
         (lambda b: system(b)["problems"].pop(), rf"{AT}.systems.a.rows\[3\] has no sums and no problem"),
         (lambda b: system(b)["problems"][0].update(row=2), rf"{AT}.systems.a.rows\[2\] has sums and a problem"),
         (lambda b: system(b)["problems"].append({**system(b)["problems"][0], "row": 9}), "names the row 9 of 6"),
-        (lambda b: system(b)["problems"][0].update(row="3"), r"problems\[0\].row: '3' is no number of a row"),
+        (lambda b: system(b)["problems"][0].update(row="3"), r"problems\[0\].row: '3' is not the number of a row"),
         (lambda b: system(b)["problems"][0].update(problem="No!"), "'No!' is no code of a problem"),
         *[
             (

@@ -387,7 +387,7 @@ def test_annotators_of_different_scales_are_warned_about(tmp_path: Path) -> None
         ("t.csv", b"\x00\x01\x02\x03,\x00\n", (), "a binary file"),
         ("t.xlsx", b"PK\x03\x04" + b"\0" * 40, (), "a workbook"),
         ("t.parquet", b"PAR1" + b"\0" * 40, ("reply=a",), "is not a whole Parquet file"),
-        ("t.arrow", b"ARROW1" + b"\0" * 40, ("reply=a",), "is no whole Arrow file"),
+        ("t.arrow", b"ARROW1" + b"\0" * 40, ("reply=a",), "is not a complete Arrow file"),
         ("t.json", '[{"id": 1', (), "not JSON"),
         ("t.csv", "id,reply,reply\n1,x,y\n", (), "2 columns reply"),
         ("t.csv", ",".join(f"c{n}" for n in range(columns.MAX_COLUMNS + 1)), (), "10,001 columns; at most 10,000"),

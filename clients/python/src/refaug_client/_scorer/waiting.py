@@ -35,7 +35,7 @@ class Waiter:
                         return
                     raise errors.TimedOut(
                         f"{submission.missing:,} of {len(submission):,} replies have no outcome within {timeout_s:g} s",
-                        remedy="ask again later, or max_wait_s=… to end the waiting for good",
+                        remedy="try again later, or max_wait_s=… to end the waiting for good",
                     )
 
     def wait_for_change(self, until: Optional[float]) -> bool:

@@ -210,7 +210,7 @@ def _usable(
             f"{len(bad):,} of {len(entries):,} conversations cannot be used: {problems[0]['field']}: "
             f"{problems[0]['message']}",
             errors=problems,
-            remedy='mend them, or send "on_error": "report" to have the others done',
+            remedy='correct them, or send "on_error": "report" to have the others done',
         )
     return talks, bad
 

@@ -55,7 +55,7 @@ async def run_in_turn(work: Callable[[Callable[[], None]], T], deadline: float) 
             return await asyncio.wrap_future(future)
     except TimeoutError:
         raise Expired(
-            "the time was over before the files were read", remedy="ask again in a moment, or with more time"
+            "the time was over before the files were read", remedy="try again in a moment, or with more time"
         ) from None
     finally:
         progress.is_given_up = True

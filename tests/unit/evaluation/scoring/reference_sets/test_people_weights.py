@@ -66,7 +66,7 @@ def test_references_that_are_not_in_the_set_are_refused(sets, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"item": "i1", "reference": "Yes.", "weight": 2}, "line 1: weight: 2 is no number from -1 to 1"),
+        ({"item": "i1", "reference": "Yes.", "weight": 2}, "line 1: weight: 2 is not a number from -1 to 1"),
         ({"item": "i1", "weight": 0}, "line 1: reference: 'None' is no text"),
         ({"item": 3, "reference": "Yes.", "weight": 0}, "line 1: item: '3' is no text"),
     ],

@@ -100,13 +100,13 @@ def test_loops_pipes_and_devices_are_refused(place):
     (inbox / "null").symlink_to("/dev/null")
     with pytest.raises(NotAllowed, match="source loop cannot be looked at"):
         found(place, "loop")
-    with pytest.raises(NotAllowed, match="source pipe is no regular file"):
+    with pytest.raises(NotAllowed, match="source pipe is not a regular file"):
         found(place, "pipe")
     with pytest.raises(NotAllowed, match="source null is not where"):
         found(place, "null")
     (inbox / "folder").mkdir()
     os.mkfifo(inbox / "folder/pipe")
-    with pytest.raises(NotAllowed, match="source folder/pipe is no regular file"):
+    with pytest.raises(NotAllowed, match="source folder/pipe is not a regular file"):
         found(place, "folder")
 
 

@@ -394,7 +394,7 @@ def test_the_language_decides_the_tokenizer(held: HeldSet) -> None:
             Usage,
             "metric `ruber` needs a ",
         ),
-        ("upsilon-rouge-l", Usage, "upsilon-rouge-l has no b, and scores against a frozen set ask no index for it"),
+        ("upsilon-rouge-l", Usage, "upsilon-rouge-l has no b, and a frozen set has no index to measure it with"),
         ("blue", Usage, "no metric is called 'blue'"),
         ("delta-bleu", BadInput, "no item has a reference weighted by people"),
     ],

@@ -164,10 +164,10 @@ def test_others_are_answered_while_a_small_file_is_unpacked(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (gzip.compress(b"{}", mtime=0)[:-4], "no whole gzip file"),
+        (gzip.compress(b"{}", mtime=0)[:-4], "not a complete gzip file"),
         (gzip.compress(b"{}", mtime=0) + b"more", "something follows the gzip file"),
-        (b"no gzip at all", "the body is no gzip file"),
-        (b"", "no whole gzip file"),
+        (b"no gzip at all", "the body is not a gzip file"),
+        (b"", "not a complete gzip file"),
     ],
     ids=["cut off", "too long", "plain", "empty"],
 )

@@ -216,7 +216,7 @@ class Scores(Model):
     reply_provenance: dict[str, str] = field(default_factory=dict)  # by system: which bot made its replies
     stats: Optional[list[MetricSums]] = None  # with return_="stats": the sums of each metric
     set: Optional[ScoredSet] = None  # the reference set that they are against
-    versions: Optional[Versions] = None  # what was asked beside the texts
+    versions: Optional[Versions] = None  # what was used beside the texts
     missing_shards: list[str] = field(default_factory=list)  # that had no part in the references
     problems: list[FieldProblem] = field(default_factory=list)  # what could not be scored, and why
     warnings: list[str] = field(default_factory=list)  # what one should know of the numbers

@@ -102,7 +102,7 @@ class OwnKey(Model):
     """What the key of this client allows."""
 
     required: bool  # whether the server asks for keys
-    name: str  # `anonymous` where none are asked for
+    name: str  # `anonymous` where none are required
     scopes: list[str]
     rate_per_s: Optional[float] = None
     quota_per_day: Optional[int] = None

@@ -53,7 +53,7 @@ class Keys(Resource[K]):
 
     @route
     def revoke(self, id: str) -> Call[Key]:
-        """Let a key open nothing any more; every process of the server knows within two seconds."""
+        """Revoke a key; every process of the server knows within two seconds."""
         return Call("DELETE", path("v1", "keys", id), read_model(Key))
 
 
