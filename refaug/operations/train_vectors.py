@@ -17,6 +17,7 @@ class TrainVectors(Operation):
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
 
     operation: ClassVar[str] = "vectors"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.training:vectors_job"
 
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs whose turns are learned from.")]
     name: Annotated[Name | None, Doc("Name of the vectors; by default that of the first log.")] = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from refaug.core.artefacts.changes import observing_changes
 from refaug.core.home import Settings
@@ -26,27 +26,6 @@ from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
 
 __all__ = ["run"]
-
-# Imported on demand: most of them import torch or FAISS.
-_MODULES: Final[Mapping[str, str]] = {
-    "ingest": "ingesting",
-    "vectors": "training",
-    "rater-train": "training",
-    "index-build": "indexing",
-    "index-update": "indexing",
-    "index-compact": "indexing",
-    "index-encode": "indexing",
-    "gc": "indexing",
-    "freeze": "freezing",
-    "score": "scoring",
-    "meta": "meta",
-    "replies": "bots.replying",
-    "self-play": "bots.self_playing",
-    "judge-conversations": "bots.conversation_judging",
-    "hybrid-fit": "bots.hybrid_fitting",
-    "erase": "erasing",
-    "nightly": "nightly",
-}
 
 
 def run(
@@ -60,9 +39,8 @@ def run(
     remove_old_jobs(home, serve.keep_jobs_days)
     remove_expired(home, serve)
     context = JobContext.of(home, serve, progress, job)
-    do: Callable[[Any, JobContext], Mapping[str, Any]] = import_module(
-        f"{__name__}.{_MODULES[parsed_order.kind]}"
-    ).JOB_FUNCTIONS[parsed_order.kind]
+    module, _, function = parsed_order.runs.partition(":")
+    do: Callable[[Any, JobContext], Mapping[str, Any]] = getattr(import_module(module), function)
 
     def call() -> Mapping[str, Any]:
         outcome = as_json(do(parsed_order, context))

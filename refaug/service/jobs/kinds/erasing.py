@@ -248,6 +248,3 @@ def _withdraw_set(sets: ReferenceSets, stored: ReferenceSet, gone: _ErasedText, 
         instead = None
     sets.withdraw(stored.id, gone.reason, instead)
     return instead
-
-
-JOB_FUNCTIONS: Final = {"erase": erase_job}

@@ -83,6 +83,3 @@ def _frozen_facts(frozen: FreezeResult) -> dict[str, Any]:
         "problems": [asdict(bad) for bad in frozen.bad_items[:_MAX_SHOWN]],
         "more_problems": max(0, len(frozen.bad_items) - _MAX_SHOWN),
     }
-
-
-JOB_FUNCTIONS: Final = {"freeze": freeze_job}

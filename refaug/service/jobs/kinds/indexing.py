@@ -261,12 +261,3 @@ def gc_job(order: RemoveVersions, context: JobContext) -> Mapping[str, Any]:
     pins = {} if order.even_pinned else pinned_versions(context.home, order.artefact, order.name)
     old = stored_artefacts(context.home, order.artefact).gc(order.name, order.keep, pins)
     return {"artefact": order.artefact, "name": order.name, **old.as_json()}
-
-
-JOB_FUNCTIONS: Final = {
-    "index-build": build_job,
-    "index-update": update_job,
-    "index-compact": compact_job,
-    "index-encode": encode_job,
-    "gc": gc_job,
-}

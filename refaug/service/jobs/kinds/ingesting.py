@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any
 
 from refaug.core.processes.worker_processes import MOST_WORKERS
 from refaug.logs.ingest.ingest import IngestReport, ingest
@@ -91,6 +91,3 @@ def _report_as_json(report: IngestReport) -> dict[str, object]:
 
 def _file_name(name: str) -> str:
     return name.rpartition("/")[2]
-
-
-JOB_FUNCTIONS: Final = {"ingest": ingest_job}

@@ -138,6 +138,3 @@ def _choose_metrics(
         return metric_requests.metrics_of(texts, order.language, by_default, based, source=models)[0]
 
     return choose_metrics(specifications, order.baseline, build)
-
-
-JOB_FUNCTIONS: Final = {"meta": meta_job}

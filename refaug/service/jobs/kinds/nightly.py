@@ -186,6 +186,3 @@ def _gc(order: RunNight, context: JobContext, previous: str | None) -> list[str]
     spared = {previous, *older[-1:], *pinned_versions(context.home, "index", order.index)}
     spared |= set(versions_for_judges(context.home, "index", order.index))
     return indexes.gc(order.index, order.keep, lambda _name, version: version in spared)
-
-
-JOB_FUNCTIONS: Final = {"nightly": nightly_job}

@@ -112,6 +112,3 @@ def _main_figures(evaluation: Evaluation) -> list[dict[str, object]]:
         }
         for scores in evaluation.scores
     ]
-
-
-JOB_FUNCTIONS: Final = {"score": score_job}

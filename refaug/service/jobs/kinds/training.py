@@ -100,6 +100,3 @@ def _figures(folder: Path) -> dict[str, object]:
     """Return the figures of the training report for a result."""
     report: dict[str, object] = read_json(folder / "report.json")
     return {name: report.get(name) for name in _REPORT_FIELDS}
-
-
-JOB_FUNCTIONS: Final = {"vectors": vectors_job, "rater-train": rater_job}

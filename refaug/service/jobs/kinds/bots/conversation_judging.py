@@ -68,6 +68,3 @@ def _file_name(order: JudgeConversations, source_name: str) -> str:
     if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS:
         raise Usage(f"{name[:60]!r} is no name for a file", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters")
     return name
-
-
-JOB_FUNCTIONS: Final = {"judge-conversations": judge_conversations_job}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
@@ -44,6 +44,3 @@ def _encoders(order: FitHybrid, context: JobContext) -> EncoderRequest:
 def _allowed(encoder: str, context: JobContext) -> str:
     kind, colon, path = encoder.partition(":")
     return f"{kind}:{require_source(path, context.home, context.serve)}" if colon else encoder
-
-
-JOB_FUNCTIONS: Final = {"hybrid-fit": hybrid_fit_job}

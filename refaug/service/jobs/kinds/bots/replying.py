@@ -143,6 +143,3 @@ def _cost(totals: SystemTotals, bot: OpenBot) -> dict[str, Any] | None:
     if bot.price is None:
         return None
     return {"money": bot.price.of(totals.prompt_tokens, totals.answer_tokens), "currency": bot.price.currency}
-
-
-JOB_FUNCTIONS: Final = {"replies": replies_job}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from refaug.operations.bots.play_conversations import PlayConversations
 from refaug.service.bots.self_play import checks_of, compared_log, play_conversations
@@ -25,6 +25,3 @@ def _play(order: PlayConversations, context: JobContext) -> dict[str, object]:
     file = None if order.start_file is None else named_file(order.start_file, context.home, context.serve)
     with opened_bots(order.bots_named(), context, order.threads) as opened:
         return play_conversations(context.home, order, opened, context.progress, start_file=file)
-
-
-JOB_FUNCTIONS: Final = {"self-play": self_play_job}
