@@ -262,7 +262,7 @@ def test_an_altered_or_missing_file_is_named_and_nothing_restored(
     home: Settings, backup: Path, tmp_path: Path, capsys
 ) -> None:
     other = Settings(home=tmp_path / "other")
-    with pytest.raises(NotFound, match="is no whole backup"):
+    with pytest.raises(NotFound, match="is not a complete backup"):
         restored(tmp_path, other.home)
     victim = next((backup / "home" / "indexes").rglob("manifest.json"))
     whole = victim.read_bytes()
@@ -409,7 +409,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_looks_whole(home: Settings,
             with pytest.raises(StorageFull):
                 command()
         assert sorted(path.name for path in disk.iterdir()) == [".b.partial", "r"]
-        with pytest.raises(NotFound, match="is no whole backup"):
+        with pytest.raises(NotFound, match="is not a complete backup"):
             restored(disk / ".b.partial", tmp_path / "other")
 
 

@@ -100,7 +100,7 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
     [
         ("", "the file is empty"),
         ('{"scores": [{"signature_full": "bleu|n:2|refa', "it ends in the middle: it was cut off (line 1, column"),
-        ("scores", "it is no JSON"),
+        ("scores", "it is not JSON"),
         ("[]", "a JSON object was expected, not a list"),
         ('{"scores": []}', "it has no scores"),
         ('{"scores": [{"metric": "bleu"}]}', "scores[0]: it has no signature"),

@@ -67,7 +67,7 @@ def test_without_a_list_of_hosts_no_judge_is_asked(tmp_path: Path) -> None:
     with judged(tmp_path, judge_hosts="") as (fake, web):
         answer = web.post("/v1/scores", json=QUESTION)
         assert (answer.status_code, answer.json()["code"]) == (400, "usage")
-        assert "no such request is allowed here" in answer.json()["detail"]
+        assert "which is not allowed here" in answer.json()["detail"]
         assert fake.received == []
 
 

@@ -79,7 +79,7 @@ def test_what_has_no_page_is_refused_with_what_helps(home: Home, tmp_path: Path)
 
     assert "is not JSON" in refused("cut.json", b'{"name": ')
     assert "an object was expected, a list was found" in refused("list.json", b"[1]")
-    assert "no report that has a page" in refused("other.json", b'{"benchmark": "pages"}')
+    assert "not a report that has a page" in refused("other.json", b'{"benchmark": "pages"}')
     assert "of refaug meta" in refused("meta.json", b'{"baseline": "bleu", "sets": []}')
     stored = orjson.loads((RESULTS / "hybrid.json").read_bytes())
     without_page = {name: part for name, part in stored.items() if name != "page"}

@@ -152,7 +152,7 @@ def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Pat
         (("-m", f"{ROUGE},norm=none,model=chat"), 3, "there is no ruber 'chat' in this home: 'chat' is an index"),
         (("-m", f"{ASKED},sample=nothing"), 3, "there is no index 'nothing' in this home"),
         (("-m", "ruber:model=some,referenced=upsilon-chrf;b=0,sample=chat"), 2, "references of the sample are rated"),
-        (("-m", "ruber:model=some,referenced=rater,sample=chat"), 2, "rater asks a model itself"),
+        (("-m", "ruber:model=some,referenced=rater,sample=chat"), 2, "rater uses a model of its own"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(

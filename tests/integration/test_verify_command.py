@@ -557,7 +557,7 @@ def without_inputs(content: bytes) -> bytes:
         (of_newer_format, "its format is 3; this refaug reads up to 2"),
         (without_inputs, "scores.json does not name the items that were scored"),
         (lambda _: b"", "the file is empty"),
-        (lambda _: b"bleu|n:2\nsystem  corpus\n", "it is no JSON (line 1, column 1"),
+        (lambda _: b"bleu|n:2\nsystem  corpus\n", "it is not JSON (line 1, column 1"),
         (lambda _: b"[1]", "a JSON object was expected, not a list"),
         (lambda _: b'{"sets": [], "metrics": []}', "this is the agreement of refaug meta"),
         (lambda _: b'{"stats": []}', "this is sums for combining, not scores"),

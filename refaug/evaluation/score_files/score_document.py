@@ -218,7 +218,7 @@ class ScoreDocument:
         try:
             document = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            what = "it ends in the middle: it was cut off" if _is_cut(content, error) else "it is no JSON"
+            what = "it ends in the middle: it was cut off" if _is_cut(content, error) else "it is not JSON"
             where = f"line {error.lineno}, column {error.colno}"
             raise BadInput(f"{shown_name}: {what} ({where}: {error.msg})", remedy=REMEDY) from error
         return cls.of(document, shown_name)

@@ -111,7 +111,7 @@ class VersionRecord:
         try:
             content: Any = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
-            raise Corrupt(f"{where} is no JSON: {error}", remedy=_REMEDY) from error
+            raise Corrupt(f"{where} is not JSON: {error}", remedy=_REMEDY) from error
         if not isinstance(content, dict):
             raise Corrupt(f"{where} is no record of a version", remedy=_REMEDY)
         require_checksum(where, content)

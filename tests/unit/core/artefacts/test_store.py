@@ -307,7 +307,7 @@ def test_a_version_that_another_one_needs_is_not_removed(store, versions, tmp_pa
 def test_a_record_that_cannot_be_read_stops_the_collection(store, versions):
     record = push(store, versions).record
     store.files.write("versions/index/chat/2026-11-20.1.json", [record.as_bytes()[:-40]])
-    with pytest.raises(Corrupt, match="json is no JSON"):
+    with pytest.raises(Corrupt, match="json is not JSON"):
         collect_unused(store, timedelta(0), Silent())
     assert store.files.size(object_path(sha(b"1"))) == 1
     with store.collecting():

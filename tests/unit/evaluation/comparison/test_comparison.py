@@ -259,7 +259,7 @@ def test_filters_list_what_they_say() -> None:
         )
     ]
     assert len(changes(ChangeFilter(limit=2))) == 4
-    with pytest.raises(Usage, match="no regular expression"):
+    with pytest.raises(Usage, match="not a regular expression"):
         ChangeFilter(grep="(")
 
 

@@ -22,7 +22,7 @@ def test_a_judge_needs_weights_only_where_it_sees_them() -> None:
 
 def test_a_server_refuses_a_judge_and_names_the_command() -> None:
     refuse_judge([MetricRequest.of("bleu")])
-    with pytest.raises(Usage, match="no such request is allowed here") as refused:
+    with pytest.raises(Usage, match="which is not allowed here") as refused:
         refuse_judge([MetricRequest.of("bleu"), MetricRequest.of("judge:refs=gold")])
     assert "judge:model=NAME" in refused.value.remedy
 
@@ -37,5 +37,5 @@ def test_a_judge_behind_an_endpoint_needs_leave_inside_a_fitted_judge_too(monkey
     monkeypatch.setattr(metric_requests, "_fitted_parts", lambda _spec, _home: parts)
     request = MetricRequest.of("judge-fit:mine", Settings(home=Path("absent")))
     assert [model.parameter.kind for model in request.models] == [ModelKind.FITTED_JUDGE, ModelKind.JUDGE]
-    with pytest.raises(Usage, match="judge-fit asks a judge behind an endpoint"):
+    with pytest.raises(Usage, match="judge-fit needs a judge behind an endpoint"):
         refuse_judge([request])

@@ -105,7 +105,7 @@ class Call(Generic[T]):
         return await wire.send(self)
 
     def encode_body(self) -> bytes:
-        """Return the body as bytes, those of a file as they are; Usage where something else in it is no JSON."""
+        """Return the body as bytes, those of a file as they are; Usage where something else in it is not JSON."""
         if isinstance(self.body, bytes):
             return self.body
         try:
