@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.errors import Usage
+from refaug.core.errors import MissingPart, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
@@ -248,7 +248,14 @@ def chosen_metrics(
     if preset is not None:
         texts = preset.specifications(texts)
     by_default = {"combine": references.combine, "cal": references.calibration}
-    return metrics_of(texts, language, by_default, set_baseline, source=models)
+    try:
+        return metrics_of(texts, language, by_default, set_baseline, source=models)
+    except MissingPart as error:
+        if preset is not REFAUG_1:
+            raise
+        from refaug.metrics.embeddings.recommended import OTHER_METRIC  # noqa: PLC0415  numpy
+
+        raise MissingPart(error.message, remedy=f"{error.remedy}; {OTHER_METRIC}") from error
 
 
 def bound_metrics(

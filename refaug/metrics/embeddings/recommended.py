@@ -266,7 +266,7 @@ def _open(spec: str, calibration: MetricCalibration, source: VectorOpener | None
             raise
         raise MissingPart(
             f"metric `refaug-1` needs the encoder {name}, and this home does not have it",
-            remedy=f"refaug encoder add {name}; {OTHER_METRIC}",
+            remedy=f"refaug encoder add {name}",
         ) from error
     if opened.spec.partition("#")[2] != content:
         raise Usage(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from engines import home_with_versions
 
-from refaug.core.errors import NotAllowed, Usage
+from refaug.core.errors import MissingPart, NotAllowed, Usage
+from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup import baseline
@@ -18,6 +19,8 @@ from refaug.evaluation.metric_setup.metric_requests import (
     metrics_of,
     resolve_files,
 )
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.metric_setup.scoring_steps import chosen_metrics
 from refaug.metrics.signature import Signature
 
 
@@ -122,3 +125,11 @@ def test_requests_share_metrics_that_name_no_file_and_mistakes_are_named_each_ti
     for _ in range(2):
         with pytest.raises(Usage, match="no parameter 'm'"):
             metrics_of(["bleu:m=3"], None)
+
+
+def test_scores_by_refaug_1_without_its_encoder_name_the_command_and_another_metric(tmp_path: Path) -> None:
+    with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2, and this home does not") as caught:
+        chosen_metrics(["refaug-1"], [], ModelRegistry(Settings(home=tmp_path)))
+    assert caught.value.remedy == (
+        "refaug encoder add all-minilm-l6-v2; or name a metric that needs no encoder, such as upsilon-bleu"
+    )
