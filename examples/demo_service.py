@@ -1,6 +1,6 @@
 """The last part of `make demo`: start the service, score over HTTP what the command has scored, and stay there.
 
-    python examples/demo_service.py TABLE [--once] -- ITEMS [options of score_over_http.py]
+    python examples/demo_service.py TABLE [--once] [--default-metric NAME] -- ITEMS [options of score_over_http.py]
 
 TABLE is what `refaug score` has printed; the table over HTTP, through the client library, has to be the same. Ctrl-C
 stops the service.
@@ -8,6 +8,7 @@ stops the service.
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import subprocess
@@ -24,9 +25,9 @@ READY_S = 180.0  # to open the index and the rater, and to compile
 
 
 @contextmanager
-def running(log: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(log: Path, metric: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a server on port 8000, or on a free one, and yield it with its address; it is stopped at the end."""
-    command = [sys.executable, "-m", "refaug", "serve", "--any-port", "--default-metric", "upsilon-bleu"]
+    command = [sys.executable, "-m", "refaug", "serve", "--any-port", "--default-metric", metric]
     with log.open("w") as file:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)  # noqa: S603  ours
     with server:
@@ -62,21 +63,30 @@ def table_of(refaug: Client, arguments: list[str]) -> str:
     return printed.getvalue()
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the options before `--`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--default-metric", default="", help="of requests that name none; else that of the index")
+    return parser
+
+
 def main(arguments: list[str]) -> int:
     """Return 0 when the tables are the same, and the service has ended well."""
-    table, *more = arguments
-    once, score_arguments = more[:1] == ["--once"], more[more.index("--") + 1 :]
-    log = Path(table).with_name("serve.log")
-    with running(log) as (server, address):
+    place = arguments.index("--")
+    own, score_arguments = parser().parse_args(arguments[:place]), arguments[place + 1 :]
+    log = own.table.with_name("serve.log")
+    with running(log, own.default_metric) as (server, address):
         with Client(address, timeout_s=600.0) as refaug:
             wait_until_ready(server, refaug, log)
             print(f"the service answers on {address}; the same test file, through refaug_client:", flush=True)  # noqa: T201
             shown = table_of(refaug, score_arguments)
         print(shown, end="", flush=True)  # noqa: T201
-        if shown != Path(table).read_text("utf-8"):
-            sys.exit(f"that is not the table that the command has printed: {table}")
+        if shown != own.table.read_text("utf-8"):
+            sys.exit(f"that is not the table that the command has printed: {own.table}")
         print("that is the table of the command")  # noqa: T201
-        if not once:
+        if not own.once:
             print(f"{address}/docs shows what can be asked; logs are in {log}; Ctrl-C stops it", flush=True)  # noqa: T201
             try:
                 return server.wait()

@@ -42,10 +42,12 @@ def scores(server: str, items: Path, settings: dict[str, Any]) -> dict[str, Any]
 
 
 def show(document: dict[str, Any], baseline: str | None) -> None:
-    """Print the table that `refaug score` prints of the same answer."""
+    """Print the tables that `refaug score` prints of the same answer."""
+    if len(document["scores"]) > 1:
+        print_table("all metrics: corpus scores", *side_by_side(document["scores"]))
     for metric_scores in document["scores"]:
         scale = metric_scores["scale"]
-        columns = ("system", f"{scale:g}×corpus" if scale > 1 else "corpus", "interval", "mean", "scored", "unscored")
+        columns = ("system", f"{scale_of(metric_scores)}corpus", "interval", "mean", "scored", "unscored")
         rows = [
             (
                 name,
@@ -63,6 +65,21 @@ def show(document: dict[str, Any], baseline: str | None) -> None:
     drawn = document["resampling"]
     how = f"; intervals: {drawn['confidence']:.4g} of {drawn['draws']:,} draws, seed {drawn['seed']}"
     print_line(f"data {document['data']}: {count_of(document['items'], 'item')}{how if drawn['draws'] else ''}")
+
+
+def side_by_side(scores: list[dict[str, Any]]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a row for each system, with its corpus score by each metric."""
+    columns = ("system", *(f"{scale_of(one)}{one['metric']}" for one in scores))
+    rows = [
+        (name, *(number(one["systems"][name]["corpus"], one["scale"]) for one in scores))
+        for name in scores[0]["systems"]
+    ]
+    return columns, rows
+
+
+def scale_of(metric_scores: dict[str, Any]) -> str:
+    """Return what a column's numbers are multiplied by, as text."""
+    return f"{metric_scores['scale']:g}×" if metric_scores["scale"] > 1 else ""
 
 
 def comparisons(compared: dict[str, Any], scale: float) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

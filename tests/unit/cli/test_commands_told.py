@@ -16,11 +16,16 @@ from refaug.cli.server import kernels
 ROOT: Final = Path(__file__).parents[3]
 
 
-def of_the_makefile() -> list[list[str]]:
+def of_the_makefile(*, has_encoder: bool) -> list[list[str]]:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     variables = dict(re.findall(r"^(\w+) :?= (.+)$", text, re.MULTILINE))
-    lines = re.findall(r"^\t\$\(BIN\)/refaug (.+?)(?: >.*)?$", text, re.MULTILINE)
-    return [shlex.split(re.sub(r"\$\((DEMO_SCORES|DEMO)\)", lambda named: variables[named[1]], line)) for line in lines]
+    variables |= {"BIN": "bin", "HOME_FOLDER": "home", "ENCODER": "all-minilm-l6-v2"}
+    for _ in range(3):  # variables of variables
+        text = re.sub(r"\$\((\w+)\)", lambda named: variables.get(named[1], named[0]), text)
+    text = re.sub(
+        r"\$\(if all-minilm-l6-v2,([^,()]*),?([^,()]*)\)", lambda either: either[1 if has_encoder else 2], text
+    )
+    return [shlex.split(line) for line in re.findall(r"^\tbin/refaug (.+?)(?: >.*)?$", text, re.MULTILINE)]
 
 
 def read(words: list[str]) -> tuple[str, dict[str, Any]]:
@@ -33,13 +38,20 @@ def read(words: list[str]) -> tuple[str, dict[str, Any]]:
     return str(command.name), options
 
 
-@pytest.mark.parametrize("words", [*kernels.COMMANDS, *of_the_makefile()], ids=" ".join)
+BY_ENCODER, BY_WORDS = (of_the_makefile(has_encoder=has_encoder) for has_encoder in (True, False))
+UNATTENDED: Final = [*kernels.COMMANDS, *BY_ENCODER, *(words for words in BY_WORDS if words not in BY_ENCODER)]
+
+
+@pytest.mark.parametrize("words", UNATTENDED, ids=" ".join)
 def test_a_command_that_is_run_unattended_has_its_options(words: list[str]) -> None:
     name, _ = read(words)
     assert name in words
 
 
-def test_the_makefile_runs_the_demo_from_log_to_self_play() -> None:
-    commands = [read(words)[0] for words in of_the_makefile()]
+@pytest.mark.parametrize(("words", "own"), [(BY_ENCODER, "add"), (BY_WORDS, "train")], ids=["encoder", "words"])
+def test_the_makefile_runs_the_demo_from_log_to_self_play(words: list[list[str]], own: str) -> None:
+    commands = [read(line)[0] for line in words]
     assert (commands[0], commands[-1]) == ("demo-log", "check")
-    assert {"ingest", "build", "score", "verify", "meta", "play"} <= set(commands)
+    assert {"ingest", own, "build", "score", "verify", "meta", "play"} <= set(commands)
+    indexes = [line for line in words if line[:2] == ["index", "build"]]
+    assert ["--encoder" in line for line in indexes] == [own == "add"]
