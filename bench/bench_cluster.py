@@ -32,13 +32,11 @@ from refaug.core.progress import Silent
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.size_estimate import demand_of
+from refaug.indexer.building.plan import Limits, demand_of
 from refaug.indexer.index_folders import Places
 from refaug.logs.manifest import LogManifest
-from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.logs.pairs import PAIR_SCHEMA, text_key
 from refaug.logs.part_files import PartsWriter
-from refaug.logs.text_keys import text_key
 
 WORDS = 3_000_000  # that can occur
 BEND, STEEP = 300, 1.75  # Zipf's exponent is 1 down to this rank, and this beyond

@@ -31,8 +31,7 @@ from bench_cluster import RECALL, prepare
 from common import ROOT, median, pss_of, run_and_watch, tree_of, write_result
 
 from refaug.indexer.building.on_cluster.shards import PROCESS
-from refaug.indexer.building.plan import Limits, choose, options, shard_memory
-from refaug.indexer.building.size_estimate import demand_of
+from refaug.indexer.building.plan import Limits, choose, demand_of, options, shard_memory
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
 

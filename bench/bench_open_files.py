@@ -18,7 +18,7 @@ import numpy as np
 from common import write_result
 
 from refaug.core.files import sha256_of
-from refaug.indexer.search import segment_checks
+from refaug.indexer.search import segments
 
 
 def gb_per_s(size: int, work: Callable[[], object]) -> float:
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=512)
     size = parser.parse_args().mib << 20
     codes, starts = np.ones(size // 4, np.int32), np.arange(size // 8, dtype=np.int64)
-    outside, fall = segment_checks._outside, segment_checks._fall  # noqa: SLF001
+    outside, fall = segments._outside, segments._fall  # noqa: SLF001
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_bytes(starts.tobytes())

@@ -42,7 +42,7 @@ RUNNER = """
 import sys
 import refaug.cli.main, refaug.evaluation.metric_setup.scoring_steps, refaug.evaluation.agreement.meta
 import refaug.evaluation.scoring.augmentation, refaug.evaluation.score_files.score_file, refaug.cli.scores.meta_tables
-import refaug.evaluation.home.indexes, refaug.metrics.upsilon, refaug.evaluation.home.raters
+import refaug.evaluation.home.indexes, refaug.metrics.upsilon, refaug.evaluation.home.networks
 print("imported", file=sys.stderr, flush=True)
 sys.stdin.readline()
 sys.exit(refaug.cli.main.main(sys.argv[1:]))

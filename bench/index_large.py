@@ -19,8 +19,7 @@ from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.building.segment_files import WordVectorBlocks
 from refaug.indexer.index_folders import Places
 from refaug.indexer.nearest.faiss_calls import set_threads
-from refaug.indexer.nearest.faiss_index import AnnIndex
-from refaug.indexer.nearest.index_builder import AnnBuilder
+from refaug.indexer.nearest.index_builder import AnnBuilder, AnnIndex
 from refaug.indexer.search.index import ReferenceIndex
 
 PACKAGES = ("refaug", "faiss-cpu", "bm25s", "numpy", "numba", "gensim", "pyarrow", "duckdb")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 READER: Final = "reader.onnx"
 JUDGE: Final = "judge.onnx"
-READ_AT_ONCE: Final = 256  # texts of like length, as `refaug.rater.nn.rate` has them
+READ_AT_ONCE: Final = 256  # texts of like length, as `refaug.rater.nn.checkpoint` has them
 _OPSET: Final = 17
 _IR: Final = 8
 _TEXTS: Final = ("utterances", "known", "others")  # of triplets
@@ -168,7 +168,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class OnnxRater:
-    """Rates as `refaug.rater.nn.rate` does with combine=first, every distinct text read once; without a cache."""
+    """Rates as `refaug.rater.nn.checkpoint` does with combine=first, every distinct text read once; without a cache."""
 
     sessions: Sessions
     ids_of: Callable[[list[str]], list[list[int]]]  # texts to piece ids

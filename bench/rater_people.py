@@ -26,7 +26,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.records import LENGTH, ComparedMetric, RatedItems
 from refaug.evaluation.agreement.row_scores import ScoredSet, score_set
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.home.raters import open_rater, with_rater
+from refaug.evaluation.home.networks import open_rater, with_rater
 from refaug.evaluation.reproduction.material.rated_sets import read_rated
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.logs.store import StoredLog

@@ -1,7 +1,7 @@
 """One network served in several variants: how fast each is, how far its ratings move, how large its weights are.
 
-`project` is what `refaug.rater.nn.rate` does, and what the others are compared with. They take its place inside the
-same Rater, so that tokenising, batches and order are the same for all, and only the network differs.
+`project` is what `refaug.rater.nn.checkpoint` does, and what the others are compared with. They take its place inside
+the same Rater, so that tokenising, batches and order are the same for all, and only the network differs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.build import PRESETS
-from refaug.rater.nn.checkpoint import save_rater
+from refaug.rater.nn.checkpoint import NNRater, save_rater
 from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
-from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import Rater, RatingRequest
 
 CANDIDATES: Final = 17
@@ -249,7 +248,7 @@ def _bytes_of(model: nn.Module) -> int:
 
 
 VARIANTS: Final = {
-    "project": "torch in single precision, texts packed by length: what refaug.rater.nn.rate does",
+    "project": "torch in single precision, texts packed by length: what refaug.rater.nn.checkpoint does",
     "int8_weights": "weights kept in int8 by row, in single precision once they are loaded",
     "torch_bf16": "weights and sums in bfloat16",
     "torch_dynamic_int8": "torch.ao.quantization.quantize_dynamic of the Bi-GRU and the layers",

@@ -31,7 +31,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.evaluate import evaluate

@@ -29,7 +29,7 @@ OF_OPERATIONS: Final = (
     "refaug.core.artefacts.kinds",
     "refaug.core.errors",
     "refaug.core.options",
-    "refaug.core.text.name_suggestions",
+    "refaug.core.text.messages",
     "refaug.operations",
     "refaug.bots.selfplay_rules",
     "refaug.evaluation.conversations.options",

@@ -18,14 +18,13 @@ from refaug.core.version import VERSION
 if TYPE_CHECKING:
     from refaug.core.errors import BadInput, Conflict, NoGold, NotFound, RefaugError, Usage
     from refaug.library.agreement import meta
-    from refaug.library.metric import Metric
     from refaug.library.ratings import rate
     from refaug.library.results.agreement_table import AgreementTable, MetricAgreement
     from refaug.library.results.ratings import Ratings
     from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems, WeightedReference
     from refaug.library.results.scores import ScoredMetric, ScoredReply, Scores, SystemScores
     from refaug.library.retrieval import references
-    from refaug.library.scoring import score
+    from refaug.library.scoring import Metric, score
 
 __version__ = VERSION
 
@@ -33,7 +32,7 @@ _MODULES = {
     "AgreementTable": "library.results.agreement_table",
     "BadInput": "core.errors",
     "Conflict": "core.errors",
-    "Metric": "library.metric",
+    "Metric": "library.scoring",
     "MetricAgreement": "library.results.agreement_table",
     "NoGold": "core.errors",
     "NotFound": "core.errors",

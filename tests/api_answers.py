@@ -26,8 +26,7 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
-from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
 from refaug.evaluation.conversations.records import Conversation
 from refaug.logs.store import StoredLog
 from refaug.metrics.conversations.exchanges import Side

@@ -19,10 +19,9 @@ from refaug.indexer.building.plan import Limits
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.logs.manifest import LogManifest, part_name
-from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.logs.pairs import PAIR_SCHEMA, text_key
 from refaug.logs.part_files import PartWriter
 from refaug.logs.store import StoredLog
-from refaug.logs.text_keys import text_key
 
 Words = Mapping[str, Sequence[float]]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from refaug.core.text.normalisation import normalise
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 
 NO_TIME = -(2**63)
 

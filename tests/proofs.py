@@ -16,7 +16,7 @@ from raters import tiny_rater
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.raters import ReplyJudge
+from refaug.evaluation.home.networks import ReplyJudge
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.proof_logs import LogSelection, ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet

@@ -12,8 +12,8 @@ import torch
 from refaug.core.progress import Silent
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.rate import NNRater
 from refaug.rater.nn.train import OnEpoch, OnNow, TrainConfig, TrainedRater, train
 from refaug.rater.rating import Rater
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings

@@ -14,8 +14,7 @@ from raters import tiny_rater
 from rubers import tiny_network
 
 from refaug.core.home import Settings
-from refaug.evaluation.home.raters import rater_places
-from refaug.evaluation.home.rubers import ruber_places
+from refaug.evaluation.home.networks import rater_places, ruber_places
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.ruber.network import save_ruber
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from refaug.core.progress import Silent
 from refaug.rater.ruber.build import PairExamples, train_network
-from refaug.rater.ruber.model import RuberConfig, RuberNetwork
+from refaug.rater.ruber.network import RuberConfig, RuberNetwork
 from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
 

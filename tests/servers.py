@@ -21,8 +21,8 @@ DEADLINE_S = 120.0  # on a machine that has little else to do
 _START = """
 import sys
 from refaug.cli import start
-from refaug.service.process import restart_backoff
-restart_backoff._MAX_BACKOFF_S = 0.5
+from refaug.service.process import job_process
+job_process._MAX_BACKOFF_S = 0.5
 sys.exit(start())
 """
 

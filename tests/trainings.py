@@ -64,7 +64,7 @@ PROGRAM = """if True:
     import torch
 
     import refaug.cli.raters.rater, refaug.cli.raters.ruber
-    import refaug.rater.nn.build, refaug.rater.nn.rate, refaug.rater.ruber.build
+    import refaug.rater.nn.build, refaug.rater.nn.checkpoint, refaug.rater.ruber.build
     from refaug.core.query_engine import QueryEngine
     import faults
 

@@ -13,7 +13,6 @@ __all__ = [
     "endpoint",
     "generation",
     "kinds",
-    "latency",
     "replier",
     "retrieval",
     "selfplay",

@@ -1,7 +1,7 @@
 """A bot that replies with a response from an index: one of the k best pairs for the utterance.
 
 With BM25 over utterances and k = 1 it is the C-BM25 of the literature. It follows the rules by which references are
-excluded (`refaug.indexer.search.exclusion`): it never replies with a gold or nearly one, with the utterance, or out of
+excluded (`refaug.indexer.search.ranking`): it never replies with a gold or nearly one, with the utterance, or out of
 the dialogue of the test pair. References that people weighted count as golds here.
 """
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
-from refaug.bots.latency import timed_replies, with_times
-from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest
+from refaug.bots.replier import BeginningBot, BotReply, Replier, ReplyRequest, timed_replies, with_times
 from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.core.records import Item
 

@@ -219,8 +219,8 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         at="conversations.hybrid:app",
         help="The hybrid metric of whole conversations, beside what it has to be better than.",
         inner={
-            "fit": "conversations.hybrid_fit:fit_command",
-            "score": "conversations.hybrid_fit:score_command",
+            "fit": "conversations.hybrid:fit_command",
+            "score": "conversations.hybrid:score_command",
         },
     ),
     "studies": _CommandPlace(

@@ -14,7 +14,6 @@ __all__ = [
     "cluster",
     "errors",
     "files",
-    "full_disk",
     "home",
     "installation",
     "json_form",

@@ -12,7 +12,6 @@ __all__ = [
     "building",
     "columns",
     "index_folders",
-    "installed_software",
     "manifest",
     "search",
     "tokens",

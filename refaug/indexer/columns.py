@@ -15,8 +15,7 @@ import pyarrow.compute
 from numpy.typing import DTypeLike, NDArray
 
 from refaug.core.errors import Corrupt
-from refaug.core.files import sync_file
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import storage_errors, sync_file
 
 ROWS_A_BATCH: Final = 65_536  # in every record batch of a text file but the last: a row's number gives its position
 _REMEDY: Final = "build it again, or fetch it again from where it came"

@@ -14,9 +14,8 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Locked, NotFound
 from refaug.core.files import exclusive, read_json, remove_tree
-from refaug.core.vectors.encoders import EncoderConfig, OnnxEncoder
+from refaug.core.vectors.encoders import EncoderConfig, OnnxEncoder, shared_encoder
 from refaug.core.vectors.kept_vectors import Encodings
-from refaug.core.vectors.shared_encoders import shared_encoder
 from refaug.core.vectors.word_vectors import FORMAT_VERSION, MANIFEST, WordVectors, open_word_vectors
 from refaug.indexer.manifest import VectorSource
 

@@ -5,15 +5,18 @@ It is written last, so a folder without a manifest is not an index.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from refaug.core.artefacts.manifests import content_id, require_format
 from refaug.core.errors import Corrupt
 from refaug.core.files import read_json, with_checksum, write_json
+from refaug.core.version import VERSION
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 
 FORMAT_VERSION: Final = 1
@@ -188,4 +191,18 @@ def _fields(content: Mapping[str, Any]) -> Mapping[str, Any]:
         "segments": tuple(SegmentInfo(**segment) for segment in content["segments"]),
         "check": None if check is None else RecallCheck(**check),
         "erased": ErasedKeys(**{kind: tuple(keys) for kind, keys in content["erased"].items()}),
+    }
+
+
+# ── the versions of the software that can change an index or an answer ────────────────────────────────────────────────
+
+PACKAGES: Final = ("faiss-cpu", "bm25s", "numpy", "numba", "pyarrow", "duckdb")
+
+
+def software() -> Mapping[str, str]:
+    """Return the versions of the software that can change an index or an answer."""
+    return {
+        "refaug": VERSION,
+        "python": platform.python_version(),
+        **{package: version_of(package) for package in PACKAGES},
     }

@@ -14,11 +14,9 @@ __all__ = [
     "engine",
     "hugging_face",
     "inputs",
-    "metric",
     "nlgeval",
     "ratings",
     "results",
     "retrieval",
-    "retrieval_settings",
     "scoring",
 ]

@@ -16,8 +16,7 @@ from refaug.evaluation.scoring.presets import find_preset
 from refaug.library.engine import engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.agreement_table import AgreementTable
-from refaug.library.retrieval import OnError, RetrievedReferences, retrieve_references
-from refaug.library.retrieval_settings import augment_settings
+from refaug.library.retrieval import OnError, RetrievedReferences, augment_settings, retrieve_references
 from refaug.library.scoring import specifications_of
 from refaug.operations.agreement import AgreementOptions
 
@@ -123,7 +122,7 @@ class _Comparison:
     def metrics(self, sets: ParsedSets) -> tuple[list[Any], str]:
         """Return the metrics, bound to their models, and the name of the baseline."""
         from refaug.evaluation.agreement.meta import default_metrics  # noqa: PLC0415  compiles
-        from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
+        from refaug.evaluation.agreement.records import choose_metrics  # noqa: PLC0415
         from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
         from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
         from refaug.metrics.base import Metric as MetricOfTexts  # noqa: PLC0415

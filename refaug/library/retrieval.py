@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
+from refaug.core.options.decoding import decode
 from refaug.core.records import Item
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
@@ -16,11 +17,24 @@ from refaug.library.engine import Engine, engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
-from refaug.library.retrieval_settings import augment_settings
 from refaug.operations.references.find_references import RetrievalOptions
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.provenance import Provenance
+
+# ── the settings of finding and weighing references, as the keys of a dict ────────────────────────────────────────────
+
+
+def augment_settings(settings: Mapping[str, Any] | None) -> AugmentSettings:
+    """Return checked settings; None stands for the default of one."""
+    if settings is None:
+        return AugmentSettings()
+    if not isinstance(settings, Mapping):
+        raise Usage(f"settings={settings!r} is no dict", remedy='settings={"k": 5}')
+    return decode(AugmentSettings, {name: setting for name, setting in settings.items() if setting is not None})
+
+
+# ── weighted references of items, from an index and a rater that stay open ────────────────────────────────────────────
 
 OnError = Literal["fail", "report"]
 

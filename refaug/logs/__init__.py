@@ -14,7 +14,5 @@ __all__ = [
     "manifest",
     "pairs",
     "reading",
-    "statistics",
     "store",
-    "text_keys",
 ]

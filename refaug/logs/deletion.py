@@ -18,8 +18,7 @@ from refaug.core.query_engine import QueryEngine
 from refaug.logs.manifest import MANIFEST, Erasure, LogManifest, LogPart, next_revision, now
 from refaug.logs.pairs import erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
-from refaug.logs.statistics import totals_of
-from refaug.logs.store import ENGINE, StoredLog, remove_leftovers, remove_unnamed, require_log
+from refaug.logs.store import ENGINE, StoredLog, remove_leftovers, remove_unnamed, require_log, totals_of
 
 Forget = Callable[[Sequence[str]], object]
 

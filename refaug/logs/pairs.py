@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from xxhash import xxh3_64_intdigest
 
 from refaug.core.errors import Usage
 from refaug.core.query_engine import QueryEngine, parquet
@@ -138,3 +139,11 @@ def _choose(engine: QueryEngine, rows: str, settings: SharedSettings) -> None:
         "DROP TABLE shown",
     ):
         engine.run(step)
+
+
+# ── keys of texts: logs store them beside utterances and responses ────────────────────────────────────────────────────
+
+
+def text_key(normalised: str) -> int:
+    """Return the key under which a log stores a normalised text."""
+    return xxh3_64_intdigest(normalised.encode())

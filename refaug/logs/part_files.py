@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from refaug.core.files import sha256_of, sync_file
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import sha256_of, storage_errors, sync_file
 from refaug.logs.manifest import LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
 

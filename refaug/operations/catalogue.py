@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from refaug.core.errors import BadInput
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 from refaug.operations.operation import Operation
 
 OPERATIONS: Final[Mapping[str, str]] = {

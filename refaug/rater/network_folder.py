@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, NotRequired, TypedDict, TypeVar, Unpack
 
 import torch
-from torch import nn
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from refaug.core.artefacts import manifests
@@ -18,7 +20,28 @@ from refaug.core.errors import Corrupt, Usage
 from refaug.core.files import make_folder, read_json, write_aside, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.tensor_files import read_tensors, write_tensors
+
+# ── tensors on disk: written whole or not at all, and never pickled ───────────────────────────────────────────────────
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors to a file with our own code, since the library's error for a full disk is not an OSError."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    with write_aside(path) as file:
+        file.write(content)
+
+
+def read_tensors(path: Path, device: str = "cpu", *, remedy: str) -> dict[str, Tensor]:
+    """Read tensors from a file; raise Corrupt if it cannot be read."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path, device=device)
+    except (SafetensorError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise Corrupt(f"{path} cannot be read: {reason}", remedy=remedy) from error
+    return tensors
+
+
+# ── a trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last ─────
 
 FORMAT_VERSION: Final = 1
 WEIGHTS: Final = "weights.safetensors"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from refaug.core.errors import Usage
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
@@ -73,3 +74,32 @@ class TextReader:
 def bytes_of(text: str, vector: Vector) -> int:
     """Return the approximate size of a cache entry: its numbers, its text, and the objects around them."""
     return vector.nbytes + 4 * len(text) + _ENTRY
+
+
+# ── what the networks share: padding, reading a text to its last states, and checked sizes ────────────────────────────
+
+PAD: Final = 0  # of the tokenizers trained here
+_SIZES: Final = {  # a manifest's network is built before it is compared with the weights
+    "vocabulary": (3, 1 << 20),
+    "embedding": (1, 1 << 16),
+    "hidden": (1, 1 << 16),
+    "width": (1, 1 << 16),
+    "layers": (1, 64),
+    "heads": (1, 256),
+    "max_tokens": (1, 1 << 20),
+}
+
+
+def require_sizes(kind: str, sizes: Mapping[str, object]) -> None:
+    """Raise Usage for sizes that no network can have."""
+    for name, (least, most) in _SIZES.items():
+        size = sizes.get(name, least)  # a size that this kind of network does not have
+        if not isinstance(size, int) or not least <= size <= most:
+            raise Usage(f"a {kind}'s {name} is {size}", remedy=f"a whole number, at least {least}, at most {most:,}")
+
+
+def last_states(reader: nn.GRU, embedded: Tensor, lengths: Tensor) -> Tensor:
+    """Return the last state of both directions, (texts, 2 * hidden), of (texts, time, embedding), longest first."""
+    packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True)
+    _, last = reader(packed)  # (2, texts, hidden)
+    return torch.cat([last[0], last[1]], dim=1)

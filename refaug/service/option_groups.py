@@ -23,8 +23,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from refaug.core.errors import Usage
 from refaug.core.options.decoding import BadOptions, Options, decode
-from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.json_schema import property_of
+from refaug.core.options.describing import OptionField, options_of, property_of
 from refaug.core.options.kinds import WrongValue
 
 _INDEXES: Final = re.compile(r"(\[\d+\])*")

@@ -21,7 +21,7 @@ from refaug.indexer.building.recall import AT, NEIGHBOURS, QUERIES
 from refaug.indexer.columns import ROWS_A_BATCH
 from refaug.indexer.manifest import ErasedKeys, IndexManifest, LogState, RecallCheck, SegmentInfo, VectorSource
 from refaug.indexer.nearest.index_kinds import AnnKind
-from refaug.indexer.search.exclusion import ExclusionReason
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 

@@ -19,7 +19,7 @@ from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets

@@ -9,7 +9,7 @@ import pytest
 from acceptance.examples import ROOT, run, whole
 
 from refaug.rater.ruber.build import PRESETS, RuberOrder
-from refaug.rater.ruber.model import RuberConfig
+from refaug.rater.ruber.network import RuberConfig
 from refaug.rater.training.pair_corpus import LEAST_PAIRS
 
 PAGE = ROOT / "docs" / "ruber.md"

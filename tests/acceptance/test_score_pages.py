@@ -23,7 +23,7 @@ from refaug.cli.scores.metrics import REFERENCES
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.score_files.score_document import details_of
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring import cases
 from refaug.evaluation.scoring.evaluate import evaluate

@@ -26,7 +26,7 @@ from refaug.logs.ingest import stage as staging
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.logs.ingest.on_cluster import ingest_cluster
-from refaug.logs.ingest.on_cluster import tasks as cluster_tasks
+from refaug.logs.ingest.on_cluster import ingest_cluster as cluster_tasks
 from refaug.logs.store import StoredLog
 
 

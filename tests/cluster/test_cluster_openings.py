@@ -21,7 +21,7 @@ from refaug.core.cluster.actors import ActorHost
 from refaug.core.cluster.connection import connect
 from refaug.core.cluster.replicas import NoReplica
 from refaug.core.errors import StorageFull, Unavailable
-from refaug.indexer.installed_software import software
+from refaug.indexer.manifest import software
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts
 from refaug.indexer.search.on_cluster.node_copies import VARIABLE, CopySource

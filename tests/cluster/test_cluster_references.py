@@ -19,8 +19,7 @@ from refaug.core.cluster import alike
 from refaug.core.cluster.connection import Cluster
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.progress import Silent
-from refaug.evaluation.metric_setup.on_cluster.references import cluster_references
-from refaug.evaluation.metric_setup.on_cluster.tasks import PACKAGES
+from refaug.evaluation.metric_setup.on_cluster.references import PACKAGES, cluster_references
 from refaug.evaluation.metric_setup.scoring_steps import open_index_and_rater
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment

@@ -24,7 +24,7 @@ from refaug.core.progress import Silent
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
-from refaug.indexer.installed_software import software
+from refaug.indexer.manifest import software
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.on_cluster.fleet import ShardHosts

@@ -17,7 +17,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Conflict
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.home.raters import rater_places
+from refaug.evaluation.home.networks import rater_places
 from refaug.rater.nn.build import RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.training.examples import ExampleSettings

@@ -18,7 +18,7 @@ from vhreds import SENTENCES
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.home.vhreds import open_vhred
+from refaug.evaluation.home.networks import open_vhred
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.metrics.models.likelihood import score_of
 

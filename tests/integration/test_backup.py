@@ -32,7 +32,7 @@ from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted
 from refaug.service.jobs.kinds.job_context import JobContext, TimedProgress
 from refaug.service.keys import KeyStore
-from refaug.service.process.start_conditions import lock_home
+from refaug.service.process.server import lock_home
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings
 

@@ -16,9 +16,8 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.versions.leases import VersionKey
+from refaug.service.serving.versions.leases import ServedVersions, VersionKey
 from refaug.service.serving.versions.open_versions import OpenVersions
-from refaug.service.serving.versions.served_versions import ServedVersions
 from refaug.service.web.app import create_app
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,7 @@ import os
 import pytest
 
 from refaug.cli import main as cli
-from refaug.core.text.characters import make_printable
-from refaug.core.text.normalisation import normalise, stream_safe
+from refaug.core.text.normalisation import make_printable, normalise, stream_safe
 from refaug.logs.reading.shapes import as_id, as_time
 
 

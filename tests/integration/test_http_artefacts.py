@@ -15,8 +15,7 @@ from serving import client_of, small_home, small_items
 from starlette.testclient import TestClient
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.publications import Publications
-from refaug.core.artefacts.versions import Versions
+from refaug.core.artefacts.versions import Publications, Versions
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.home.indexes import places_of
@@ -25,7 +24,7 @@ from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.service.process.live_processes import LiveProcesses
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import ServedVersions
 
 
 @pytest.fixture(scope="module")

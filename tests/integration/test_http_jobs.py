@@ -17,7 +17,7 @@ from serving import client_of, small_home
 from sse_starlette.sse import AppStatus
 from starlette.testclient import TestClient
 
-from refaug.core.artefacts.changes import Change
+from refaug.core.artefacts.versions import Change
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.service.jobs.audited_jobs import JobActs

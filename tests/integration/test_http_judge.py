@@ -15,7 +15,7 @@ from serving import client_of
 from starlette.testclient import TestClient
 
 from refaug.bots.endpoint import client
-from refaug.bots.endpoint.daily_spending import DailyTokens
+from refaug.bots.endpoint.spending import DailyTokens
 from refaug.core.home import Settings
 
 RATINGS = {"Tea, please.": 5, "Green.": 2, "On the chair.": 4, "No idea.": 1}

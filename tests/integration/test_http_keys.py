@@ -17,9 +17,8 @@ from refaug.cli.main import main
 from refaug.core.errors import TooMany
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
-from refaug.service.keys import Key, KeyPlaces, KeyStore
+from refaug.service.keys import Key, KeyPlaces, KeyStore, WrongKeys
 from refaug.service.scopes import Scope
-from refaug.service.wrong_keys import WrongKeys
 
 PROXY, HONEST, GUESSER = "10.0.0.1", "192.0.2.1", "198.51.100.9"
 

@@ -24,7 +24,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.evaluation.metric_setup import baseline
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.scoring.augment_settings import AugmentSettings

@@ -25,7 +25,7 @@ from refaug.core.errors import CheckFailed
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
-from refaug.indexer.building.checked_publication import require_recall
+from refaug.indexer.building.update import require_recall
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings

@@ -26,8 +26,7 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.word_vectors import open_word_vectors
-from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.home.rubers import open_ruber
+from refaug.evaluation.home.networks import open_rater, open_ruber
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_rated, token_jaccard, word_sets
 from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.logs.store import StoredLog

@@ -31,7 +31,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
 from refaug.core.home import Settings
 from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment

@@ -25,7 +25,7 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.core.vectors import shared_encoders
+from refaug.core.vectors import encoders
 from refaug.core.vectors.encoders import OnnxEncoder
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.metrics.signature import Signature
@@ -304,7 +304,7 @@ def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
     def refuse(*_: object) -> None:
         raise AssertionError("a text is encoded again")
 
-    shared_encoders._open_once.cache_clear()  # so that nothing is in memory
+    encoders._open_once.cache_clear()  # so that nothing is in memory
     monkeypatch.setattr(OnnxEncoder, "_rows", refuse)
     assert replies_of(scored(command, ready, "-m", "sentence-cosine:vectors=once")["scores"][0]) == replies_of(first)
     answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["sentence-cosine:vectors=once"]}).json()

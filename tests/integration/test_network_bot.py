@@ -14,8 +14,7 @@ from vhreds import tiny_vhred
 from refaug.bots.generation import GeneratingBot
 from refaug.bots.replier import ReplyRequest
 from refaug.core.records import Item
-from refaug.rater.adem.vhred.artefact import Vhred
-from refaug.rater.adem.vhred.generation import choose_reply
+from refaug.rater.adem.vhred.artefact import Vhred, choose_reply
 from refaug.rater.adem.vhred.generation_settings import GenerationSettings
 
 ONE = ("--threads", "1")

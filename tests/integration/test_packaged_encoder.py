@@ -13,7 +13,7 @@ from safeguards import require
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.evaluation.home.packaged_encoders import PACKAGED
+from refaug.evaluation.home.encoders import PACKAGED
 from refaug.metrics.signature import Signature
 
 LOCK = Path(__file__).parents[2] / "requirements-encoder.lock"

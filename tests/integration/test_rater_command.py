@@ -26,7 +26,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 from refaug.rater.training.corpus import LEAST_UTTERANCES
 from refaug.rater.training.examples import hash_share
 

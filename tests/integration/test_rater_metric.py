@@ -18,7 +18,7 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.evaluation.home.raters import open_rater, rater_places
+from refaug.evaluation.home.networks import open_rater, rater_places
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.rating import Rater, RatingRequest

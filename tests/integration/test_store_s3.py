@@ -19,8 +19,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST, describe_files
 from refaug.core.artefacts.store.collecting import collect_unused, damaged_objects
 from refaug.core.artefacts.store.locations import StoreSettings, open_store
-from refaug.core.artefacts.store.objects import Store
-from refaug.core.artefacts.store.records import object_path
+from refaug.core.artefacts.store.objects import Store, object_path
 from refaug.core.errors import Conflict, Locked, NotFound
 from refaug.core.files import write_json
 from refaug.core.home import Settings

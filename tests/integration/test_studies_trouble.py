@@ -17,7 +17,7 @@ from studying import Person, add_bots, chat_protocol, new_study
 from refaug.core.errors import Unavailable
 from refaug.core.home import Settings
 from refaug.service.database.database import Database, time_text
-from refaug.service.studies.action_log import spent_ms
+from refaug.service.studies.participant_acts import spent_ms
 
 pytest_plugins = ("databases",)
 JSON = {"Content-Type": "application/json"}

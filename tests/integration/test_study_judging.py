@@ -15,7 +15,7 @@ from studying import FORM, Person, new_study
 
 from refaug.cli.main import main as refaug
 from refaug.core.home import Settings
-from refaug.metrics.statistics.alpha import krippendorff_alpha
+from refaug.metrics.statistics.annotator_agreement import krippendorff_alpha
 
 ITEMS = [{"id": f"r{n}", "turns": [f"Question {n}?"], "replies": {"zebra": f"Answer {n}."}} for n in range(4)]
 RATINGS = {"r0/zebra": (1, 7), "r1/zebra": (2, 3), "r2/zebra": (5, 5), "r3/zebra": (6, 7)}  # of two participants

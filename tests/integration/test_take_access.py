@@ -16,8 +16,7 @@ from studying import Person, action_id, add_bots, chat_protocol, invitation, new
 
 from refaug.core.home import Settings
 from refaug.service.database.database import time_text
-from refaug.service.studies.admission.invites import SESSION_DAYS
-from refaug.service.studies.admission.newcomers import Newcomers
+from refaug.service.studies.admission.invites import SESSION_DAYS, Newcomers
 
 ITEM = {"id": "d", "turns": ["Hi"], "replies": {"a": "Ho"}}
 ANNA = {"PROLIFIC_PID": "anna-0001"}

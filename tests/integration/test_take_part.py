@@ -20,7 +20,7 @@ from refaug.core.json_form import json_form
 from refaug.evaluation.studies.records import task_line, task_of
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
-from refaug.service.studies.retention import erase_what_is_over
+from refaug.service.studies.erasure import erase_what_is_over
 
 PAIR = {"name": "pair", "questions": [{"id": "better", "text": "Which one?", "type": "pair"}]}
 

@@ -12,7 +12,7 @@ from page_tests import Browsed, accessibility_faults, browsing, hostile_texts, o
 from serving import small_home
 
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.artefacts.publications import Publications
+from refaug.core.artefacts.versions import Publications
 from refaug.core.home import Settings
 from refaug.service.database.database import Database
 from refaug.service.jobs.store import JobStore

@@ -30,8 +30,8 @@ from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
-from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import RatingRequest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"

@@ -21,7 +21,7 @@ from refaug.service.backup import backing_up
 from refaug.service.evaluations.uploads import MAX_UPLOADS
 from refaug.service.jobs import schedules, worker
 from refaug.service.jobs.orders.job_order import KINDS
-from refaug.service.process import start_conditions
+from refaug.service.process import server
 from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,8 +53,8 @@ def stated(pattern: str) -> int:
         (r"Ended jobs are kept for ([\d,]+) days", SETTINGS.keep_jobs_days),
         (r"ends with a conflict after ([\d,]+) attempts", backing_up.TRIES),
         (r"up to ([\d,]+) before it are noted as missed", schedules._MAX_MISSED),
-        (r"open files by ([\d,]+) above", start_conditions._OTHER_FILES + start_conditions._VERSION_FILES),
-        (r"connections and ([\d,]+) files", start_conditions._OTHER_FILES),
+        (r"open files by ([\d,]+) above", server._OTHER_FILES + server._VERSION_FILES),
+        (r"connections and ([\d,]+) files", server._OTHER_FILES),
     ],
 )
 def test_numbers_are_those_of_settings_and_limits(pattern: str, value: int) -> None:
@@ -153,7 +153,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
     }
     rows = {
         "service/figures/figure_memory.py": "figures of the web processes",
-        "indexer/vectors/glove_blocks.py": "`pairs.npy`, `targets.npy` of a GloVe training",
+        "indexer/vectors/glove.py": "`pairs.npy`, `targets.npy` of a GloVe training",
         "indexer/bm25/index.py": "`indices.csc.index.npy`, `data.csc.index.npy` of an index build",
         "evaluation/selfplay/windows/shared_windows.py": "classes of conversations of a check of a self-play",
     }
@@ -165,7 +165,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
 def test_what_is_mapped_to_be_written_has_its_room_before() -> None:
     allocating = {file for file, name, _ in calls() if name == "os.posix_fallocate"}
     assert {
-        "indexer/vectors/glove_blocks.py",
+        "indexer/vectors/glove.py",
         "indexer/bm25/index.py",
         "evaluation/selfplay/windows/shared_windows.py",
     } <= allocating

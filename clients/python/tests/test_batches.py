@@ -27,7 +27,7 @@ from refaug_client._http.call import Call, read_json
 from refaug_client._http.connection import Connection
 from refaug_client._http.settings import ConnectionSettings
 from refaug_client._large.batches import Batch, Size, cut
-from refaug_client._large.threads import run_in_order
+from refaug_client._large.sending import run_in_order
 
 WAIT_S = 30.0
 FIND = {"settings": {"k": 4}}

@@ -17,7 +17,7 @@ import pytest
 from refaug_client import Client, Usage
 from refaug_client._api import items, retrieval
 from refaug_client._api.methods import Resource
-from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Published
+from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Ingest, Log, Posted, Published
 from refaug_client._api.models.base import Model, Rows
 from refaug_client._api.models.evaluations import (
     Evaluation,
@@ -31,7 +31,6 @@ from refaug_client._api.models.evaluations import (
     UploadList,
 )
 from refaug_client._api.models.jobs import Job, Schedule
-from refaug_client._api.models.logs import Ingest, Log, Posted
 from refaug_client._api.models.references import Ratings, ReferencedItem, References
 from refaug_client._api.models.replies import BotReplies, DialogueReplies, HybridScores, PutBot, StoredBot
 from refaug_client._api.models.scores import MetricInfo, Scores, Verification

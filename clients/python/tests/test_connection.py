@@ -21,8 +21,7 @@ from refaug_client._core import errors
 from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, path, read_json
 from refaug_client._http.connection import Connection
-from refaug_client._http.retry import NO_RETRY, Retry
-from refaug_client._http.settings import ConnectionSettings
+from refaug_client._http.settings import NO_RETRY, ConnectionSettings, Retry
 
 AT_ONCE = Retry(first_s=0.0, most_s=0.0)
 NEVER = threading.Event()  # nobody sets it

@@ -29,7 +29,7 @@ from refaug_client import (
 )
 from refaug_client._core.progress import make_reporter
 from refaug_client._jobs import following
-from refaug_client._jobs.events import Event, Reader
+from refaug_client._jobs.following import Event, Reader
 
 WAIT_S = 60.0
 ID = "01k0v6n7fvwgxp5wp2x3w7d39t"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from refaug_client._scorer import queue as queue_module
-from refaug_client._scorer.queue import Queue
-from refaug_client._scorer.submission import Submission
+from refaug_client._scorer import workers as queue_module
+from refaug_client._scorer.pending import Submission
+from refaug_client._scorer.workers import Queue
 
 
 class Clock:

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import pytest
 
 from refaug_client._core import errors
-from refaug_client._http.retry import NO_RETRY, Retry, is_worth_repeating
+from refaug_client._http.settings import NO_RETRY, Retry, is_worth_repeating
 
 
 def problem(status: int, code: str = "", retry_after_s: Optional[float] = None) -> errors.RefaugError:

@@ -160,7 +160,7 @@ def test_a_corpus_score_is_exact_however_many_replies(
     with Client(url) as client, client.scorer(reference_set=sets["test"]) as scorer:
         assert scorer.corpus(texts, items) == plain["corpus"]
         assert plain["corpus"] != plain["mean"]
-        monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 7)
+        monkeypatch.setattr("refaug_client._scorer.sources.groups._CORPUS_REPLIES", 7)
         assert scorer.corpus(texts, items) == plain["corpus"]
         with client.scorer(reference_set=sets["test"], percent=True) as percent:
             assert percent.corpus(texts, items) == plain["corpus"] * 100.0
@@ -800,7 +800,7 @@ def sums(asked: Asked, rows: Optional[list[Any]] = None) -> Any:
 def test_sums_of_a_corpus_that_are_too_large_are_not_asked_for_again(
     proxy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 8)
+    monkeypatch.setattr("refaug_client._scorer.sources.groups._CORPUS_REPLIES", 8)
     too_large = page(413) if proxy else problem(413, "too_large")
 
     def answer(asked: Asked) -> Any:
@@ -827,7 +827,7 @@ def test_sums_of_a_corpus_that_are_too_large_are_not_asked_for_again(
 def test_a_corpus_score_out_of_an_answer_that_does_not_fit_is_no_score(
     garbage: Any, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", most)
+    monkeypatch.setattr("refaug_client._scorer.sources.groups._CORPUS_REPLIES", most)
 
     def answer(asked: Asked) -> Any:
         if asked.json["items"] == [""]:
@@ -842,7 +842,7 @@ def test_a_corpus_score_out_of_an_answer_that_does_not_fit_is_no_score(
 
 @pytest.mark.parametrize("corpus", [{"model": {}}, {"model": {"corpus": "0.5"}}, {"model": {"corpus": float("nan")}}])
 def test_sums_that_come_together_as_no_number_are_no_score(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refaug_client._scorer.sources.corpus._CORPUS_REPLIES", 2)
+    monkeypatch.setattr("refaug_client._scorer.sources.groups._CORPUS_REPLIES", 2)
 
     def answer(asked: Asked) -> Any:
         if asked.path == "/v1/scores/combine":

@@ -4,19 +4,14 @@ The main names:
 
 - `specification.Endpoint`: the address, model, limits and prices, as a file has them
 - `client.ask_all`: many requests at once, with retries, a budget and stored answers
-- `chat.ChatAnswer`: an answer, or `faults.Fault`, which says why there is none.
+- `chat.ChatAnswer`: an answer, or `chat.Fault`, which says why there is none.
 """
 
 __all__ = [
     "addresses",
-    "answer_shapes",
     "answer_store",
     "chat",
     "client",
-    "daily_spending",
-    "faults",
-    "field_reader",
-    "rate_limit",
     "specification",
     "spending",
 ]

@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import Enum
+from math import isfinite
 from time import perf_counter
 from typing import Any, Final, Self
 
@@ -19,13 +23,44 @@ import httpx2
 import orjson
 
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy, AddressRefused, CheckedTransport
-from refaug.bots.endpoint.answer_shapes import read_answer, read_turns_answer, shorten
 from refaug.bots.endpoint.answer_store import AnswerStore
-from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
-from refaug.bots.endpoint.faults import Fault, FaultKind
-from refaug.bots.endpoint.rate_limit import SharedPause, retry_after_s
+from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest, Fault, FaultKind, read_answer, read_turns_answer, shorten
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import Reservation, Spending
+
+# ── what an endpoint wishes by Retry-After, and the gate at which all requests wait for it ────────────────────────────
+
+
+def retry_after_s(text: str | None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
+    """Read Retry-After: seconds, or a date; None where it says nothing usable."""
+    if not text:
+        return None
+    try:
+        seconds = float(text.strip())
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        seconds = ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now()).total_seconds()
+    return max(0.0, seconds) if isfinite(seconds) else None
+
+
+class SharedPause:
+    """Requests wait here until the time that the endpoint named last."""
+
+    def __init__(self) -> None:
+        self._opens_at = 0.0
+
+    def close_for(self, seconds: float) -> None:
+        """Let no request pass for so many seconds."""
+        self._opens_at = max(self._opens_at, time.monotonic() + seconds)
+
+    async def wait(self) -> None:
+        """Wait until requests may pass."""
+        while (seconds := self._opens_at - time.monotonic()) > 0:
+            await asyncio.sleep(seconds)
+
 
 # ── a breaker: after so many errors an endpoint is left alone for a while ────────────────────
 

@@ -4,11 +4,10 @@ The main names:
 
 - `specification.StoredBot`: a name with a checked specification and its hash
 - `opening.open_stored`: a stored bot to one that replies
-- `endpoint_access.EndpointAccess`: which hosts bots may ask, and where answers are kept.
+- `endpoint_bot.EndpointAccess`: which hosts bots may ask, and where answers are kept.
 """
 
 __all__ = [
-    "endpoint_access",
     "endpoint_bot",
     "opening",
     "specification",

@@ -14,8 +14,7 @@ from refaug.bots.generation import GeneratingBot
 from refaug.bots.replier import BotReply, Replier, ReplyRequest, openings_of
 from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, opening_requests, withheld
 from refaug.bots.stored import specification_fields
-from refaug.bots.stored.endpoint_access import EndpointAccess, require_hosts
-from refaug.bots.stored.endpoint_bot import EndpointBot
+from refaug.bots.stored.endpoint_bot import EndpointAccess, EndpointBot, require_hosts
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise

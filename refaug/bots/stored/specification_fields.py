@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from refaug.bots import generation, retrieval
-from refaug.bots.endpoint.field_reader import FieldReader
-from refaug.bots.endpoint.specification import endpoint_of, turns_endpoint_of
+from refaug.bots.endpoint.specification import FieldReader, endpoint_of, turns_endpoint_of
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
 

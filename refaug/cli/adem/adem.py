@@ -25,7 +25,7 @@ def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json:
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
     from refaug.cli.adem.excluded_files import excluded_file, read_excluded  # noqa: PLC0415  torch
     from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
-    from refaug.evaluation.home.vhreds import vhred_places  # noqa: PLC0415
+    from refaug.evaluation.home.networks import vhred_places  # noqa: PLC0415
     from refaug.rater.adem.pretraining.build import pretrain_vhred  # noqa: PLC0415
 
     excluded = [excluded_file(path) for path in options.exclude]
@@ -48,7 +48,7 @@ def resume_command(
 ) -> None:
     """Go on with a pre-training that was stopped, with the settings that it was started with."""
     from refaug.cli.adem.excluded_files import read_excluded  # noqa: PLC0415
-    from refaug.evaluation.home.vhreds import vhred_places  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import vhred_places  # noqa: PLC0415  torch
     from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred  # noqa: PLC0415
     from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
 

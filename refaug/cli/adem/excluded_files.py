@@ -10,7 +10,7 @@ from refaug.core.files import sha256_of
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.rater.adem.pretraining.build import ExcludedFile
-from refaug.rater.adem.pretraining.excluded_texts import ExcludedTexts
+from refaug.rater.adem.pretraining.dialogues import ExcludedTexts
 
 
 def excluded_file(path: Path) -> ExcludedFile:

@@ -17,14 +17,13 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.files import read_json, sha256_of
-from refaug.evaluation.home.kinds.stored_adems import adem_figure
+from refaug.evaluation.home.kinds.stored_networks import adem_figure
 from refaug.operations.training.train_adem import TrainAdem
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.core.progress import Progress
-    from refaug.evaluation.adems.leave_one_out import LeftOutFile
-    from refaug.evaluation.adems.rated_files import RatedFile, Scale
+    from refaug.evaluation.adems.training import LeftOutFile, RatedFile, Scale
     from refaug.rater.adem.scorer.rated_triples import Form
 
 _KIND: Final = "adem"
@@ -58,7 +57,7 @@ def train_command(
     the scorer is on other dialogues is what refaug adem report --leave-one-out says.
     """
     from refaug.evaluation.adems.training import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
-    from refaug.evaluation.home.vhreds import open_vhred  # noqa: PLC0415
+    from refaug.evaluation.home.networks import open_vhred  # noqa: PLC0415
 
     settings = options.settings()
     order = AdemOrder(
@@ -80,7 +79,7 @@ def train_command(
 
 def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: Progress) -> list[RatedFile]:
     """Read the rated rows of every file; bad items are reported, and the rest is used."""
-    from refaug.evaluation.adems.rated_files import parse_scale  # noqa: PLC0415
+    from refaug.evaluation.adems.training import parse_scale  # noqa: PLC0415
 
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise Usage(f"{twice} is named twice", remedy="name each file once")
@@ -94,7 +93,7 @@ def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: 
 
 def _read_file(path: Path, called: str, form: Form, scale: Scale | None, progress: Progress) -> RatedFile:
     from refaug.cli.shared.score_options import report_problems  # noqa: PLC0415
-    from refaug.evaluation.adems.rated_files import rated_file  # noqa: PLC0415
+    from refaug.evaluation.adems.training import rated_file  # noqa: PLC0415
     from refaug.evaluation.scoring.items import BadItem, read_items  # noqa: PLC0415
 
     items = list(read_items(path, shown_name=called, on_unknown_field=progress.warn))
@@ -137,8 +136,8 @@ def _report_left_out(
     *,
     as_json: bool,
 ) -> None:
-    from refaug.evaluation.adems.leave_one_out import leave_one_out  # noqa: PLC0415
-    from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.evaluation.adems.training import leave_one_out  # noqa: PLC0415
+    from refaug.evaluation.home.networks import open_stored_adem  # noqa: PLC0415  torch
     from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
 
     with display_progress(quiet=settings.quiet) as progress:
@@ -193,7 +192,7 @@ def score_command(
     as_json: output.JsonFlag = False,
 ) -> None:
     """Score replies that are given by hand, on the scale from 1 to 5; replies of test files: refaug score -m adem."""
-    from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_stored_adem  # noqa: PLC0415  torch
     from refaug.rater.adem.scorer.rated_triples import Triple  # noqa: PLC0415
 
     opened = open_stored_adem(context.obj, adem, threads=threads)

@@ -51,7 +51,7 @@ def add_command(
     Keys are never in the file: key_env names the environment variable that holds one.
     """
     from refaug.bots.endpoint.specification import read_table  # noqa: PLC0415
-    from refaug.bots.stored.endpoint_access import require_hosts  # noqa: PLC0415  httpx
+    from refaug.bots.stored.endpoint_bot import require_hosts  # noqa: PLC0415  httpx
     from refaug.core.errors import Conflict, NotFound  # noqa: PLC0415
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
     from refaug.service.bots.stored_bots import command_access  # noqa: PLC0415
@@ -172,7 +172,7 @@ def _find(context: typer.Context, name: str) -> StoredBot:
 
 def _require_reply(name: str, reply: BotReply) -> None:
     """Raise Unavailable for an endpoint without an answer, and BadInput for an answer that is no reply."""
-    from refaug.bots.endpoint.faults import FaultKind  # noqa: PLC0415
+    from refaug.bots.endpoint.chat import FaultKind  # noqa: PLC0415
 
     if reply.text is not None:
         return

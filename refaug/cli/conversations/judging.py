@@ -30,8 +30,11 @@ def judge_command(context: typer.Context, *, order: JudgeConversations, as_json:
 
     Where conversations have ratings, the figures are compared with them, over bots and within bots.
     """
-    from refaug.evaluation.conversations.judged import JudgedConversations, require_target  # noqa: PLC0415  scipy
-    from refaug.evaluation.conversations.turn_scores import judge_turns  # noqa: PLC0415
+    from refaug.evaluation.conversations.judged import (  # noqa: PLC0415  scipy
+        JudgedConversations,
+        judge_turns,
+        require_target,
+    )
 
     judges = order.judges_of(context.obj, order.threads)
     assert judges is not None, "an order has a metric"

@@ -81,7 +81,7 @@ def add_command(
 
     Where it is published already, it stays as it is.
     """
-    from refaug.evaluation.home.packaged_encoders import collect_files, published_copy  # noqa: PLC0415  numpy
+    from refaug.evaluation.home.encoders import collect_files, published_copy  # noqa: PLC0415  numpy
 
     if (stored := published_copy(artefact_stores(context.obj)["encoder"], name)) is not None:
         _show(stored, as_json=as_json)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from refaug.cli.shared import index_options, output
-from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import CheckFailed
 from refaug.operations.build_index import BuildIndex, named_encoder
@@ -49,8 +49,11 @@ def plan_command(
 ) -> None:
     """What each kind of index of these logs would cost, and which one a build would take."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.building.plan import choose, options  # noqa: PLC0415
-    from refaug.indexer.building.size_estimate import demand_of  # noqa: PLC0415  compiles
+    from refaug.indexer.building.plan import (  # noqa: PLC0415
+        choose,
+        demand_of,
+        options,
+    )
 
     vectors = _default_vectors(logs, vectors, encoder)
     limits = _limits(fit, recall, latency, factory)
@@ -115,7 +118,7 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
 def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: output.JsonFlag = False) -> None:
     """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
     from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
-    from refaug.indexer.vectors.index_encodings import encode_index  # noqa: PLC0415  compiles
+    from refaug.indexer.vectors.encoder_vectors import encode_index  # noqa: PLC0415  compiles
 
     with display_progress(quiet=context.obj.quiet) as progress:
         encoded = encode_index(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from refaug.cli.shared.clusters import connected
+from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
 

@@ -49,7 +49,7 @@ def _checked(
     places: Places, order: UpdateIndex, base: str, built: IndexBuild, threads: int, progress: ProgressDisplay
 ) -> IndexBuild:
     """Publish a new version, if the order says so, after its recall was measured; CheckFailed where that is less."""
-    from refaug.indexer.building.checked_publication import publish_new, require_recall  # noqa: PLC0415  compiles
+    from refaug.indexer.building.update import publish_new, require_recall  # noqa: PLC0415  compiles
     from refaug.indexer.manifest import IndexManifest  # noqa: PLC0415
     from refaug.indexer.search.exact_check import check_index  # noqa: PLC0415
     from refaug.indexer.search.index import ReferenceIndex  # noqa: PLC0415

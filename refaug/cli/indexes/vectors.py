@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared import output
-from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import Usage
@@ -110,7 +110,7 @@ def try_command(
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
-    from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
+    from refaug.indexer.tokens.vocabulary import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
     from refaug.indexer.vectors.training import coverage_of, nearest_words  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415  only here
 

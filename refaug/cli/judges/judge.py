@@ -46,7 +46,7 @@ JudgeArgument = Annotated[
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the judges of the home, with the model and the address of each."""
     from refaug.core.errors import RefaugError  # noqa: PLC0415
-    from refaug.evaluation.judge.judge_files import find_judge, judge_names  # noqa: PLC0415  httpx
+    from refaug.evaluation.judge.asking import find_judge, judge_names  # noqa: PLC0415  httpx
 
     rows = list[tuple[str, str, str]]()
     for name in judge_names(context.obj):
@@ -99,7 +99,7 @@ def _rubric_json(rubric: Rubric) -> dict[str, object]:
 
 
 def _show_rubric(rubric: Rubric) -> None:
-    from refaug.evaluation.judge.questions import reply_messages  # noqa: PLC0415
+    from refaug.evaluation.judge.rubric import reply_messages  # noqa: PLC0415
     from refaug.metrics.models.judged_replies import JudgeQuestion  # noqa: PLC0415  numpy
 
     print_line(f"{rubric.spec}, asked with an example:")
@@ -144,7 +144,7 @@ def check_command(
 
 def open_judge(context: typer.Context, judge: str, progress: Progress) -> Asking:
     """Return the judge of a name or of a path, with the stored answers of the home."""
-    from refaug.evaluation.metric_setup.judge_metrics import open_asking  # noqa: PLC0415  httpx
+    from refaug.evaluation.metric_setup.model_metrics import open_asking  # noqa: PLC0415  httpx
 
     return open_asking(context.obj, judge, progress)
 
@@ -248,9 +248,12 @@ def weigh_command(
     ITEMS is the output of refaug refs. A reference that the judge does not rate is left out. The printed items can be
     frozen: refaug sets freeze.
     """
-    from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings  # noqa: PLC0415  httpx2
+    from refaug.evaluation.judge.pointwise import (  # noqa: PLC0415  httpx2
+        PointwiseJudge,
+        SampleSettings,
+        weigh,
+    )
     from refaug.evaluation.judge.rubric import find_rubric  # noqa: PLC0415
-    from refaug.evaluation.judge.weighing import weigh  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:
         pointwise = PointwiseJudge(open_judge(context, judge, progress), find_rubric(rubric), SampleSettings())

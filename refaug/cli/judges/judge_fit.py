@@ -75,8 +75,7 @@ def train_command(
     """Fit a judge to rated items, and say how far judges like it agree with ratings that they never saw."""
     from refaug.evaluation.agreement.records import ComparedMetric, RatedItems  # noqa: PLC0415
     from refaug.evaluation.agreement.rows import RatedRows  # noqa: PLC0415
-    from refaug.evaluation.fitted_judge.artefact import save_judge  # noqa: PLC0415
-    from refaug.evaluation.fitted_judge.training import train_judge  # noqa: PLC0415
+    from refaug.evaluation.fitted_judge.training import save_judge, train_judge  # noqa: PLC0415
     from refaug.evaluation.metric_setup.combined.combination import FitSettings  # noqa: PLC0415  scipy
     from refaug.evaluation.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from refaug.cli.shared.clusters import connected
 from refaug.cli.shared.field_options import with_options
+from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.output import JsonFlag, count_of, print_facts, print_json, print_line
 from refaug.cli.shared.progress import display_progress
 from refaug.core.home import Settings

@@ -20,8 +20,7 @@ from refaug.core.query_engine import QueryEngine
 from refaug.core.records import Pair
 from refaug.logs.deletion import delete, delete_log
 from refaug.logs.pairs import SharedSettings, shared_utterances
-from refaug.logs.statistics import statistics
-from refaug.logs.store import StoredLog, list_logs
+from refaug.logs.store import StoredLog, list_logs, statistics
 from refaug.operations.logs.erase import DeletionOptions
 
 app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
@@ -227,7 +226,7 @@ def delete_command(
 
 def _discard_stopped_trainings(context: typer.Context, log: str) -> None:
     """Discard stopped trainings with texts of the log: they cannot resume without the deleted texts."""
-    from refaug.rater.training.stopped_trainings import remove_interrupted  # noqa: PLC0415  only here
+    from refaug.rater.training.order import remove_interrupted  # noqa: PLC0415  only here
 
     kinds = artefact_stores(context.obj)
     with display_progress(quiet=context.obj.quiet) as progress:

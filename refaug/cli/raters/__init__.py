@@ -7,4 +7,4 @@ The main names:
 - `ruber.train_command`: `refaug ruber train`.
 """
 
-__all__ = ["rater", "rater_evaluate", "ruber"]
+__all__ = ["rater", "ruber"]

@@ -130,14 +130,10 @@ def _two_systems(text: str) -> tuple[str, str]:
 def _print(comparison: RunComparison, *, as_json: bool, as_csv: bool, as_latex: bool) -> None:
     if as_json:
         print_json(comparison.as_json())
-    elif as_csv:
-        from refaug.evaluation.comparison.report import csv_table  # noqa: PLC0415
+    elif as_csv or as_latex:
+        from refaug.evaluation.comparison.report import plain_tables  # noqa: PLC0415
 
-        print_text(csv_table.as_csv(comparison))
-    elif as_latex:
-        from refaug.evaluation.comparison.report import latex_table  # noqa: PLC0415
-
-        print_text(latex_table.as_latex(comparison))
+        print_text((plain_tables.as_csv if as_csv else plain_tables.as_latex)(comparison))
     else:
         _print_tables(comparison)
 

@@ -66,7 +66,7 @@ def _pages(path: Path) -> dict[str, str]:
     if {"scores", "checksum"} & document.keys():
         return _score_page(document, path)
     if {"command", "made_of"} <= document.keys():
-        from refaug.evaluation.reproduction.report.stored_report import StoredReport  # noqa: PLC0415  torch
+        from refaug.evaluation.reproduction.report.report import StoredReport  # noqa: PLC0415  torch
 
         stored = StoredReport.of(document, str(path))
         return {f"{path.stem}.html": stored.page(), f"{path.stem}.md": stored.markdown()}
@@ -104,8 +104,11 @@ def _document(path: Path) -> Mapping[str, Any]:
 
 def _score_page(document: Mapping[str, Any], path: Path) -> dict[str, str]:
     from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415  compiles
-    from refaug.evaluation.score_report.page import page  # noqa: PLC0415  jinja2
-    from refaug.evaluation.score_report.report import PAGE, SCORES  # noqa: PLC0415
+    from refaug.evaluation.score_report.report import (  # noqa: PLC0415
+        PAGE,
+        SCORES,
+        page,
+    )
 
     file = ScoreFile.of(document, path.name)
     name = PAGE if path.name == SCORES else f"{path.stem}.html"

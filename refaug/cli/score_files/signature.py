@@ -82,8 +82,11 @@ def cite_command(
 
 def _citations(settings: Settings, text: str) -> Sequence[Citation]:
     """Return the citations of a file, a signature or a set; a file goes before a set of its name."""
-    from refaug.evaluation.citation.citation import cite_set, cite_signature  # noqa: PLC0415  numpy
-    from refaug.evaluation.citation.cited_signatures import signatures_in  # noqa: PLC0415
+    from refaug.evaluation.citation.citation import (  # noqa: PLC0415  numpy
+        cite_set,
+        cite_signature,
+        signatures_in,
+    )
     from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
 
     is_file = _is_file(text)

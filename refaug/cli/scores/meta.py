@@ -125,8 +125,7 @@ def _compare_metrics(
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them; `rates`: some metric asks the default rater."""
     from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
-    from refaug.evaluation.agreement.metric_choice import choose_metrics  # noqa: PLC0415
-    from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
+    from refaug.evaluation.agreement.records import RatedItems, choose_metrics  # noqa: PLC0415
     from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415

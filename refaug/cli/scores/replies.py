@@ -21,7 +21,7 @@ from refaug.operations.bots.reply_to_items import ReplyToItems
 @with_options
 def replies_command(context: typer.Context, *, order: ReplyToItems, strict: StrictFlag = False) -> None:
     """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
-    from refaug.bots.latency import Latency  # noqa: PLC0415  numpy
+    from refaug.bots.replier import Latency  # noqa: PLC0415  numpy
     from refaug.evaluation.replies.system_replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
     from refaug.service.bots.opening import bot_systems, open_bots  # noqa: PLC0415
 

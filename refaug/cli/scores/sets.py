@@ -88,8 +88,7 @@ def derive_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
-    from refaug.evaluation.scoring.reference_sets.derivation import Derivation  # noqa: PLC0415
-    from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.derivation import Derivation, PeopleWeights  # noqa: PLC0415
 
     change = Derivation(
         weights=weights,  # type: ignore[arg-type]
@@ -124,7 +123,7 @@ def _print_frozen(frozen: FreezeResult, *, as_json: bool) -> None:
 
 def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str, table: TableRequest) -> list[BadItem]:
     """Return the bad items with the lines of those that are known by their ids alone."""
-    from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE  # noqa: PLC0415
+    from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE  # noqa: PLC0415
 
     unplaced_ids = {bad_item.item for bad_item in bad if bad_item.line == NO_LINE}
     lines = _lines_of(path, unplaced_ids, table) if unplaced_ids else {}

@@ -20,8 +20,7 @@ from refaug.cli.shared.output import names_in
 from refaug.core.errors import Usage
 from refaug.core.options.decoding import BadOptions, Options, from_texts
 from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.kinds import BoolKind, ListKind, MapKind, SizeKind
-from refaug.core.options.words import size_in_words
+from refaug.core.options.kinds import BoolKind, ListKind, MapKind, SizeKind, size_in_words
 
 # flags that are not spelled as their fields: what is repeated stands in the singular, --weights is a file, and what has
 # no flag is called as in the usage line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from refaug.evaluation.home.kinds.stored_indexes import index_facts, readable_fa
 from refaug.indexer.search.search_settings import MODES
 
 if TYPE_CHECKING:
+    from refaug.core.cluster.connection import Cluster
     from refaug.indexer.building.build import IndexBuild
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the index.", metavar="INDEX")]
@@ -60,3 +63,18 @@ def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:
         print_json(facts)
     else:
         print_facts(f"index {facts.pop('index')}", readable_facts(facts))
+
+
+# ── clusters that a command's work is done on ─────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to a cluster until the block ends, if one is asked for."""
+    if address is None:
+        yield None
+        return
+    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+
+    with connect(address) as cluster:
+        yield cluster

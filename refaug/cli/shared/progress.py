@@ -9,7 +9,7 @@ from typing import Final, Protocol, Self
 
 from refaug.cli.shared.output import format_amount
 from refaug.core.progress import Progress as CoreProgress
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 
 _LINE_EVERY_S: Final = 5.0
 

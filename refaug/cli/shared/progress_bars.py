@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from refaug.cli.shared.output import format_amount
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 
 
 class ProgressBars:

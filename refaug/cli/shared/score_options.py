@@ -113,8 +113,11 @@ class ScoreOutput:
         The JSON is sealed, names the `inputs` that the scores were made of, and has the items with --details. With
         --strict, bad items are an error.
         """
-        from refaug.evaluation.score_files.score_details import details_of, passing_details  # noqa: PLC0415
-        from refaug.evaluation.score_files.score_document import indented_pieces  # noqa: PLC0415
+        from refaug.evaluation.score_files.score_document import (  # noqa: PLC0415
+            details_of,
+            indented_pieces,
+            passing_details,
+        )
         from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
         from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
 
@@ -287,7 +290,7 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
 
 def _print_for_programs(evaluation: Evaluation, options: ScoreOutput) -> None:
     """Print rows separated by tabs or commas, or a table for LaTeX."""
-    from refaug.evaluation.reports.csv_text import csv_text  # noqa: PLC0415
+    from refaug.evaluation.reports.table_texts import csv_text  # noqa: PLC0415
     from refaug.evaluation.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles
 
     level = (options.level or LevelChoice.CORPUS).value

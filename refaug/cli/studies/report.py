@@ -20,8 +20,8 @@ from refaug.core.progress import Progress
 from refaug.operations.bots.turn_metrics import TurnMetrics
 
 if TYPE_CHECKING:
+    from refaug.evaluation.conversations.judged import TurnJudges
     from refaug.evaluation.conversations.records import Conversation
-    from refaug.evaluation.conversations.turn_scores import TurnJudges
     from refaug.evaluation.studies.report.beside import ScoredHybrid
 
 
@@ -143,7 +143,7 @@ def _hybrid(
 
 def print_report(report: dict[str, Any]) -> None:
     """Print what the page shows, without the table of reasons by participant."""
-    from refaug.evaluation.studies.report.sections import (  # noqa: PLC0415
+    from refaug.evaluation.studies.report.pages import (  # noqa: PLC0415
         REASONS,
         study_sections,
         study_summary,

@@ -29,10 +29,10 @@ from refaug.evaluation.studies.simulation.people_options import PeopleOptions
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.evaluation.studies.records import StudyTask
-    from refaug.evaluation.studies.simulation.answering import RehearsedPeople
+    from refaug.evaluation.studies.simulation.people import RehearsedPeople
     from refaug.evaluation.studies.simulation.server_rehearsal import ServerRehearsal
     from refaug.service.database.database import Database
-    from refaug.service.studies.study_rows import StoredStudy
+    from refaug.service.studies.study_store import StoredStudy
 
 
 QUALITIES = "4.6,4.2,3.8,3.4"
@@ -168,7 +168,7 @@ def _run(
 
 def _people(database: Database, study: StoredStudy, options: ServerOptions, drawn: DrawnOptions) -> RehearsedPeople:
     from refaug.evaluation.studies.questions import AnswerType, protocol_questions  # noqa: PLC0415
-    from refaug.evaluation.studies.simulation.answering import RehearsedPeople  # noqa: PLC0415
+    from refaug.evaluation.studies.simulation.people import RehearsedPeople  # noqa: PLC0415
     from refaug.service.studies.study_figures import study_slots  # noqa: PLC0415  sqlalchemy
 
     slots = study_slots(database, study)

@@ -18,8 +18,7 @@ from refaug.cli.studies.study_source import read_protocol
 from refaug.core.errors import BadInput, NoSource
 
 if TYPE_CHECKING:
-    from refaug.service.studies.study_rows import StoredStudy
-    from refaug.service.studies.study_store import StudyStore
+    from refaug.service.studies.study_store import StoredStudy, StudyStore
 
 StudyArgument = Annotated[str, typer.Argument(help="The study's name or id.", metavar="STUDY")]
 CodeArgument = Annotated[str, typer.Argument(help="The participant's code, such as P-3F7K2M.", metavar="CODE")]

@@ -129,10 +129,11 @@ def import_command(
 
 
 def _imported(path: Path, study: str, name: str) -> ImportedStudy:
-    from refaug.evaluation.studies.imports.chat_rows import imported_chat_rows, is_chat_rows  # noqa: PLC0415
-    from refaug.evaluation.studies.imports.rated_conversations import (  # noqa: PLC0415  pydantic
+    from refaug.evaluation.studies.imports.rated_conversations import (  # noqa: PLC0415  # noqa: PLC0415  pydantic
         ImportedStudy,
+        imported_chat_rows,
         imported_conversations,
+        is_chat_rows,
     )
     from refaug.evaluation.studies.records import read_tasks, task_order  # noqa: PLC0415
 

@@ -10,11 +10,9 @@ The main names:
 __all__ = [
     "archives",
     "build_stages",
-    "changes",
     "kinds",
     "manifests",
     "mapped_files",
-    "publications",
     "removals",
     "store",
     "transfer",

@@ -15,7 +15,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Usage
 from refaug.core.home import VARIABLES, Settings
 from refaug.core.options.kinds import SizeKind, WrongValue
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 
 if TYPE_CHECKING:
     from refaug.core.vectors.kept_vectors import Encodings
@@ -37,11 +37,11 @@ class ArtefactKind(StrEnum):
         member.folder, member.rules, member.made_by = folder, f"refaug.{rules}", f"refaug {made_by}"
         return member
 
-    ADEM = "adem", "adems", "evaluation.home.kinds.stored_adems:StoredAdems", "adem train ITEMS --encoder NAME"
+    ADEM = "adem", "adems", "evaluation.home.kinds.stored_networks:StoredAdems", "adem train ITEMS --encoder NAME"
     ENCODER = (
         "encoder",
         "encoders",
-        "evaluation.home.kinds.stored_encoders:StoredEncoders",
+        "evaluation.home.kinds.stored_vectors:StoredEncoders",
         "encoder import NAME FOLDER",
     )
     HYBRID = (

@@ -28,10 +28,10 @@ from refaug.core.files import (
     read_json,
     remove_tree,
     require_checksum,
+    storage_errors,
     unique_suffix,
     write_aside,
 )
-from refaug.core.full_disk import storage_errors
 from refaug.core.progress import Progress
 
 FORMAT_VERSION: Final = 1

@@ -15,20 +15,111 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from refaug.core import files
-from refaug.core.artefacts.changes import report_change
 from refaug.core.artefacts.manifests import MANIFEST, file_problems, named_files, require_files
-from refaug.core.artefacts.publications import Publications
 from refaug.core.artefacts.removals import note_removal, read_removal, remove_half_notes
 from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unread
 from refaug.core.errors import Conflict, Corrupt, NotFound, RefaugError, Usage
+from refaug.core.files import read_json, write_json
+
+# ── changes of what serves, reported when they happen; an observer notes them, also when the work fails afterwards ────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change: a version was published or removed, a set withdrawn, something erased."""
+
+    action: str
+    subject: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+_observer: Final[ContextVar[Callable[[Change], None] | None]] = ContextVar("observer of changes", default=None)
+
+
+@contextmanager
+def observing_changes(observe: Callable[[Change], None]) -> Iterator[None]:
+    """Call `observe` with every change of this thread until the block ends."""
+    token = _observer.set(observe)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def report_change(action: str, subject: str, **details: Any) -> None:
+    """Report a change to the observer, if this thread has one."""
+    observe = _observer.get()
+    if observe is not None:
+        observe(Change(action=action, subject=subject, details=details))
+
+
+# ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# Which versions of an artefact were ever published, and which ones a check refused: what rolling back may return to.
+#
+# <root>/<name>/.publications.json    {"published": [version, …], "refused": {version: reason}}
+#
+# The file is written after `CURRENT`, so that the published version always counts as published, whatever the file
+# says.
+
+PUBLICATIONS: Final = ".publications.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publications:
+    """The versions that were published at some time, and the refused ones, each with the reason."""
+
+    published: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return what the folder of an artefact says: nothing, where nothing was published or refused yet."""
+        path = folder / PUBLICATIONS
+        if not path.exists():
+            return cls()
+        document = read_json(path)
+        published, refused = document.get("published"), document.get("refused")
+        if not isinstance(published, list) or not isinstance(refused, dict) or not _are_texts(published, refused):
+            raise Corrupt(
+                f"{path} does not list versions",
+                remedy="delete it, or publish a version: no other counts as published then",
+            )
+        return cls(published=frozenset(published), refused=dict(refused))
+
+    def with_published(self, version: str) -> Self:
+        """Return them with a version that is published now, and therefore no longer refused."""
+        refused = {name: reason for name, reason in self.refused.items() if name != version}
+        return replace(self, published=self.published | {version}, refused=refused)
+
+    def with_refused(self, version: str, reason: str) -> Self:
+        """Return them with a version that a check refused."""
+        return replace(self, refused={**self.refused, version: reason})
+
+    def only(self, is_stored: Callable[[str], bool]) -> Self:
+        """Return them without the versions that were removed."""
+        refused = {name: reason for name, reason in self.refused.items() if is_stored(name)}
+        return replace(self, published=frozenset(filter(is_stored, self.published)), refused=refused)
+
+    def write(self, folder: Path) -> None:
+        """Write the file of an artefact; the caller holds its lock."""
+        write_json(folder / PUBLICATIONS, {"published": sorted(self.published), "refused": dict(self.refused)})
+
+
+def _are_texts(published: list[Any], refused: dict[str, object]) -> bool:
+    return all(isinstance(text, str) for text in (*published, *refused.values()))
+
+
+# ── versions of artefacts, one of them published: adding, publishing, rolling back, removing old ones ─────────────────
 
 CURRENT: Final = "CURRENT"
 DELETED: Final = ".deleted-"  # begins the name of a folder that is being removed

@@ -4,14 +4,12 @@ The main names:
 
 - `connection.connect`: a cluster by its address
 - `connection.Cluster`: runs functions of refaug as tasks, each again where a process or a machine has died
-- `addresses.require_address`: which addresses there are.
+- `connection.require_address`: which addresses there are.
 """
 
 __all__ = [
     "actors",
-    "addresses",
     "alike",
-    "answers",
     "calls",
     "connection",
     "groups",

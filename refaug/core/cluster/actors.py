@@ -19,8 +19,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
-from refaug.core.cluster.calls import Failure, brought_home, name_of
+from refaug.core.cluster.calls import Failure, ProcessLost, answer_or_failure, brought_home, name_of, result_of
 from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
 from refaug.core.errors import RefaugError, Unavailable

@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 from refaug.core.cluster.actors import ActorHost
-from refaug.core.cluster.answers import ProcessLost, result_of
-from refaug.core.cluster.calls import name_of
+from refaug.core.cluster.calls import ProcessLost, name_of, result_of
 from refaug.core.cluster.connection import Cluster
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from refaug.core.cluster.answers import ProcessLost, answer_or_failure
-from refaug.core.cluster.calls import Failure
+from refaug.core.cluster.calls import Failure, ProcessLost, answer_or_failure
 from refaug.core.cluster.connection import Cluster
 from refaug.core.cluster.replicas import NoReplica, Replica, Replicas
 from refaug.core.errors import RefaugError

@@ -3,13 +3,22 @@
 The main names:
 
 - `kernel.compiled`: the decorator of a loop
-- `plain.quickest`: a loop in compiled form, or in Python for small work before numba is imported
+- `kernel.quickest`: a loop in compiled form, or in Python for small work before numba is imported
 - `compiler`: how a loop is compiled, and where compiled loops are cached.
 """
 
 from refaug.core.kernels.arrays import frozen
-from refaug.core.kernels.kernel import KERNELS, Kernel, compiled, compiled_with, load_compiler
-from refaug.core.kernels.plain import PLAIN_BUDGET, PlainBudget, plain_form, quickest
+from refaug.core.kernels.kernel import (
+    KERNELS,
+    PLAIN_BUDGET,
+    Kernel,
+    PlainBudget,
+    compiled,
+    compiled_with,
+    load_compiler,
+    plain_form,
+    quickest,
+)
 
 __all__ = [
     "KERNELS",
@@ -23,7 +32,6 @@ __all__ = [
     "frozen",
     "kernel",
     "load_compiler",
-    "plain",
     "plain_form",
     "quickest",
 ]

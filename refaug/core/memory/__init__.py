@@ -3,9 +3,9 @@
 The main names:
 
 - `bounded_cache.BoundedCache`: the most recently used values, up to a number or a size
-- `object_sizes.MemoryCounter`: the bytes that arrays, texts and tables take
-- `compact_texts.CompactTexts`, `seen_lines.SeenLines`: texts and hashes of texts without an object each
+- `bounded_cache.MemoryCounter`: the bytes that arrays, texts and tables take
+- `compact_texts.CompactTexts`, `compact_texts.SeenLines`: texts and hashes of texts without an object each
 - `garbage.freeze_living`: keeps what is alive out of the collections of garbage.
 """
 
-__all__ = ["bounded_cache", "compact_texts", "garbage", "object_sizes", "seen_lines"]
+__all__ = ["bounded_cache", "compact_texts", "garbage"]

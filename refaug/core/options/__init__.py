@@ -6,9 +6,9 @@ The main names:
 - `decoding.Options`: a base of frozen dataclasses whose fields are checked, however they are made
 - `decoding.decode`: values by name, such as a body or keywords, as such a dataclass
 - `describing.options_of`: the fields with their texts, limits and defaults
-- `json_schema.schema_of`: the same for the OpenAPI document.
+- `describing.schema_of`: the same for the OpenAPI document.
 
 Nothing here imports more than the standard library and `core.errors`: the command's help is made of these.
 """
 
-__all__ = ["declaring", "decoding", "describing", "json_schema", "kinds", "words"]
+__all__ = ["declaring", "decoding", "describing", "kinds"]

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from refaug.core.errors import Usage
 from refaug.core.options.describing import OptionField, options_of
-from refaug.core.options.kinds import Kind, ListKind, MapKind, WrongValue
-from refaug.core.options.words import shown
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.options.kinds import Kind, ListKind, MapKind, WrongValue, shown
+from refaug.core.text.messages import suggestion
 
 T = TypeVar("T")
 _MAX_SHOWN: Final = 5

@@ -13,8 +13,48 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from refaug.core.options.declaring import Length, Pattern
-from refaug.core.options.words import in_words, number_in_words, shown, size_in_words
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
+
+# ── values and numbers in messages ────────────────────────────────────────────────────────────────────────────────────
+
+_LONGEST: Final = 60
+_MOST_BITS: Final = 200  # of a whole number that is written out: the time grows with the square of its digits
+
+
+def shown(value: object) -> str:
+    """Return the beginning of a value; of what is neither a text nor a number, what it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        text = repr(value[: _LONGEST + 1])
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if isinstance(value, int | float):
+        return number_in_words(value) if not isinstance(value, bool) else str(value).lower()
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
+
+
+def number_in_words(number: float) -> str:
+    """Return a number as messages have it."""
+    if isinstance(number, int):
+        long = f"a number of {number.bit_length():,} bits"
+        return f"{number:,}" if number.bit_length() <= _MOST_BITS else long
+    return f"{number:,.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.10g}"
+
+
+def size_in_words(size: int) -> str:
+    """Return bytes as options take them: with the largest unit that leaves a whole number."""
+    power = next((power for power in (3, 2, 1) if size >= 1024**power and size % 1024**power == 0), 0)
+    return f"{size >> 10 * power}{('', 'KiB', 'MiB', 'GiB')[power]}"
+
+
+def in_words(words: Sequence[str], last: str = " and ") -> str:
+    """Return words as a list in a sentence."""
+    return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+# ── the kinds of values that options take: what each accepts, makes of it, and says of its limits ─────────────────────
 
 T_co = TypeVar("T_co", covariant=True)
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgtKMGT]?)(?:i?[bB])?")

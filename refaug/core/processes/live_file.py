@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import storage_errors
 
 _ASIDE: Final = ".aside"
 IN_USE: Final = "in-use"  # the live file of a scratch folder, which tells one in use from a leftover

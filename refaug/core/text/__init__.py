@@ -8,14 +8,11 @@ The main names:
 """
 
 __all__ = [
-    "characters",
     "content_shapes",
     "messages",
-    "name_suggestions",
     "normalisation",
     "sentencepiece_tokenizer",
     "tokenizer_base",
     "tokenizer_training",
     "tokenizers",
-    "words",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Self
 
@@ -72,3 +73,21 @@ def without_secrets(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
+
+
+# ── suggestions for names that are probably typing errors ─────────────────────────────────────────────────────────────
+
+_LONGEST: Final = 60  # characters of a name that are compared: the time grows with their square
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that the first one is most like, or None where none is like it."""
+    if len(name) > _LONGEST:
+        return None
+    return next(iter(get_close_matches(name.lower(), list(names), n=1)), None)
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'references'?`, or nothing where no name is like this one."""
+    nearest = nearest_name(name, names)
+    return "" if nearest is None or nearest == name else f"; did you mean {nearest!r}?"

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Protocol
 
 from refaug.core.errors import Corrupt, NotFound
-from refaug.core.text.characters import make_encodable
+from refaug.core.text.normalisation import make_encodable
 from refaug.core.text.tokenizer_base import import_library, package_version
 
 _FEW_TEXTS = 32  # fewer are split one by one: a batch starts a thread, which takes longer than a text

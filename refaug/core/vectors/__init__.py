@@ -8,4 +8,4 @@ The main names:
 - `kept_vectors.Encodings`: the sentence vectors that a home keeps.
 """
 
-__all__ = ["encoder_files", "encoders", "kept_vectors", "shared_encoders", "word_vectors"]
+__all__ = ["encoder_files", "encoders", "kept_vectors", "word_vectors"]

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `rated_files.rated_file`: the rated replies of a test file as the scorer learns from them
+- `training.rated_file`: the rated replies of a test file as the scorer learns from them
 - `training.train_adem`: rated files to a published adem
-- `leave_one_out.leave_one_out`: agreement on each group of files by scorers that were fitted to the other files.
+- `training.leave_one_out`: agreement on each group of files by scorers that were fitted to the other files.
 """
 
-__all__ = ["leave_one_out", "rated_files", "training"]
+__all__ = ["training"]

@@ -9,7 +9,6 @@ The main names:
 
 __all__ = [
     "meta",
-    "metric_choice",
     "probe",
     "rater_agreement",
     "records",

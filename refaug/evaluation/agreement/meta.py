@@ -16,12 +16,13 @@ import numpy as np
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
-from refaug.evaluation.agreement.annotator_records import AnnotatorFigures, KappaLevel
 from refaug.evaluation.agreement.records import (
     HUMAN,
     LENGTH,
     AgreementRow,
+    AnnotatorFigures,
     ComparedMetric,
+    KappaLevel,
     MeanResult,
     MeanRow,
     MetaResult,
@@ -44,7 +45,16 @@ from refaug.metrics.statistics.agreement import (
     mean_over_sets,
     system_level,
 )
-from refaug.metrics.statistics.alpha import krippendorff_alpha
+from refaug.metrics.statistics.annotator_agreement import (
+    KappaShare,
+    SplitHalf,
+    intraclass_correlations,
+    kappa,
+    kappa_of_each,
+    kappa_shares,
+    krippendorff_alpha,
+    split_half,
+)
 from refaug.metrics.statistics.correlation import (
     BOOTSTRAPPED_KINDS,
     Correlation,
@@ -57,10 +67,7 @@ from refaug.metrics.statistics.correlation import (
     partial_spearman,
     williams,
 )
-from refaug.metrics.statistics.intraclass import intraclass_correlations
-from refaug.metrics.statistics.kappa import KappaShare, kappa, kappa_of_each, kappa_shares
 from refaug.metrics.statistics.resampling import Estimate, Floats
-from refaug.metrics.statistics.split_half import SplitHalf, split_half
 
 # ── compute how well annotators agree with each other, and metrics with each of them ──────────────────────────────────
 

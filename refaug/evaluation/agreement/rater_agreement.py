@@ -29,7 +29,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.records import LENGTH, ComparedMetric, MetaResult, RatedItems
 from refaug.evaluation.agreement.row_scores import length_tokenizer
-from refaug.evaluation.home.raters import with_rater
+from refaug.evaluation.home.networks import with_rater
 from refaug.evaluation.scoring.cases import references_of, split
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MetaSettings

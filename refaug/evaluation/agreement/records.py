@@ -17,21 +17,177 @@ defined is None, and `why` tells the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from refaug.core.json_form import json_form, named
 from refaug.core.records import Item
-from refaug.evaluation.agreement.annotator_records import AnnotatorFigures
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import GroupAgreement, SystemLevel
+from refaug.metrics.statistics.annotator_agreement import (
+    Alpha,
+    AnnotatorKappa,
+    IntraclassCorrelations,
+    Kappa,
+    KappaShare,
+    SplitHalf,
+)
 from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
 from refaug.metrics.statistics.resampling import Estimate, Floats
+
+# ── the records of annotators in the results of `refaug meta`: how well they agree, and what follows from it ──────────
+
+# ── the JSON of figures: an undefined one is null, with its reason beside it ──────────────────────────────────────────
+
+
+def without_none(values: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, object]:
+    """Return the values that are there, and the named ones in any case."""
+    return {name: value for name, value in values.items() if value is not None or name in keep}
+
+
+@json_form.register
+def _(estimate: Estimate) -> Mapping[str, object]:
+    interval = None if estimate.low is None or estimate.high is None else [estimate.low, estimate.high]
+    more = {"interval": interval, "p": estimate.p, "undefined_draws": estimate.undefined or None, "why": estimate.why}
+    return {"value": estimate.value, **without_none(more)}
+
+
+@json_form.register
+def _(correlation: Correlation) -> Mapping[str, object]:
+    more = {"p": correlation.p, "n": correlation.n, "why": correlation.why}
+    return {"value": correlation.value, **without_none(more)}
+
+
+@json_form.register
+def _(spread: Spread) -> Mapping[str, object]:
+    ends = {"mean": spread.mean, "min": spread.lowest, "max": spread.highest}
+    return {**ends, **without_none({"why": spread.why}), "each": json_form(spread.each)}
+
+
+@json_form.register
+def _(test: WilliamsTest) -> Mapping[str, object]:
+    return without_none(asdict(test))
+
+
+@json_form.register
+def _(level: SystemLevel) -> Mapping[str, object]:
+    return {
+        **json_form(level.by_kind),
+        "systems": [
+            {"system": name, "score": score, "rating": rating}
+            for name, score, rating in zip(level.systems, level.scores, level.ratings, strict=True)
+        ],
+        "rows": level.rows,
+        "alone_in_context": level.alone,
+    }
+
+
+@json_form.register
+def _(group: GroupAgreement) -> Mapping[str, object]:
+    return {"size": group.size, "groups": group.groups, **json_form(group.by_kind)}
+
+
+# ── the records of annotators in the results of `refaug meta` ─────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedAnnotator:
+    """An annotator (a place in the lists of ratings, from 0) who is left out because of --min-kappa, and why."""
+
+    annotator: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KappaLevel:
+    """A threshold of κ: the pairs of annotators above it, and how metrics agree with those whom it would keep."""
+
+    share: KappaShare
+    n: int  # rows that a remaining annotator rated
+    # name of the metric, or `length` → kind → its correlation with the mean over the remaining annotators
+    correlations: Mapping[str, Mapping[str, Correlation]]
+
+    def as_json(self, place: Mapping[int, int]) -> dict[str, object]:
+        """Return the figures with annotators by their place in the lists of ratings."""
+        return {
+            "kappa": self.share.threshold,
+            "pairs_above": self.share.above,
+            "pairs": self.share.pairs,
+            "share": self.share.share,
+            "annotators": [place[annotator] for annotator in self.share.annotators],
+            "n": self.n,
+            "metrics": json_form(self.correlations),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorFigures:
+    """How well the annotators of the used rows agree with each other, without those left out."""
+
+    kept: tuple[int, ...]  # places in the lists of ratings, from 0; annotators in the figures are places among these
+    fewest: int  # the length of the shortest list of ratings, among replies with ratings
+    longest: int  # the length of the longest list
+    dropped: tuple[DroppedAnnotator, ...]
+    kappa: Kappa
+    kappa_of_each: tuple[AnnotatorKappa, ...]
+    alpha: Mapping[str, Alpha]  # by level: interval, ordinal
+    icc: IntraclassCorrelations
+    split_half: SplitHalf
+    pairs: Mapping[str, Spread]  # `spearman` and `pearson` → every pair of annotators, by two places among the kept
+    kappa_shares: tuple[KappaLevel, ...]  # by rising threshold
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures with annotators by their place in the lists of ratings."""
+        place = dict(enumerate(self.kept))
+        return {
+            "kept": list(self.kept),
+            "ratings_a_reply": [self.fewest, self.longest],
+            "dropped": [asdict(dropped) for dropped in self.dropped],
+            "kappa": without_none({"mean": self.kappa.mean, "why": self.kappa.why}, keep=("mean",)),
+            "kappa_of_pairs": [
+                {
+                    **without_none(asdict(pair), keep=("value",)),
+                    "first": place[pair.first],
+                    "second": place[pair.second],
+                }
+                for pair in self.kappa.pairs
+            ],
+            "kappa_of_each": [
+                {**without_none(asdict(kappa), keep=("value",)), "annotator": place[kappa.annotator]}
+                for kappa in self.kappa_of_each
+            ],
+            "alpha": {level: without_none(asdict(alpha), keep=("value",)) for level, alpha in self.alpha.items()},
+            "icc": {
+                "rows": self.icc.rows,
+                "annotators": self.icc.annotators,
+                "forms": {
+                    icc.form: without_none(
+                        {"value": icc.value, "low": icc.low, "high": icc.high, "why": icc.why}, keep=("value",)
+                    )
+                    for icc in self.icc.forms
+                },
+            },
+            "split_half": asdict(self.split_half),
+            "pairs": {kind: _pairs_json(spread, place) for kind, spread in self.pairs.items()},
+            "kappa_shares": [level.as_json(place) for level in self.kappa_shares],
+        }
+
+
+def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, object]:
+    """Return the extremes, then each pair with annotators by their place in the lists of ratings."""
+    each = [
+        {"first": place[first], "second": place[second], **json_form(correlation)}
+        for (first, second), correlation in spread.each.items()
+    ]
+    return {**json_form(spread), "each": each}
+
+
+# ── the records of `refaug meta`: its settings and its results, and the JSON of each ──────────────────────────────────
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people
@@ -281,3 +437,31 @@ class MetaResult:
 
 def _signature(signature: Signature | None) -> dict[str, object]:
     return {"signature": signature and signature.short, "signature_full": signature and signature.full}
+
+
+# ── the metrics that are compared: each once, however it is written, and which of them is the baseline ────────────────
+
+
+def choose_metrics(
+    specifications: Sequence[str],
+    baseline: str | None,
+    build: Callable[[str], Metric],
+    names: Mapping[str, str] | None = None,
+) -> tuple[list[ComparedMetric], str]:
+    """Return the metrics in the order named, and the name of the baseline, which comes first where it is none of them.
+
+    `names` are the names in tables; without it they are the specifications.
+    """
+    texts = list(dict.fromkeys([*([baseline] if baseline is not None else []), *specifications]))
+    shown = names if names is not None else {text: text.strip() for text in texts}
+    metrics = {text: build(text) for text in texts}
+    by_signature = dict[str, ComparedMetric]()
+    for text in specifications:
+        compared = ComparedMetric(name=shown[text], metric=metrics[text])
+        by_signature.setdefault(Signature.of(compared.metric).full, compared)
+    if baseline is None:
+        return list(by_signature.values()), next(iter(by_signature.values())).name
+    same_as_baseline = by_signature.get(Signature.of(metrics[baseline]).full)
+    if same_as_baseline is not None:
+        return list(by_signature.values()), same_as_baseline.name
+    return [ComparedMetric(name=shown[baseline], metric=metrics[baseline]), *by_signature.values()], shown[baseline]

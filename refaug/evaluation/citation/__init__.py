@@ -3,8 +3,8 @@
 The main names:
 
 - `citation.cite_signature`, `citation.cite_set`: what to write beside scores
-- `cited_signatures.signatures_in`: the signatures of a score file
+- `citation.signatures_in`: the signatures of a score file
 - `citation.Paper`: a paper, in a sentence and as BibTeX.
 """
 
-__all__ = ["citation", "cited_signatures"]
+__all__ = ["citation"]

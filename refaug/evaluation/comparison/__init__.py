@@ -7,4 +7,4 @@ The main names:
 - `report.page.page`: a comparison as an HTML page.
 """
 
-__all__ = ["comparison", "leaderboard", "reply_changes", "report", "scored_system", "system_tests"]
+__all__ = ["comparison", "leaderboard", "reply_changes", "report", "scored_system"]

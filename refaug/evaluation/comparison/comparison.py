@@ -12,8 +12,7 @@ from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction, PairedReplies, ReplyChange
-from refaug.evaluation.comparison.scored_system import SystemRun
-from refaug.evaluation.comparison.system_tests import ScoreLevel, SystemTest, metric_of_sums, system_tests
+from refaug.evaluation.comparison.scored_system import ScoreLevel, SystemRun, SystemTest, metric_of_sums, system_tests
 from refaug.evaluation.metric_setup.signature_requests import SignatureDifference, signature_differences
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.score_settings import ScoreSettings

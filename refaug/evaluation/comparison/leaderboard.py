@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from refaug.evaluation.comparison.scored_system import SystemRun
-from refaug.evaluation.comparison.system_tests import system_tests
+from refaug.evaluation.comparison.scored_system import SystemRun, system_tests
 from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.evaluation.scoring.reference_sets.set_history import score_document
 from refaug.evaluation.scoring.score_settings import ScoreSettings

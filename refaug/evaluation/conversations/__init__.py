@@ -3,7 +3,7 @@
 The main names:
 
 - `reading.read_conversations`: the conversations of a file, and what is wrong with the others
-- `turn_scores.judge_turns`: scores of every reply of a conversation, in its context
+- `judged.judge_turns`: scores of every reply of a conversation, in its context
 - `hybrid_report.hybrid_report`: how far the hybrid metric agrees with people on bots that its fit has not seen
 - `hybrids.stored.open_hybrid`: a hybrid metric that was fitted and kept.
 """
@@ -15,10 +15,8 @@ __all__ = [
     "judged",
     "measuring",
     "options",
-    "played",
     "reading",
     "records",
     "table",
     "talks",
-    "turn_scores",
 ]

@@ -21,9 +21,15 @@ from refaug.evaluation.conversations.options.hybrid_settings import PAPER, Hybri
 from refaug.evaluation.conversations.table import COUNTS, ConversationTable
 from refaug.metrics.conversations.components import COMPONENTS
 from refaug.metrics.hybrid.agreement import LEAST_BOTS, BotAgreement, agreement_of_bots, within_bots
-from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
+from refaug.metrics.hybrid.controls import (
+    Interval,
+    ResampledCorrelations,
+    permuted_bots,
+    resampled_correlations,
+    shuffled_in_folds,
+    shuffled_ratings,
+)
 from refaug.metrics.hybrid.fit import Fit, Intercept, bot_means, leave_one_bot_out, predict_conversations
-from refaug.metrics.hybrid.resampled import Interval, ResampledCorrelations, resampled_correlations
 from refaug.metrics.signature import Signature
 
 Floats = NDArray[np.float64]

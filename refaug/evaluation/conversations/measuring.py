@@ -9,15 +9,14 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.evaluation.conversations.encoders.opening import open_encoders
 from refaug.evaluation.conversations.hybrid_report import require_paper
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
-from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.judged import TurnJudges, judge_turns, turn_details
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table import (
     ConversationTable,
     RatedConversations,
     conversation_table,
 )
-from refaug.evaluation.conversations.turn_scores import TurnJudges, judge_turns, turn_details
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,8 +18,8 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.text.content_shapes import short_repr
 from refaug.evaluation.conversations.records import BadConversation, Conversation
-from refaug.logs.reading.chat_roles import chat_turns
 from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.shapes import chat_turns
 from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
 from refaug.metrics.conversations.exchanges import Side
 

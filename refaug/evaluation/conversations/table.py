@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
+from refaug.evaluation.conversations.encoders.opening import VectorReader
+from refaug.evaluation.conversations.judged import TurnScores
 from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.reading import require_one_scale
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.turn_scores import TurnScores
 from refaug.metrics.conversations.components import COMPONENTS, component_values
 from refaug.metrics.conversations.exchanges import Side
-from refaug.metrics.conversations.variants import Variants
+from refaug.metrics.conversations.sentiment import Variants
 from refaug.metrics.conversations.variety import variety
 
 Floats = NDArray[np.float64]

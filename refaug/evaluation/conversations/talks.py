@@ -9,25 +9,53 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, MissingField
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 from refaug.evaluation.conversations.options.conversation_source import (
     KNOWN_COLUMNS,
     RATING,
     ConversationColumns,
     ConversationSource,
 )
-from refaug.evaluation.conversations.played import played_conversations
 from refaug.evaluation.conversations.reading import read_conversations, usable_conversation
 from refaug.evaluation.conversations.records import BadConversation, Conversation
 from refaug.evaluation.item_files.item_files import InputFile
-from refaug.evaluation.tables.cells import is_empty, listed, number, plain_text
+from refaug.evaluation.selfplay.stored import open_self_play
+from refaug.evaluation.tables.cells import BadCell, is_empty, listed, number, plain_text
 from refaug.evaluation.tables.columns import folded, listed_names
-from refaug.evaluation.tables.files.open_table import OpenTable
-from refaug.evaluation.tables.python_lists import BadCell
+from refaug.evaluation.tables.files.text_tables import OpenTable
 from refaug.evaluation.tables.table_items import is_items_file, open_table
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.sources import BadRow
+from refaug.metrics.conversations.exchanges import Side
+
+# ── conversations of self-play, as those of people are read ───────────────────────────────────────────────────────────
+
+
+def played_conversations(settings: Settings, spec: str, progress: Progress) -> list[Conversation]:
+    """Return the conversations of a self-play, by name or name@version, that have two turns at least.
+
+    A bot that talks to itself says every turn; a partner stands for the person.
+    """
+    talks, short = list[Conversation](), 0
+    with open_self_play(settings, spec) as played:
+        progress.stage("reading", unit="conversations")
+        partner = played.manifest["partner"] is not None
+        for stored in played.conversations():
+            progress.advance(1)
+            if len(stored.replies) < 2:
+                short += 1
+                continue
+            turns = tuple(
+                (Side.PERSON if partner and place % 2 else Side.BOT, text) for place, text in enumerate(stored.replies)
+            )
+            talks.append(Conversation(id=stored.id, bot=stored.bot, turns=turns, is_played=True, start=stored.start))
+    if short:
+        progress.warn(f"{spec}: {short:,} conversations ended before the second turn, and are left out")
+    if not talks:
+        raise BadInput(f"{spec} has no conversation of two turns", remedy="refaug selfplay play … --start log:NAME")
+    return talks
+
 
 # ── read conversations from tables: CSV, TSV, JSON arrays, Parquet, Arrow and saved data sets ─────────────────────────
 

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `fit.fit_judge`: rated rows to a fitted judge
+- `training.fit_judge`: rated rows to a fitted judge
 - `training.train_judge`: rated sets and metrics to a judge with its figures
-- `held_out.out_of_group_scores`: scores of rows by judges that were fitted without their group.
+- `training.out_of_group_scores`: scores of rows by judges that were fitted without their group.
 """
 
-__all__ = ["artefact", "fit", "held_out", "rated_table", "scoring", "stored_judges", "training"]
+__all__ = ["scoring", "stored_judges", "training"]

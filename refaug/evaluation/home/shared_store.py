@@ -10,9 +10,8 @@ from typing import Any
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.store.fetching import FetchedVersion, fetch_version, resolve
-from refaug.core.artefacts.store.objects import Store
+from refaug.core.artefacts.store.objects import NeededVersion, Store, VersionRecord
 from refaug.core.artefacts.store.pushing import PushedVersion, push_version
-from refaug.core.artefacts.store.records import NeededVersion, VersionRecord
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json

@@ -4,7 +4,7 @@ The main names:
 
 - `item_files.ItemFiles`: files with the names that messages have, and what their columns hold
 - `item_files.AlignedFiles`: files with one text a line
-- `preview.preview`: the first items as they will be read, and what is wrong with the others.
+- `item_files.preview`: the first items as they will be read, and what is wrong with the others.
 """
 
-__all__ = ["item_files", "preview"]
+__all__ = ["item_files"]

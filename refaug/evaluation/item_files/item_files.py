@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from refaug.core.errors import RefaugError, Usage
+from refaug.core.errors import BadInput, RefaugError, TooLarge, Usage
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, of_systems, read_aligned, read_items, system_name
+from refaug.evaluation.scoring.items import BadItem, item_json, of_systems, read_aligned, read_items, system_name
 from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.evaluation.tables.table_request import TableRequest
+from refaug.logs.reading.sources import ReadingEnded, watched_reading
 
 _WHOLE_FILE: Final = "write the file again, whole, in one of the formats of docs/items.md"
 
@@ -93,3 +94,153 @@ class ItemFiles:
                 error.message = error.message.replace(str(file.path), file.name)
             error.remedy = error.remedy or _WHOLE_FILE
             raise
+
+
+# ── a look at files before they are scored: the first items as they will be read, the columns, and the bad rows ───────
+
+SHOWN_ITEMS: Final = 5
+SHOWN_BAD_ROWS: Final = 100
+_SHOWN_COLUMNS: Final = 200
+_SHOWN_SYSTEMS: Final = 1_000
+_SHOWN_WARNINGS: Final = 50
+_TEXT_CHARS: Final = 2_000
+
+
+@dataclass
+class FilePreview:
+    """The items, counts and faults of files, as far as they were read."""
+
+    items: list[Item] = field(default_factory=list)
+    item_count: int = 0
+    reply_count: int = 0
+    rating_count: int = 0
+    bad_count: int = 0
+    is_partial: bool = False
+    systems: dict[str, None] = field(default_factory=dict)
+    bad_rows: list[BadItem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: TableNotes = field(default_factory=TableNotes)
+
+    def add(self, row: Item | BadItem) -> None:
+        """Count a row, and keep it where it is among the first."""
+        if isinstance(row, BadItem):
+            self.bad_count += 1
+            if len(self.bad_rows) < SHOWN_BAD_ROWS:
+                self.bad_rows.append(row)
+            return
+        self.item_count += 1
+        self.reply_count += len(row.replies)
+        self.rating_count += sum(rating is not None for ratings in row.ratings.values() for rating in ratings)
+        if len(self.systems) < _SHOWN_SYSTEMS:
+            self.systems.update(dict.fromkeys(row.replies))
+        if len(self.items) < SHOWN_ITEMS:
+            self.items.append(row)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the preview as the service answers it; long texts are cut."""
+        return {
+            "items": [_cut(item_json(test_item)) for test_item in self.items],
+            "counts": {
+                "items": self.item_count,
+                "replies": self.reply_count,
+                "ratings": self.rating_count,
+                "bad": self.bad_count,
+                "is_partial": self.is_partial,
+            },
+            "systems": list(self.systems),
+            "table": _table_json(self.notes),
+            "warnings": self.warnings[:_SHOWN_WARNINGS],
+            "bad_rows": [bad_row_json(bad) for bad in self.bad_rows],
+            "more_bad_rows": self.bad_count - len(self.bad_rows),
+        }
+
+
+def preview(
+    files: ItemFiles, most_rows: int, *, most_bytes: int = 1 << 30, check: Callable[[], None] = lambda: None
+) -> FilePreview:
+    """Read files as a score would, up to a number of rows and of unpacked bytes, and return what came of them.
+
+    `check` is called with every row and every piece of a file; what it raises ends the preview.
+    """
+    seen = FilePreview()
+    seen.notes = TableNotes(on_warning=seen.warnings.append)
+    limit = _ByteLimit(most_bytes, check)
+    try:
+        with watched_reading(limit.add):
+            for number, row in enumerate(files.read(seen.warnings.append, seen.notes)):
+                check()
+                if number >= most_rows:
+                    seen.is_partial = True
+                    break
+                seen.add(row)
+    except (ReadingEnded, BadInput):
+        if not limit.is_reached:
+            raise
+    if limit.is_reached:
+        seen.is_partial = True
+        seen.warnings.append(f"only the first {most_bytes >> 20} MiB were read")
+        if not seen.item_count and not seen.bad_count:
+            raise TooLarge(
+                f"{', '.join(files.names)}: no item in the first {most_bytes >> 20} MiB, and a preview reads no more",
+                remedy="write one item or row a line, or raise preview_mib; an evaluation reads whole files",
+            )
+    return seen
+
+
+@dataclass
+class _ByteLimit:
+    """Counts what is read of all files, and ends the reading when it is too much."""
+
+    most_bytes: int
+    check: Callable[[], None]
+    read_bytes: int = 0
+    is_reached: bool = False
+
+    def add(self, size: int) -> None:
+        """Count a piece of a file; a row is nothing more to read."""
+        self.check()
+        if not size:
+            return
+        self.read_bytes += size
+        if self.read_bytes > self.most_bytes:
+            self.is_reached = True
+            raise ReadingEnded
+
+
+def bad_row_json(bad: BadItem) -> dict[str, object]:
+    """Return the place of a bad row, and what is wrong with it."""
+    return {"file": bad.file, "line": bad.line, "item": bad.item, "field": bad.field, "message": bad.message}
+
+
+def _table_json(notes: TableNotes) -> dict[str, object] | None:
+    """Return the columns and their use; None for files without columns."""
+    columns = notes.columns
+    if columns is None:
+        return None
+    names = list(dict.fromkeys([*(column.name for column in columns.used), *columns.unused]))
+    return {
+        "kind": notes.kind,
+        "shape": columns.shape.value,
+        "rows": notes.rows,
+        "used": [
+            {"field": column.field, "system": column.system, "column": column.name}
+            for column in columns.used[:_SHOWN_COLUMNS]
+        ],
+        "columns": names[:_SHOWN_COLUMNS],
+        "more_columns": max(0, len(names) - _SHOWN_COLUMNS),
+        "unused": list(columns.unused[:_SHOWN_COLUMNS]),
+        "more_unused": max(0, len(columns.unused) - _SHOWN_COLUMNS),
+        "duplicates": notes.duplicates,
+        "left_out": dict(notes.left_out),
+    }
+
+
+def _cut(content: Any) -> Any:
+    """Return JSON with its long texts cut, and its long lists too."""
+    if isinstance(content, str):
+        return content if len(content) <= _TEXT_CHARS else f"{content[:_TEXT_CHARS]}…"
+    if isinstance(content, Mapping):
+        return {name: _cut(part) for name, part in list(content.items())[:_SHOWN_COLUMNS]}
+    if isinstance(content, list | tuple):
+        return [_cut(part) for part in content[:_SHOWN_COLUMNS]]
+    return content

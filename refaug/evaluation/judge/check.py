@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from refaug.bots.endpoint.answer_shapes import shorten
-from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest
-from refaug.bots.endpoint.faults import Fault
+from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest, Fault, shorten
 from refaug.evaluation.judge.answer_reading import read_ratings
 from refaug.evaluation.judge.asking import Asking
-from refaug.evaluation.judge.questions import reply_messages
-from refaug.evaluation.judge.rubric import Rubric
+from refaug.evaluation.judge.rubric import Rubric, reply_messages
 from refaug.metrics.base import Problem
 from refaug.metrics.models.judged_replies import JudgeQuestion
 

@@ -21,8 +21,7 @@ from refaug.core.records import Item
 from refaug.evaluation.judge.answer_reading import TIE, read_choice
 from refaug.evaluation.judge.asking import Asking
 from refaug.evaluation.judge.pointwise import NOT_REPRODUCIBLE, problem_of_fault
-from refaug.evaluation.judge.questions import VERSION, pair_messages
-from refaug.evaluation.judge.rubric import Rubric
+from refaug.evaluation.judge.rubric import VERSION, Rubric, pair_messages
 from refaug.metrics.base import Floats, Problem
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, bootstrap

@@ -9,11 +9,8 @@ The main names:
 """
 
 __all__ = [
-    "adem_metrics",
     "baseline",
     "combined",
-    "judge_metrics",
-    "likelihood_models",
     "metric_requests",
     "model_metrics",
     "model_registry",

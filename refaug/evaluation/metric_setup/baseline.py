@@ -20,8 +20,13 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress, Silent
 from refaug.core.query_engine import QueryEngine
-from refaug.evaluation.metric_setup.log_sample import live_segments, unrelated_responses
-from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
+from refaug.evaluation.metric_setup.log_sample import (
+    MeasurementKey,
+    live_segments,
+    read_measurement,
+    unrelated_responses,
+    write_measurement,
+)
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Metric

@@ -2,34 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from refaug.core.errors import Usage
+from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
+from refaug.bots.endpoint.client import ClientSettings
+from refaug.bots.endpoint.specification import Endpoint
+from refaug.bots.endpoint.spending import DailyTokens
+from refaug.core.errors import BadInput, NotAllowed, Usage
+from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.raters import ReplyJudge
+from refaug.evaluation.home.networks import ReplyJudge
+from refaug.evaluation.judge.asking import Asking, answers_path, find_judge, spending_path
+from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings
+from refaug.evaluation.judge.rubric import find_rubric
 from refaug.evaluation.metric_setup.baseline import with_index_baseline
-from refaug.evaluation.metric_setup.likelihood_models import with_likelihoods
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.metric_setup.ruber_ranges import LogSample
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.metrics.base import Floats, Metric
-from refaug.metrics.models.likelihood import LikelyReplies
+from refaug.metrics.models.adem import FittedReplies, ReplyToJudge
+from refaug.metrics.models.judged_replies import JudgedReplies
+from refaug.metrics.models.likelihood import Context, LikelyReplies
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.models.model_scores import RatedReplies, RelevantReplies
 from refaug.metrics.models.ruber import Ruber
+from refaug.rater.adem.scorer.adem import Adem
+from refaug.rater.adem.scorer.rated_triples import Triple
+from refaug.rater.adem.vhred.artefact import Vhred
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
+
+# ── bind the metric `likelihood` to the VHRED that its parameter names ────────────────────────────────────────────────
+
+
+class ReplyLikelihoods:
+    """A VHRED that tells how likely replies are, for one evaluation.
+
+    Results are cached, so that equal replies in one context tie to the last bit, whatever batch each is in.
+    """
+
+    def __init__(self, vhred: Vhred) -> None:
+        if not vhred.config.is_trained:
+            raise BadInput(
+                f"the vhred {vhred.spec} was never trained: likelihoods by drawn weights mean nothing",
+                remedy="name one that was pre-trained: refaug artefacts list vhred",
+            )
+        self._vhred = vhred
+        self._logs = dict[tuple[Context, str], Floats]()
+        self._coverage = Coverage()
+
+    @property
+    def spec(self) -> str:
+        """The name, version and content of the VHRED."""
+        return self._vhred.spec
+
+    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
+        """Return log p of each piece of each reply, and of its end, in nats."""
+        new = [reply for reply in dict.fromkeys(replies) if reply not in self._logs]
+        if new:
+            texts = dict.fromkeys(text for context, reply in new for text in (*context, reply))
+            self._coverage += self._vhred.coverage(list(texts))
+            logs = self._vhred.log_likelihoods([context for context, _ in new], [reply for _, reply in new])
+            self._logs |= zip(new, logs, strict=True)
+        return [self._logs[reply] for reply in replies]
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return a warning if the texts so far are in a language that the VHRED does not know."""
+        warning = self._vhred.unfamiliar(self._coverage)
+        return () if warning is None else (warning,)
+
+
+def with_likelihoods(metric: LikelyReplies, registry: ModelRegistry) -> LikelyReplies:
+    """Return the metric bound to the VHRED that it names."""
+    return metric.with_model(ReplyLikelihoods(registry.vhred(metric.model)))
+
+
+# ── bind metrics that need models to the models of a command or request, and give `ruber` the ranges of its parts ─────
 
 
 class ReplyRelevance:
     """A ruber that judges replies for the metric, for one evaluation.
 
     Results are cached, so that equal replies to an utterance tie to the last bit, whatever batch each is in:
-    `refaug.evaluation.home.raters.ReplyJudge` says why.
+    `refaug.evaluation.home.networks.ReplyJudge` says why.
     """
 
     def __init__(self, ruber: Relevance) -> None:
@@ -149,3 +209,128 @@ class _Networks:
                 remedy="--rater NAME: refaug artefacts list rater",
             )
         return self.models.rater(self.models.default_rater)
+
+
+# ── bind the metric `adem` to the adem that it names ──────────────────────────────────────────────────────────────────
+
+
+class ReplyAdem:
+    """An adem that judges replies for the metric, for one evaluation.
+
+    Scores are cached, so that equal replies in one context tie to the last bit, whatever batch each is in.
+    """
+
+    def __init__(self, adem: Adem) -> None:
+        self._adem = adem
+        self._scores = dict[Triple, float]()
+
+    @property
+    def form(self) -> str:
+        """The form of the scorer."""
+        return self._adem.form.value
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The state of the encoder, and the names, versions and contents of adem and vhred."""
+        return {"model": self._adem.spec, "state": self._adem.state, "vhred": self._adem.encoder.spec}
+
+    def judge(self, replies: Sequence[ReplyToJudge], *, multiple: str) -> Floats:
+        """Return the scores of replies, over the references of each."""
+        triples = [list(self._triples(reply)) for reply in replies]
+        new = [triple for triple in dict.fromkeys(t for row in triples for t in row) if triple not in self._scores]
+        if new:
+            self._scores |= zip(new, self._adem.score(new).tolist(), strict=True)
+        merge = np.max if multiple == "max" else np.mean
+        return np.array([merge([self._scores[triple] for triple in row]) for row in triples], dtype=np.float64)
+
+    def _triples(self, reply: ReplyToJudge) -> Sequence[Triple]:
+        form = self._adem.form
+        context = reply.turns if form.has_context else ()
+        references = reply.references if form.has_reference else ("",)
+        return [Triple(context=context, reference=reference, reply=reply.reply) for reference in references]
+
+    def has_seen(self, reply: ReplyToJudge) -> bool:
+        """Say whether the adem was fitted to this row."""
+        return self._adem.seen.contains(reply.turns, reply.references, reply.reply)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return a warning where scores so far leave the scale of ratings."""
+        outside = sum(1 for score in self._scores.values() if not 1 <= score <= 5)
+        if not outside:
+            return ()
+        return (f"adem: {outside:,} of {len(self._scores):,} scores are outside 1 to 5; clip=yes ends them there",)
+
+
+def with_adem(metrics: Sequence[Metric], registry: ModelRegistry) -> list[Metric]:
+    """Return the metrics, those that need an adem bound to the one that they name."""
+    return [
+        metric.with_judge(ReplyAdem(registry.adem(metric.model))) if isinstance(metric, FittedReplies) else metric
+        for metric in metrics
+    ]
+
+
+# ── bind the metric `judge` to the judge that it names ────────────────────────────────────────────────────────────────
+
+
+def with_judge(metrics: Sequence[Metric], models: ModelRegistry, progress: Progress | None = None) -> list[Metric]:
+    """Return the metrics, those that need a judge bound to the one that they name; rubric and file are checked here."""
+    return [
+        metric.with_judge(_judge_of(metric, models, progress or Silent()))
+        if isinstance(metric, JudgedReplies)
+        else metric
+        for metric in metrics
+    ]
+
+
+def open_asking(
+    home: Settings, judge: str, progress: Progress | None = None, client: ClientSettings | None = None
+) -> Asking:
+    """Return the judge's endpoint with the stored answers of the home."""
+    return Asking(
+        endpoint=find_judge(home, judge),
+        answers=answers_path(home),
+        client=client or ClientSettings(),
+        progress=progress or Silent(),
+    )
+
+
+def _judge_of(metric: JudgedReplies, models: ModelRegistry, progress: Progress) -> PointwiseJudge:
+    settings = metric.settings
+    return PointwiseJudge(
+        _asking(models.judge(metric.model), models, progress),
+        find_rubric(settings["rubric"]),
+        SampleSettings(
+            samples=int(settings["samples"]),
+            temperature=float(settings["temperature"]),
+            seed=int(settings["seed"]),
+            is_expected=settings["score"] == "expected",
+            repeat=int(settings["repeat"]),
+            is_weighted=settings["refs"] == "weighted",
+        ),
+    )
+
+
+def _asking(endpoint: Endpoint, models: ModelRegistry, progress: Progress) -> Asking:
+    """Return how the judge is asked: as its file says, and within the limits of a server."""
+    limits, home = models.judge_limits, models.home
+    if limits is None:
+        client = ClientSettings(is_offline=not models.asks_judge)
+        return Asking(endpoint=endpoint, answers=answers_path(home), client=client, progress=progress)
+    advice = "the operator of the server adds {entry} to --judge-hosts of refaug serve (REFAUG_JUDGE_HOSTS)"
+    policy = AddressPolicy.of_list(limits.hosts, advice)
+    _require_host(endpoint, policy)
+    return Asking(
+        endpoint=endpoint,
+        answers=answers_path(home),
+        client=ClientSettings(policy=policy),
+        progress=progress,
+        days=DailyTokens(spending_path(home), limits.tokens_a_day),
+    )
+
+
+def _require_host(endpoint: Endpoint, policy: AddressPolicy) -> None:
+    parts = urlsplit(endpoint.url)
+    try:
+        policy.require_host(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    except AddressRefused as refused:
+        raise NotAllowed(f"judge {endpoint.name}: {refused.reason}", remedy=refused.advice) from refused

@@ -23,8 +23,8 @@ from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.processes.forking import held_over_fork
-from refaug.core.text.name_suggestions import suggestion
-from refaug.evaluation.judge.judge_files import find_judge, judge_names
+from refaug.core.text.messages import suggestion
+from refaug.evaluation.judge.asking import find_judge, judge_names
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors
 from refaug.metrics.specification import Specification, named_models
 
@@ -316,25 +316,25 @@ def _open_index(home: Settings, spec: str, threads: int | None) -> Any:
 
 
 def _open_rater(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_rater  # noqa: PLC0415  torch
 
     return open_rater(home, spec, threads=threads)
 
 
 def _open_ruber(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.evaluation.home.rubers import open_ruber  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_ruber  # noqa: PLC0415  torch
 
     return open_ruber(home, spec, threads=threads)
 
 
 def _open_vhred(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.evaluation.home.vhreds import open_vhred  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_vhred  # noqa: PLC0415  torch
 
     return open_vhred(home, spec, threads=threads)
 
 
 def _open_adem(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.evaluation.home.adems import open_stored_adem  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_stored_adem  # noqa: PLC0415  torch
 
     return open_stored_adem(home, spec, threads=threads)
 

@@ -2,7 +2,7 @@
 
 The pairs are drawn from the log that an index was built from (`refaug.evaluation.metric_setup.log_sample`). A part is
 measured once and its
-percentiles are cached in `indexes/<name>/ranges/` (`refaug.evaluation.metric_setup.measurement_cache`). For a part
+percentiles are cached in `indexes/<name>/ranges/` (`refaug.evaluation.metric_setup.log_sample`). For a part
 that looks at weighted references, those
 of the sample are retrieved and weighted as for test items, without references that equal the reply.
 """
@@ -25,8 +25,13 @@ from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.metric_setup.baseline import metric_identity, sampling_of
-from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
-from refaug.evaluation.metric_setup.measurement_cache import MeasurementKey, read_measurement, write_measurement
+from refaug.evaluation.metric_setup.log_sample import (
+    MeasurementKey,
+    live_segments,
+    read_measurement,
+    sample_items,
+    write_measurement,
+)
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment

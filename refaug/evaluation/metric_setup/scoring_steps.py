@@ -50,7 +50,7 @@ def open_index_and_rater(
 ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
     """Open index and rater; a missing rater is an error before anything is read."""
     from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
-    from refaug.evaluation.home.raters import open_rater  # noqa: PLC0415  torch
+    from refaug.evaluation.home.networks import open_rater  # noqa: PLC0415  torch
 
     require_named_rater(rater, settings)
     weigher = open_rater(home, rater, threads=threads) if rater is not None else None
@@ -279,11 +279,11 @@ def bound_metrics(
             sample=models.sample or named.get("index"),
         )
     if _any_asks(metrics, ModelKind.JUDGE):
-        from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
+        from refaug.evaluation.metric_setup.model_metrics import with_judge  # noqa: PLC0415  httpx
 
         metrics = with_judge(metrics, models, progress)
     if _any_asks(metrics, ModelKind.ADEM):
-        from refaug.evaluation.metric_setup.adem_metrics import with_adem  # noqa: PLC0415  torch
+        from refaug.evaluation.metric_setup.model_metrics import with_adem  # noqa: PLC0415  torch
 
         metrics = with_adem(metrics, models)
     if _any_asks(metrics, ModelKind.FITTED_JUDGE):

@@ -7,4 +7,4 @@ The main names:
 - `page.write_report`: writes the page with its plots.
 """
 
-__all__ = ["page", "plots", "report", "stored_report"]
+__all__ = ["page", "report", "stored_report"]

@@ -4,7 +4,7 @@ The main names:
 
 - `system_replies.add_replies`: items with the replies of bots
 - `system_replies.BotSystem`: a bot under the name of a system
-- `reply_journal.ReplyJournal`: replies on disk as they come, so that a job that was killed asks no bot twice.
+- `system_replies.ReplyJournal`: replies on disk as they come, so that a job that was killed asks no bot twice.
 """
 
-__all__ = ["reply_journal", "system_replies", "without_reply"]
+__all__ = ["system_replies", "without_reply"]

@@ -7,4 +7,4 @@ The main names:
 - `plotting.Plot`: a plot in the formats of a report.
 """
 
-__all__ = ["csv_text", "histograms", "html_page", "latex_text", "plotting", "reply_cards"]
+__all__ = ["html_page", "plotting", "table_texts"]

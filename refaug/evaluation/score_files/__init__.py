@@ -7,4 +7,4 @@ The main names:
 - `score_file.sealed`: the JSON of scores with its format and checksum.
 """
 
-__all__ = ["freezing", "score_details", "score_document", "score_file", "stored_lists"]
+__all__ = ["freezing", "score_document", "score_file", "stored_lists"]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput
-from refaug.evaluation.score_files import score_details
-from refaug.evaluation.score_files.score_details import ScoreDetails
+from refaug.evaluation.score_files import score_document
 from refaug.evaluation.score_files.score_document import (
     FORMAT,
     FORMAT_VERSION,
@@ -18,6 +17,7 @@ from refaug.evaluation.score_files.score_document import (
     SCORES,
     SEAL,
     STATS,
+    ScoreDetails,
     ScoreDocument,
     SignedEntry,
     is_sealed,
@@ -34,7 +34,7 @@ _SCALES: Final = (1, 100)  # a score as it is, and in per cent
 
 def sealed(document: Mapping[str, Any]) -> dict[str, object]:
     """Return scores as JSON with the version of the format, and the seal as last field."""
-    content = {**document, FORMAT: FORMAT_VERSION if score_details.FIELD in document else 1}
+    content = {**document, FORMAT: FORMAT_VERSION if score_document.FIELD in document else 1}
     return {**content, SEAL: seal_of(content)}
 
 

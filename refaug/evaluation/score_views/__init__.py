@@ -4,7 +4,7 @@ The main names:
 
 - `stored_view.write_view`: writes a score document so that it opens without being read
 - `replies.ReplyQuery`: which replies are listed, and in which order
-- `summary.summary_json`: systems with intervals, differences and histograms.
+- `score_view.summary_json`: systems with intervals, differences and histograms.
 """
 
-__all__ = ["replies", "score_view", "stored_view", "summary"]
+__all__ = ["replies", "score_view", "stored_view"]

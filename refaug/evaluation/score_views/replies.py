@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import NotFound, Usage
-from refaug.evaluation.comparison.scored_system import SystemRun
-from refaug.evaluation.comparison.system_tests import metric_of_sums
+from refaug.evaluation.comparison.scored_system import SystemRun, metric_of_sums
 from refaug.evaluation.score_views.score_view import ScoreView
 from refaug.metrics.base import Floats
 

@@ -32,9 +32,7 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.copies import copy_warning, reference_copy_warning
 from refaug.evaluation.scoring.held.blocks import blocks_of
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
-from refaug.evaluation.scoring.held.item_digests import ReferencesDigest
-from refaug.evaluation.scoring.held.item_evidence import evidence_by_id
+from refaug.evaluation.scoring.held.item_collection import ItemCollection, ReferencesDigest, evidence_by_id
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from refaug.evaluation.reports.latex_text import escape_latex
+from refaug.evaluation.reports.table_texts import escape_latex
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
 
 _COMPARED: Final = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomisation")

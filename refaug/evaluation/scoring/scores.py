@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
-from refaug.evaluation.scoring.held.passing_list import PassingList
+from refaug.evaluation.scoring.held.item_collection import PassingList
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings

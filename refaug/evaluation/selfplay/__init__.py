@@ -10,9 +10,6 @@ The main names:
 
 __all__ = [
     "check",
-    "conversation_file",
-    "faults",
-    "order",
     "recording",
     "start_source",
     "starts",

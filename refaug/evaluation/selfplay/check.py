@@ -15,16 +15,14 @@ from typing import Any, Final, Self, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.files import make_folder, remove_tree, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, remove_tree, storage_errors, unique_suffix
 from refaug.core.progress import Progress, Silent
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.selfplay.stored import StoredConversation, StoredSelfPlay
 from refaug.evaluation.selfplay.windows.log_windows import LogOverlap, count_in_log
 from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.logs.store import StoredLog
-from refaug.metrics.conversations.variety import repeated_share
-from refaug.metrics.conversations.windows import Overlap, utterance_hashes
+from refaug.metrics.conversations.variety import Overlap, repeated_share, utterance_hashes
 
 # ── how many different n-grams there are among many, in bounded memory: sorted runs of hashes, merged at the end ──────
 

@@ -8,22 +8,35 @@ final: it goes on from the turn that it had reached when the order is resumed, o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from refaug.bots.endpoint.faults import FaultKind
-from refaug.bots.selfplay import play
+from refaug.bots.endpoint.chat import FaultKind
+from refaug.bots.replier import LatencyTally, Replier
+from refaug.bots.selfplay import BOT, SelfPlayed, play, play_on
+from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.core.artefacts.manifests import write_manifest
-from refaug.core.errors import BadInput, Corrupt, NotFound
-from refaug.core.files import make_folder, read_json, remove_tree, write_json
+from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
+from refaug.core.files import (
+    cut_half_line,
+    make_folder,
+    read_json,
+    remove_tree,
+    storage_errors,
+    write_aside,
+    write_json,
+)
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
-from refaug.evaluation.selfplay.conversation_file import ConversationFile
-from refaug.evaluation.selfplay.faults import PASSING_FAULTS, play_faults_again
-from refaug.evaluation.selfplay.order import SelfPlayOrder
+from refaug.evaluation.selfplay.starts import SelfPlayStarts
 from refaug.evaluation.selfplay.stored import (
     CONVERSATIONS,
     FORMAT_VERSION,
@@ -32,6 +45,243 @@ from refaug.evaluation.selfplay.stored import (
     open_self_play,
     self_play_versions,
 )
+
+# ── what is to be played: which bots, with whom, from which starts, and by which rules ────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayingBot:
+    """An opened bot with the name that the conversations have for it."""
+
+    name: str
+    replier: Replier
+
+    def as_json(self) -> dict[str, object]:
+        """Return the bot as manifests describe it."""
+        return {"name": self.name, "provenance": dict(self.replier.provenance)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayOrder:
+    """What is to be played: each bot has one conversation for each start; without a partner it talks to itself."""
+
+    bots: Sequence[PlayingBot]
+    partner: PlayingBot | None
+    start: str  # as it was written
+    starts: SelfPlayStarts
+    rules: SelfPlayRules
+
+    def __post_init__(self) -> None:
+        """Require bots, each once."""
+        names = [bot.name for bot in self.bots]
+        if not names:
+            raise Usage("no bot is to play", remedy="name one or several")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise Usage(f"{twice} comes twice", remedy="name each bot once")
+
+    def plan(self) -> dict[str, object]:
+        """Return everything that the bytes of the conversations depend on."""
+        rules = self.rules
+        return {
+            "bots": [bot.as_json() for bot in self.bots],
+            "partner": self.partner.as_json() if self.partner else None,
+            "start": self.start,
+            "starts_sha256": self.starts.sha256,
+            "conversations_per_bot": len(self.starts),
+            "turns": rules.turns,
+            "context": rules.context,
+            "rules": rules.rules,
+            "seed": rules.seed,
+        }
+
+    def bot_at(self, place: int) -> tuple[PlayingBot, PlayingBot]:
+        """Return the bot of a conversation and its partner, by the place among the conversations of all bots."""
+        bot = self.bots[place // len(self.starts)]
+        return bot, self.partner or bot
+
+
+# ── the two files of self-play that is being played: a conversation a line, and beside it the times of its turns ──────
+
+
+class ConversationFile:
+    """The files in a folder aside; each batch is on disk before the next is played."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._paths = (folder / CONVERSATIONS, folder / MILLISECONDS)
+
+    def cut_half_lines(self) -> int:
+        """Cut what a kill left behind the last conversation that is whole in both files; return how many there are."""
+        count = min(cut_half_line(path) for path in self._paths)
+        for path in self._paths:
+            if path.exists():
+                _keep_lines(path, count)
+        return count
+
+    def copy_from(self, folder: Path) -> None:
+        """Take the conversations of a stored version."""
+        for path in self._paths:
+            shutil.copyfile(folder / path.name, path)
+
+    def append(self, bot: str, partner: str, played: Sequence[SelfPlayed]) -> None:
+        """Write a batch of conversations of a bot."""
+        lines = [conversation_lines(bot, partner, conversation) for conversation in played]
+        for path, content in zip(self._paths, zip(*lines, strict=True), strict=True):
+            with storage_errors(path), path.open("ab") as file:
+                file.write(b"".join(content))
+                file.flush()
+                os.fsync(file.fileno())
+
+    def replace(self, blocks: Iterator[Sequence[tuple[bytes, bytes]]]) -> None:
+        """Write both files anew from blocks of lines, whole or not at all."""
+        with write_aside(self._paths[1]) as times, write_aside(self._paths[0]) as conversations:
+            for block in blocks:
+                conversations.write(b"".join(line for line, _ in block))
+                times.write(b"".join(line for _, line in block))
+
+    def lines(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each conversation with its times, as they are written."""
+        with self._paths[0].open("rb") as conversations, self._paths[1].open("rb") as times:
+            yield from zip(conversations, times, strict=True)
+
+    def early_ends(self, bots: Sequence[str]) -> tuple[Counter[str], dict[str, Counter[str]]]:
+        """Return how many conversations of each bot have a reply, and how many ended early, by the reason."""
+        begun, problems = Counter[str](), {bot: Counter[str]() for bot in bots}
+        for line, _ in self.lines():
+            fields = read_line(line)
+            begun[fields["bot"]] += bool(fields["turns"])
+            if fields["problem"]:
+                problems[fields["bot"]][fields["problem"]] += 1
+        return begun, problems
+
+    def latency(self, bots: Sequence[str]) -> dict[str, dict[str, object] | None]:
+        """Return how long the replies of each bot took; those of a partner do not count."""
+        tallies = {bot: LatencyTally() for bot in bots}
+        for line, milliseconds in self.lines():
+            fields = read_line(line)
+            turns = zip(fields["turns"], orjson.loads(milliseconds), strict=False)
+            tallies[fields["bot"]].add(
+                ms for turn, ms in turns if turn["role"] == BOT or fields["partner"] == fields["bot"]
+            )
+        latencies = {bot: tally.latency() for bot, tally in tallies.items()}
+        return {bot: None if latency is None else latency.as_json() for bot, latency in latencies.items()}
+
+
+def conversation_lines(bot: str, partner: str, played: SelfPlayed) -> tuple[bytes, bytes]:
+    """Return the line of a conversation, and that of its times."""
+    fields = {
+        "id": f"{bot}/{played.start.number}",
+        "bot": bot,
+        "partner": partner,
+        "start": list(played.start.turns),
+        "turns": [{"role": side, "text": text} for side, text in played.turns],
+        "problem": played.problem,
+    }
+    milliseconds = [round(ms, 2) for ms in played.milliseconds]
+    return orjson.dumps(fields) + b"\n", orjson.dumps(milliseconds) + b"\n"
+
+
+def read_line(line: bytes) -> Mapping[str, Any]:
+    """Return the fields of a conversation; Corrupt for a line that is none."""
+    try:
+        fields: Mapping[str, Any] = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Corrupt(f"a conversation of self-play is damaged: {error}", remedy="play it again") from error
+    return fields
+
+
+def _keep_lines(path: Path, count: int) -> None:
+    """Keep the first lines of a file."""
+    with path.open("r+b") as file:
+        for _ in range(count):
+            file.readline()
+        file.truncate(file.tell())
+
+
+# ── conversations that an endpoint's fault has ended: they go on from the turn that they had reached ──────────────────
+
+# After other faults, the same question would get the same answer.
+PASSING_FAULTS: Final = frozenset(
+    fault.value for fault in FaultKind if fault not in (FaultKind.TOO_LARGE, FaultKind.REDIRECT, FaultKind.REJECTED)
+)
+_BLOCK: Final = 4_096  # conversations that are held in memory at a time
+
+
+def early_end_warnings(problems: Mapping[str, Mapping[str, int]], silent: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to know of conversations that ended early; `silent` has what to say of bots that began none."""
+    for name, reasons in problems.items():
+        if name in silent:
+            yield silent[name]
+        elif reasons:
+            listed = ", ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
+            yield f"{name}: conversations that ended early: {listed}"
+    if any(reason in PASSING_FAULTS for reasons in problems.values() for reason in reasons):
+        yield "what an endpoint's fault ended is not final: the same order with --retry plays it on"
+
+
+def play_faults_again(file: ConversationFile, order: SelfPlayOrder, count: int, batch: int, progress: Progress) -> int:
+    """Play on what faults have ended among the first `count` conversations; return how many these were."""
+    ended = sum(
+        read_line(line)["problem"] in PASSING_FAULTS for place, (line, _) in enumerate(file.lines()) if place < count
+    )
+    if ended:
+        progress.stage("again", ended, "conversations")
+        file.replace(_blocks(file, order, count, batch, progress))
+    return ended
+
+
+def _blocks(
+    file: ConversationFile, order: SelfPlayOrder, count: int, batch: int, progress: Progress
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the lines of all conversations, block after block, with those that were ended as they are now."""
+    block, first = list[tuple[bytes, bytes]](), 0
+    for lines in file.lines():
+        block.append(lines)
+        if len(block) == _BLOCK:
+            yield _played_on(block, first, order, count, batch, progress)
+            block, first = [], first + _BLOCK
+    yield _played_on(block, first, order, count, batch, progress)
+
+
+def _played_on(
+    block: list[tuple[bytes, bytes]], first: int, order: SelfPlayOrder, count: int, batch: int, progress: Progress
+) -> list[tuple[bytes, bytes]]:
+    fields = [(place, read_line(line)) for place, (line, _) in enumerate(block)]
+    ended = [
+        (place, content) for place, content in fields if first + place < count and content["problem"] in PASSING_FAULTS
+    ]
+    for _, of_bot in groupby(ended, key=lambda pair: (first + pair[0]) // len(order.starts)):
+        conversations = list(of_bot)
+        for begin in range(0, len(conversations), batch):
+            _play_batch(block, first, order, conversations[begin : begin + batch])
+            progress.advance(len(conversations[begin : begin + batch]))
+    return block
+
+
+def _play_batch(
+    block: list[tuple[bytes, bytes]],
+    first: int,
+    order: SelfPlayOrder,
+    conversations: Sequence[tuple[int, Mapping[str, Any]]],
+) -> None:
+    """Play conversations of one bot on, and put their new lines into the block."""
+    bot, partner = order.bot_at(first + conversations[0][0])
+    going = [_conversation(order, first + place, content, block[place][1]) for place, content in conversations]
+    play_on(bot.replier, partner.replier, going, order.rules)
+    for (place, _), conversation in zip(conversations, going, strict=True):
+        block[place] = conversation_lines(bot.name, partner.name, conversation)
+
+
+def _conversation(order: SelfPlayOrder, place: int, content: Mapping[str, Any], times: bytes) -> SelfPlayed:
+    """Return a conversation as it was before the fault."""
+    number = place % len(order.starts)
+    (start,) = order.starts.between(number, number + 1)
+    turns = [(turn["role"], turn["text"]) for turn in content["turns"]]
+    milliseconds = list(orjson.loads(times))
+    return SelfPlayed(start=start, turns=turns, milliseconds=milliseconds + [0.0] * (len(turns) - len(milliseconds)))
+
+
+# ── self-play as it is written: batch after batch into a file aside, which becomes a version when it is whole ─────────
 
 _PLAN: Final = "plan.json"
 

@@ -14,8 +14,7 @@ import orjson
 
 from refaug.bots.selfplay import SelfPlayStart
 from refaug.core.errors import BadInput, NoSource
-from refaug.core.files import make_folder, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, storage_errors, unique_suffix
 from refaug.core.home import Settings
 from refaug.core.query_engine import QueryEngine
 from refaug.evaluation.item_files.item_files import InputFile

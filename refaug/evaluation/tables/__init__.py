@@ -13,7 +13,6 @@ __all__ = [
     "columns",
     "files",
     "item_fields",
-    "python_lists",
     "table_items",
     "table_notes",
     "table_request",

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, MissingField, Usage
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 from refaug.evaluation.tables.table_request import MappedColumn, RowShape, TableRequest, parse_scale
 from refaug.logs.reading.shapes import Fields
 

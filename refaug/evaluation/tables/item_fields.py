@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 
 ITEM_FIELDS: Final = (
     "id",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 from refaug.evaluation.tables.columns import Columns, listed_names
 from refaug.evaluation.tables.table_request import FIELDS
 

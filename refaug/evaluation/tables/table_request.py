@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from refaug.core.errors import Usage
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
 
 _BY_SYSTEM: Final = ("reply", "rating", "ratings")
 FIELDS: Final = (

@@ -4,12 +4,11 @@ The main names:
 
 - `verification.verify`: a score file with its items, reproduced
 - `verification.Workplace`: where scores are made again
-- `part_states.Verification`: the parts, and what became of each.
+- `artefact_parts.Verification`: the parts, and what became of each.
 """
 
 __all__ = [
     "artefact_parts",
-    "part_states",
     "score_differences",
     "verification",
 ]

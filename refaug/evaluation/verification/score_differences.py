@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from refaug.evaluation.metric_setup.signature_requests import SignatureDifference, signature_differences
 from refaug.evaluation.score_files.score_file import StoredScores
-from refaug.evaluation.verification.part_states import VerifiedPart
+from refaug.evaluation.verification.artefact_parts import VerifiedPart
 from refaug.metrics.signature import Signature
 
 EXACT: Final = 1e-9  # the last bits of sums differ between machines

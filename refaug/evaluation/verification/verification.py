@@ -32,7 +32,7 @@ from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, percent
 from refaug.evaluation.verification import artefact_parts, score_differences
-from refaug.evaluation.verification.part_states import PartState, Verification, VerifiedPart
+from refaug.evaluation.verification.artefact_parts import PartState, Verification, VerifiedPart
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature

@@ -8,4 +8,4 @@ The main names:
 - `plan.choose`: the kind of index that fits the memory.
 """
 
-__all__ = ["build", "checked_publication", "order", "plan", "rebuilding", "size_estimate", "update"]
+__all__ = ["build", "order", "plan", "rebuilding", "update"]

@@ -20,11 +20,10 @@ from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.on_cluster.attempts import remove_scratch, scratch_of
+from refaug.indexer.building.on_cluster.tasks import remove_scratch, scratch_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
-from refaug.indexer.installed_software import software
 from refaug.indexer.manifest import (
     COMMON_ORDER,
     FORMAT_VERSION,
@@ -35,10 +34,11 @@ from refaug.indexer.manifest import (
     LogState,
     RecallCheck,
     SegmentInfo,
+    software,
 )
 from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.indexer.pair_table import ErasedKeySets
-from refaug.indexer.tokens.tokenizer_choice import save_tokenizer
+from refaug.indexer.tokens.vocabulary import save_tokenizer
 from refaug.logs.manifest import now
 
 if TYPE_CHECKING:

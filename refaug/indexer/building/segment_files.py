@@ -22,7 +22,7 @@ from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics, build_bm25
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, map_array, text_batches
 from refaug.indexer.nearest.index_builder import AnnBuilder
-from refaug.indexer.nearest.projection import Projection, quantisation_steps, quantise
+from refaug.indexer.nearest.index_kinds import Projection, quantisation_steps, quantise
 from refaug.indexer.search import segments
 from refaug.indexer.tokens.vocabulary import Vocabulary
 from refaug.indexer.vectors.encoder_vectors import encode_utterances

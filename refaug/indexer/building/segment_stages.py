@@ -22,8 +22,7 @@ from refaug.indexer.building.plan import Demand, Limits, choose, options
 from refaug.indexer.building.recall import AT, ExactSearch, GroundTruth, MeasuredRecall, RecallMeasure
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import RecallCheck, SegmentInfo
-from refaug.indexer.pair_table import ErasedKeySets, build_table
-from refaug.indexer.pair_table_sql import KeyRange, Keys
+from refaug.indexer.pair_table import ErasedKeySets, KeyRange, Keys, build_table
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
 from refaug.indexer.search.similarity import COARSE

@@ -23,8 +23,7 @@ from refaug.indexer.building.material import Material
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import SHARDS, SegmentInfo
-from refaug.indexer.pair_table import no_pairs
-from refaug.indexer.pair_table_sql import KeyRange
+from refaug.indexer.pair_table import KeyRange, no_pairs
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, QUICK_STEPS
 from refaug.indexer.search.similarity import COARSE

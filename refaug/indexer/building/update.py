@@ -22,7 +22,7 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.artefacts.kinds import encodings_in
 from refaug.core.artefacts.manifests import require_files
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.errors import Conflict, Corrupt, NotFound
+from refaug.core.errors import CheckFailed, Conflict, Corrupt, NotFound
 from refaug.core.files import make_folder, read_json, sync_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
@@ -35,12 +35,10 @@ from refaug.indexer.building.segment_files import JoinedBlocks
 from refaug.indexer.building.segment_stages import CHECK_QUERIES, SegmentWork, make_segment, measure_recall, write_table
 from refaug.indexer.columns import NpyWriter, TextColumn, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.installed_software import software
-from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo
-from refaug.indexer.pair_table import ChangedKeys, changed_keys, erased_key
-from refaug.indexer.pair_table_sql import Keys
+from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo, software
+from refaug.indexer.pair_table import ChangedKeys, Keys, changed_keys, erased_key
 from refaug.indexer.search.segments import PAIRS, SUPERSEDED, UTTERANCES, word_hashes
-from refaug.indexer.tokens.tokenizer_choice import FOLDER as TOKENIZER_FOLDER
+from refaug.indexer.tokens.vocabulary import FOLDER as TOKENIZER_FOLDER
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
 
@@ -374,3 +372,30 @@ def require_nothing_erased(places: Places, name: str, version: str) -> None:
             f"index {name}@{version} holds pairs that have been deleted since",
             remedy=f"build it anew from the logs: refaug index compact {name}",
         )
+
+
+# ── publishing a version that is compared with a search through all of it first ───────────────────────────────────────
+
+
+def require_recall(
+    places: Places, name: str, version: str, recall: float, least: float, progress: Progress, *, must_go: bool
+) -> None:
+    """Mark a version with less recall as refused, and raise CheckFailed; one that masks deleted text only warns."""
+    if recall >= least:
+        return
+    if must_go:
+        progress.warn(f"recall@15 is {recall:.3f}; published all the same, since something was deleted")
+        return
+    places.indexes.refuse(name, version, f"recall is {recall:.3f}, at least {least:.3f} is required")
+    raise CheckFailed(
+        f"index {name}@{version} was built but not published: "
+        f"recall@15 is {recall:.3f}, at least {least:.3f} is required",
+        remedy="build the index anew, or publish it all the same: "
+        f"refaug artefacts publish index {name}@{version} --even-refused",
+    )
+
+
+def publish_new(places: Places, name: str, version: str, *, must_go: bool) -> None:
+    """Let a version serve that does not yet; one that masks deleted text also after a check that failed."""
+    if places.indexes.current(name) != version:
+        publish_version(places, name, version, even_refused=must_go)

@@ -4,13 +4,12 @@ The main names:
 
 - `index.ReferenceIndex`: an opened index
 - `search.find`: the best pairs for queries
-- `exclusion.ExclusionReason`: why a pair is not among the references.
+- `ranking.ExclusionReason`: why a pair is not among the references.
 """
 
 __all__ = [
     "candidates",
     "exact_check",
-    "exclusion",
     "index",
     "on_cluster",
     "queries",

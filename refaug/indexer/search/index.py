@@ -24,7 +24,6 @@ from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.index_folders import Places, hold_encoder, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
-from refaug.indexer.search.bm25_similarity import Bm25Likeness
 from refaug.indexer.search.candidates import searched_segments
 from refaug.indexer.search.queries import code_texts, first_golds, golds_of, tables_of
 from refaug.indexer.search.search import (
@@ -36,11 +35,9 @@ from refaug.indexer.search.search import (
 )
 from refaug.indexer.search.search_settings import FUSED, Mode, SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
-from refaug.indexer.search.segment_checks import require_sound
-from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, word_hashes
-from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
-from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
-from refaug.indexer.tokens.vocabulary import Vocabulary
+from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, require_sound, word_hashes
+from refaug.indexer.search.similarity import Bm25Likeness, EncoderLikeness, Likeness, WordVectorLikeness
+from refaug.indexer.tokens.vocabulary import Vocabulary, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -14,11 +15,20 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled
 from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
-from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows
 from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
+
+# ── numbers of dialogues: an index stores these in place of ids ───────────────────────────────────────────────────────
+
+
+def dialogue_key(dialogue: str) -> int:
+    """Return an index's number for a dialogue: half of its id's MD5, which the log engine computes as well."""
+    return int.from_bytes(hashlib.md5(dialogue.encode(), usedforsecurity=False).digest()[:8], "little")
+
+
+# ── test pairs prepared for a search: texts as codes, with what is excluded for each ──────────────────────────────────
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = np.iinfo(np.int64).max

@@ -4,7 +4,7 @@ The main names:
 
 - `tokens.Splitter`: cuts many texts at once
 - `vocabulary.Vocabulary`: the codes of words
-- `tokenizer_choice.default_tokenizer_for`: the tokenizer that suits logs.
+- `vocabulary.default_tokenizer_for`: the tokenizer that suits logs.
 """
 
-__all__ = ["tokenizer_choice", "tokens", "vocabulary"]
+__all__ = ["tokens", "vocabulary"]

@@ -23,10 +23,206 @@ from numpy.typing import DTypeLike, NDArray
 
 from refaug.core.errors import BadInput, Corrupt, NotFound, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, write_json
-from refaug.core.kernels import frozen
+from refaug.core.kernels import compiled, frozen
+from refaug.core.kernels.compiler import fetch_ahead
 from refaug.core.progress import Progress
 from refaug.indexer.columns import NpyWriter, map_array
-from refaug.indexer.vectors import cooccurrence_kernels as kernels
+
+# ── compiled loops of `cooccurrence.py`: packing texts, listing each word's places, summing rows, merging runs ────────
+#
+# A place is one number: the word's position in the packed texts, then how many words of its text are at most a window
+# away to the left and to the right, 8 bits each. Indexes are unsigned where this spares the loops a test for negative
+# ones.
+
+COLUMNS_A_MARK = 16  # two cache lines of sums
+COLUMNS_A_STEP = 8 * COLUMNS_A_MARK  # the loops check eight marks together; sums have a multiple of so many
+_MARK_SHIFT = np.uint64(4)
+_PLACE_SHIFT, _REACH_BITS, _REACH = np.uint64(16), np.uint64(8), np.uint64(255)
+_PLACES_AHEAD = 8
+_ONE = np.uint64(1)
+
+
+@compiled
+def pack(
+    codes: NDArray[np.int32],
+    start: int,
+    end: int,
+    window: int,
+    packed: NDArray[np.uint32],
+    used: int,
+    reaches: NDArray[np.uint16],
+    counts: NDArray[np.int64],
+) -> int:
+    """Append the known words of the text `codes[start:end]` with their reaches, and count them.
+
+    Return the new length.
+    """
+    first, appended = np.uint64(used), 0
+    for k in range(start, end):
+        if codes[k] >= 0:
+            packed[used + appended] = codes[k]
+            counts[codes[k]] += 1
+            appended += 1
+    last = np.uint64(used + appended)
+    for place in range(first, last):
+        left_reach, right_reach = min(place - first, np.uint64(window)), min(last - _ONE - place, np.uint64(window))
+        reaches[place] = left_reach << _REACH_BITS | right_reach
+    return used + appended
+
+
+@compiled
+def pack_texts(
+    codes: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    text: int,
+    window: int,
+    packed: NDArray[np.uint32],
+    used: int,
+    reaches: NDArray[np.uint16],
+    counts: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Append texts from the given one on until one might not fit; return the next text and the new length."""
+    while text + 1 < len(offsets) and used + offsets[text + 1] - offsets[text] <= len(packed):
+        used = pack(codes, offsets[text], offsets[text + 1], window, packed, used, reaches, counts)
+        text += 1
+    return text, used
+
+
+@compiled
+def list_places(
+    packed: NDArray[np.uint32],
+    reaches: NDArray[np.uint16],
+    first: int,
+    last: int,
+    ends: NDArray[np.int64],
+    places: NDArray[np.uint64],
+) -> None:
+    """Write each of the places first … last − 1 to its word's list and advance `ends`, where the lists end so far."""
+    for place in range(np.uint64(first), np.uint64(last)):
+        word = packed[place]
+        places[ends[word]] = place << _PLACE_SHIFT | np.uint64(reaches[place])
+        ends[word] += 1
+
+
+@compiled
+def sum_rows(
+    packed: NDArray[np.uint32],
+    places: NDArray[np.uint64],
+    starts: NDArray[np.int64],  # (words + 1): where each word's places begin
+    weights: NDArray[np.uint64],  # by distance from −window to window
+    most_places: int,
+    at: NDArray[np.int64],  # the row and the place to continue from; advanced
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> int:
+    """Sum rows until so many places were read or the output may lack room for a row; return how much was written."""
+    written, remaining = 0, most_places
+    while at[0] + 1 < len(starts) and remaining > 0 and written + len(sums) <= len(rows_out):
+        row = at[0]
+        until = min(starts[row + 1], at[1] + remaining)
+        _gather(packed, places[at[1] : until], np.uint64(row), weights, sums, marks)
+        remaining -= until - at[1]
+        at[1] = until
+        if until == starts[row + 1]:
+            written = _flush_row(row, sums, marks, written, rows_out, columns_out, sums_out)
+            at[0] += 1
+    return written
+
+
+@compiled
+def _gather(
+    packed: NDArray[np.uint32],
+    places: NDArray[np.uint64],
+    row: np.uint64,
+    weights: NDArray[np.uint64],
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+) -> None:
+    """Add the words around these places of a word to its row; smaller codes have the pair in their own rows.
+
+    The place itself is included with the weight 0, which leaves no entry.
+    """
+    last = len(places) - 1
+    for k in range(len(places)):
+        first, after = _surroundings(places[min(k + _PLACES_AHEAD, last)])
+        fetch_ahead(packed, first)
+        fetch_ahead(packed, after - _ONE)
+        first, after = _surroundings(places[k])
+        to_weight = np.uint64(len(weights) // 2) - (places[k] >> _PLACE_SHIFT)
+        for near in range(first, after):
+            column = np.uint64(packed[near])
+            if column >= row:
+                sums[column] += weights[to_weight + near]
+                marks[column >> _MARK_SHIFT] = 1
+
+
+@compiled
+def _surroundings(place: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the words around a place, itself included: the first of them, and the first after them."""
+    at = place >> _PLACE_SHIFT
+    return at - (place >> _REACH_BITS & _REACH), at + (place & _REACH) + _ONE
+
+
+@compiled
+def _flush_row(
+    row: int,
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    written: int,
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> int:
+    """Move a row's sums to the output, in order of columns, and reset them to zero."""
+    steps = marks.view(np.uint64)
+    for step in range(row // COLUMNS_A_STEP, len(steps)):
+        if steps[step] == 0:
+            continue
+        for mark in range(8 * step, 8 * step + 8):
+            if marks[mark] == 0:
+                continue
+            marks[mark] = 0
+            for column in range(COLUMNS_A_MARK * mark, COLUMNS_A_MARK * (mark + 1)):
+                rows_out[written], columns_out[written], sums_out[written] = row, column, sums[column]
+                written += sums[column] != 0
+                sums[column] = 0
+    return written
+
+
+@compiled
+def merge_rows(
+    columns: NDArray[np.int32],
+    spilled: NDArray[np.uint64],
+    starts: NDArray[np.int64],  # (runs, words + 1): where each run's rows begin
+    most_entries: int,
+    row: int,
+    sums: NDArray[np.uint64],
+    marks: NDArray[np.uint8],
+    rows_out: NDArray[np.int32],
+    columns_out: NDArray[np.int32],
+    sums_out: NDArray[np.uint64],
+) -> tuple[int, int, int]:
+    """Add up the same rows of all runs until so many entries were read.
+
+    Return the next row, entries written, and read.
+    """
+    written, read = 0, 0
+    while row + 1 < starts.shape[1] and read < most_entries and written + len(sums) <= len(rows_out):
+        for run in range(starts.shape[0]):
+            for entry in range(starts[run, row], starts[run, row + 1]):
+                column = np.uint64(columns[entry])
+                sums[column] += spilled[entry]
+                marks[column >> _MARK_SHIFT] = 1
+            read += starts[run, row + 1] - starts[run, row]
+        written = _flush_row(row, sums, marks, written, rows_out, columns_out, sums_out)
+        row += 1
+    return row, written, read
+
+
+# ── co-occurrence counts of a log's words, exact within a memory budget ───────────────────────────────────────────────
 
 UNIT: Final = 2.0**-32  # of the integer sums
 _MANIFEST: Final = "cooccurrences.json"
@@ -150,9 +346,7 @@ def add_runs(folders: Sequence[Path], first: int, last: int) -> Iterator[Entries
     runs = (frozen(np.concatenate(columns)), frozen(np.concatenate(sums)), frozen(np.stack(starts)))
     merged_row, row = _MatrixRow(words), 0
     while row < last - first:
-        row, written, _ = kernels.merge_rows(
-            *runs, _ENTRIES_A_CALL, row, merged_row.sums, merged_row.marks, *merged_row.out
-        )
+        row, written, _ = merge_rows(*runs, _ENTRIES_A_CALL, row, merged_row.sums, merged_row.marks, *merged_row.out)
         entries = merged_row.written_entries(written)
         yield entries._replace(rows=entries.rows + np.int32(first))
 
@@ -201,10 +395,10 @@ class _MatrixRow:
     """The sums of the row being computed, all zero between two rows, and a buffer for finished rows."""
 
     def __init__(self, words: int) -> None:
-        size = -(-words // kernels.COLUMNS_A_STEP) * kernels.COLUMNS_A_STEP
+        size = -(-words // COLUMNS_A_STEP) * COLUMNS_A_STEP
         room = max(_ENTRIES_A_CALL, size)
         self.sums = np.zeros(size, np.uint64)
-        self.marks = np.zeros(size // kernels.COLUMNS_A_MARK, np.uint8)
+        self.marks = np.zeros(size // COLUMNS_A_MARK, np.uint8)
         self.out = Entries(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint64))
 
     def written_entries(self, count: int) -> Entries:
@@ -232,7 +426,7 @@ class _Chunk:
         if self._used == 0 and text + 1 < len(offsets) and offsets[text + 1] - offsets[text] > len(self._packed):
             self._allocate(int(offsets[text + 1] - offsets[text]))  # the caller holds this text in memory as well
         window = len(self._weights) // 2
-        text, self._used = kernels.pack_texts(
+        text, self._used = pack_texts(
             codes, offsets, text, window, self._packed, self._used, self._reaches, self._counts
         )
         return text
@@ -248,7 +442,7 @@ class _Chunk:
         places, at = self._list_places(starts), np.zeros(2, np.int64)
         while at[0] + 1 < len(starts):
             before = int(at[1])
-            written = kernels.sum_rows(
+            written = sum_rows(
                 self._packed,
                 places,
                 starts,
@@ -267,7 +461,7 @@ class _Chunk:
         places, ends = np.empty(starts[-1], np.uint64), starts[:-1].copy()
         for first in range(0, self._used, _PLACES_A_CALL):
             last = min(first + _PLACES_A_CALL, self._used)
-            kernels.list_places(self._packed, self._reaches, first, last, ends, places)
+            list_places(self._packed, self._reaches, first, last, ends, places)
         return places
 
 
@@ -307,7 +501,7 @@ class _Runs:
         columns, sums, starts = (_close_and_map(writer) for writer in (self._columns, self._sums, self._starts))
         merged_row, row = _MatrixRow(self._words), 0
         while row < self._words:
-            row, written, read = kernels.merge_rows(
+            row, written, read = merge_rows(
                 columns, sums, starts, _ENTRIES_A_CALL, row, merged_row.sums, merged_row.marks, *merged_row.out
             )
             progress.advance(read)

@@ -21,8 +21,8 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import MANIFEST, WordVectors, open_word_vectors
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.tokens.tokenizer_choice import default_tokenizer_for, save_tokenizer
 from refaug.indexer.tokens.tokens import Splitter, WordCounts, WordTable
+from refaug.indexer.tokens.vocabulary import default_tokenizer_for, save_tokenizer
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
 from refaug.indexer.vectors.coverage import CoverageCounter, VectorCoverage
 from refaug.indexer.vectors.glove import GloveSettings, OnEpoch, train_glove

@@ -2,18 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import exp, log, sqrt
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, NoSource, NotFound, Usage
+from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
 from refaug.core.version import VERSION
 from refaug.library.nlgeval import named_scores as names
-from refaug.library.nlgeval.embedding_scores import EmbeddingScorer
-from refaug.library.nlgeval.meteor import MeteorScorer
-from refaug.library.nlgeval.named_scores import NamedScores
-from refaug.library.nlgeval.overlap import OverlapItem, bleu, cider, rouge_l
+from refaug.library.nlgeval.meteor import MeteorScorer, english_words
+from refaug.library.nlgeval.named_scores import AVERAGE, EXTREMA, GREEDY, NamedScores
+
+# ── BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D as nlg-eval defines them, to its constants ──────────────────────────────────
+#
+# They differ from the metrics of the same names elsewhere, and so from those of `refaug.metrics`:
+#
+#     BLEU     words between white space; no smoothing, but 1e-15 is added to matches and 1e-9 to counts
+#     ROUGE-L  words between single spaces; F with β = 1.2 of the best precision and the best recall, which may
+#              come from two references
+#     CIDEr    CIDEr-D with σ = 6 and idf from the references of the call, so that a single reply has 0
+#
+# A text here is a list of words, and an item is a reply with its references.
+
+_ORDER: Final = 4
+_SMALL, _TINY = 1e-9, 1e-15  # so that nothing is divided by 0, and 0 matches stay almost 0
+_BETA: Final = 1.2
+_SIGMA: Final = 6.0
+
+Ngram = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OverlapItem:
+    """A reply with its references."""
+
+    reply: str
+    references: Sequence[str]
+
+
+# ── BLEU ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bleu(items: Sequence[OverlapItem], order: int = _ORDER) -> list[float]:
+    """Return BLEU-1 to BLEU-`order` of all replies together."""
+    matches, totals, reply_length, reference_length = [0] * order, [0] * order, 0, 0
+    for case in items:
+        reply = case.reply.split()
+        references = [reference.split() for reference in case.references]
+        reply_length += len(reply)
+        reference_length += min((abs(len(words) - len(reply)), len(words)) for words in references)[1]
+        for n in range(order):
+            counts = _ngrams(reply, n + 1)
+            most = Counter[Ngram]()
+            for words in references:
+                most |= _ngrams(words, n + 1)
+            matches[n] += (counts & most).total()
+            totals[n] += counts.total()
+    ratio = (reply_length + _TINY) / (reference_length + _SMALL)
+    penalty = exp(1 - 1 / ratio) if ratio < 1 else 1.0
+    product, scores = 1.0, []
+    for n in range(order):
+        product *= (matches[n] + _TINY) / (totals[n] + _SMALL)
+        scores.append(penalty * product ** (1 / (n + 1)))
+    return scores
+
+
+def _ngrams(words: Sequence[str], n: int) -> Counter[Ngram]:
+    return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+
+
+# ── ROUGE-L ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rouge_l(items: Sequence[OverlapItem]) -> float:
+    """Return the mean ROUGE-L of the replies."""
+    return sum(map(_rouge_l, items)) / len(items)
+
+
+def _rouge_l(case: OverlapItem) -> float:
+    reply = case.reply.split(" ")
+    precision = recall = 0.0
+    for reference in case.references:
+        words = reference.split(" ")
+        common = _common_length(reply, words)
+        precision, recall = max(precision, common / len(reply)), max(recall, common / len(words))
+    if precision == 0 or recall == 0:
+        return 0.0
+    return (1 + _BETA**2) * precision * recall / (recall + _BETA**2 * precision)
+
+
+def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence."""
+    row = [0] * (len(second) + 1)
+    for word in first:
+        diagonal = 0
+        for at, other in enumerate(second, start=1):
+            diagonal, row[at] = row[at], diagonal + 1 if word == other else max(row[at], row[at - 1])
+    return row[-1]
+
+
+# ── CIDEr ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """The tf-idf of a text's n-grams, their norms by order, and the text's length in pairs of words."""
+
+    weights: list[dict[Ngram, float]]
+    norms: list[float]
+    length: int
+
+
+def cider(items: Sequence[OverlapItem]) -> float:
+    """Return the mean CIDEr-D of the replies, with idf from these references."""
+    references = [[_all_ngrams(text) for text in case.references] for case in items]
+    frequency = Counter[Ngram](chain.from_iterable(set().union(*texts) for texts in references))
+    log_items = log(len(items))
+
+    def weigh(counts: Counter[Ngram]) -> _Weighted:
+        weights: list[dict[Ngram, float]] = [{} for _ in range(_ORDER)]
+        for ngram, count in counts.items():
+            weights[len(ngram) - 1][ngram] = count * (log_items - log(max(1, frequency[ngram])))
+        norms = [sqrt(sum(weight * weight for weight in of_order.values())) for of_order in weights]
+        return _Weighted(weights, norms, sum(count for ngram, count in counts.items() if len(ngram) == 2))
+
+    total = 0.0
+    for case, texts in zip(items, references, strict=True):
+        reply = weigh(_all_ngrams(case.reply))
+        total += sum(_cider_similarity(reply, weigh(counts)) for counts in texts) / len(texts)
+    return 10 * total / len(items)
+
+
+def _all_ngrams(text: str) -> Counter[Ngram]:
+    words = text.split()
+    return Counter(chain.from_iterable(_ngrams(words, n).elements() for n in range(1, _ORDER + 1)))
+
+
+def _cider_similarity(reply: _Weighted, reference: _Weighted) -> float:
+    """Return the mean over the orders of the clipped cosine, less for another length."""
+    total = 0.0
+    for n, weights in enumerate(reply.weights):
+        norms = reply.norms[n] * reference.norms[n]
+        if norms > 0:
+            shared = reference.weights[n]
+            total += (
+                sum(min(weight, shared[ngram]) * shared[ngram] for ngram, weight in weights.items() if ngram in shared)
+                / norms
+            )
+    return total / _ORDER * exp(-((reply.length - reference.length) ** 2) / (2 * _SIGMA**2))
+
+
+# ── embedding average, vector extrema and greedy matching as nlg-eval computes them ───────────────────────────────────
+#
+# Words without a vector have the mean of all vectors, so that they pull every text towards the same point; the
+# metrics of `refaug.metrics` leave them out. Cosines with a zero vector are 0. An empty reply scores 0, where nlg-
+# eval stops.
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """The vectors of a text's words, with their sum, extreme values and unit vectors."""
+
+    total: Floats
+    extrema: Floats
+    units: Floats  # (words, dimensions)
+
+
+class EmbeddingScorer:
+    """The three similarities over one file of word vectors."""
+
+    def __init__(self, vectors: Path) -> None:
+        self._vectors: WordVectors = open_word_vectors(vectors)
+        self._unknown = np.asarray(self._vectors.matrix.mean(axis=0), np.float64)
+        self._tokenize = word_tokenizer()
+        self.name = self._vectors.name
+
+    def embed(self, text: str) -> EmbeddedText | None:
+        """Return a text's vectors; None for a text without a word."""
+        rows = self._vectors.rows_of(self._tokenize(text))
+        if not len(rows):
+            return None
+        words = np.where((rows >= 0)[:, None], np.asarray(self._vectors.matrix[rows], np.float64), self._unknown)
+        high, low = words.max(axis=0), words.min(axis=0)
+        return EmbeddedText(
+            total=words.sum(axis=0),
+            extrema=np.where((low != 0) & (high > np.abs(low)), high, low),  # nlg-eval takes the 0 of a lowest 0
+            units=_units(words),
+        )
+
+    def mean_scores(self, items: Sequence[tuple[str, Sequence[str]]], names: Collection[str]) -> dict[str, float]:
+        """Return the named similarities of replies to their references, each the mean over the replies."""
+        embed = functools.lru_cache(maxsize=2**14)(self.embed)
+        pairs = [
+            (embed(reply), [embedded for text in references if (embedded := embed(text)) is not None])
+            for reply, references in items
+        ]
+        return {name: _mean_best(pairs, similarity) for name, similarity in _SIMILARITIES.items() if name in names}
+
+
+def _mean_best(
+    pairs: Sequence[tuple[EmbeddedText | None, Sequence[EmbeddedText]]],
+    similarity: Callable[[EmbeddedText, EmbeddedText], float],
+) -> float:
+    """Return the mean over the replies of the similarity to the most similar reference."""
+    best = [
+        max((similarity(reply, reference) for reference in references), default=0.0) if reply is not None else 0.0
+        for reply, references in pairs
+    ]
+    return sum(best) / len(best)
+
+
+def _average(reply: EmbeddedText, reference: EmbeddedText) -> float:
+    return _cosine(reply.total, reference.total)
+
+
+def _extrema(reply: EmbeddedText, reference: EmbeddedText) -> float:
+    return _cosine(reply.extrema, reference.extrema)
+
+
+def _greedy(reply: EmbeddedText, reference: EmbeddedText) -> float:
+    cosines = reference.units @ reply.units.T
+    return float(cosines.max(axis=0).mean() + cosines.max(axis=1).mean()) / 2
+
+
+_SIMILARITIES: Final = {AVERAGE: _average, EXTREMA: _extrema, GREEDY: _greedy}
+
+
+def _cosine(first: Floats, second: Floats) -> float:
+    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / norms if norms > 0 else 0.0
+
+
+def _units(vectors: Floats) -> Floats:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1.0))
+
+
+@functools.cache
+def word_tokenizer() -> Callable[[str], list[str]]:
+    """Return nltk's tokenizer of words, after its splitter of sentences without the trained model, a download."""
+    from nltk.tokenize import NLTKWordTokenizer  # noqa: PLC0415  half a second
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # noqa: PLC0415
+
+    parameters: Any = PunktParameters()
+    parameters.abbrev_types = set(english_words("abbreviations"))  # nlg-eval has a trained list of them
+    sentences, words = PunktSentenceTokenizer(parameters), NLTKWordTokenizer()
+    return lambda text: [word for sentence in sentences.tokenize(text) for word in words.tokenize(sentence)]
 
 
 def require_text(name: str, text: object) -> str:

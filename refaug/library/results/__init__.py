@@ -4,7 +4,7 @@ The main names:
 
 - `scores.Scores`: by metric, by system, by reply
 - `referenced_items.ReferencedItems`: items with weighted references
-- `frames.make_frame`: rows as a frame of pandas or polars.
+- `parts.make_frame`: rows as a frame of pandas or polars.
 """
 
-__all__ = ["agreement_table", "frames", "html", "parts", "ratings", "referenced_items", "scores"]
+__all__ = ["agreement_table", "parts", "ratings", "referenced_items", "scores"]

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from refaug.library.results.frames import FrameKind, make_frame
-from refaug.library.results.html import html_table
-from refaug.library.results.parts import ArtefactVersions, ItemProblem
+from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, html_table, make_frame
 
 if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from refaug.core.errors import MissingPart, Usage
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.items import BadItem
@@ -52,3 +56,48 @@ def format_score(score: float | None, interval: tuple[float, float] | None = Non
     """Return a score for people, with its interval."""
     number = "none" if score is None else f"{score:.4f}"
     return number if interval is None else f"{number} [{interval[0]:.4f}, {interval[1]:.4f}]"
+
+
+# ── small tables for notebooks ────────────────────────────────────────────────────────────────────────────────────────
+
+_MOST_ROWS: Final = 20
+
+
+def html_table(
+    caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]], notes: Iterable[str] = ()
+) -> str:
+    """Return a table with its first rows, and notes below it; every text is escaped."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows[:_MOST_ROWS])
+    more = [f"and {len(rows) - _MOST_ROWS:,} more rows"] if len(rows) > _MOST_ROWS else []
+    below = "".join(f"<div><small>{escape(note)}</small></div>" for note in [*more, *notes])
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>{below}"
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.4f}" if isinstance(cell, float) else escape(str(cell))
+
+
+# ── rows as frames of pandas or polars, which are imported only when a frame is asked for ─────────────────────────────
+
+FrameKind = Literal["pandas", "polars"]
+_KINDS: Final = ("pandas", "polars")
+
+
+def make_frame(rows: Sequence[Mapping[str, Any]], kind: str = "pandas", *, columns: Sequence[str] = ()) -> Any:
+    """Return a frame with these rows; `columns` come first, and exist even without rows."""
+    if kind not in _KINDS:
+        raise Usage(f"{kind!r} makes no frames", remedy=f"one of: {', '.join(_KINDS)}")
+    try:
+        library = import_module(kind)
+    except ImportError as error:
+        raise MissingPart(
+            f"{kind} is not installed here: {error}", remedy=f"pip install {kind}, or to_dict()"
+        ) from error
+    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+    table = {name: [row.get(name) for row in rows] for name in names}
+    if kind == "polars":
+        return library.DataFrame(table, strict=False)  # whole numbers among floats become floats
+    return library.DataFrame(table, columns=names)

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from refaug.library.results.frames import FrameKind, make_frame
-from refaug.library.results.html import html_table
-from refaug.library.results.parts import ArtefactVersions
+from refaug.library.results.parts import ArtefactVersions, FrameKind, html_table, make_frame
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

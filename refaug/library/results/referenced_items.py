@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from refaug.library.results.frames import FrameKind, make_frame
-from refaug.library.results.html import html_table
-from refaug.library.results.parts import ArtefactVersions, ItemProblem, shorten
+from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, html_table, make_frame, shorten
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from refaug.core.errors import BadInput, Usage
-from refaug.library.results.frames import FrameKind, make_frame
-from refaug.library.results.html import html_table
-from refaug.library.results.parts import ArtefactVersions, ItemProblem, format_score
+from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, format_score, html_table, make_frame
 
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.copies import CopiedReplies

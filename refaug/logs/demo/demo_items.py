@@ -25,10 +25,8 @@ import orjson
 
 from refaug.core.errors import Usage
 from refaug.logs.demo import generator
-from refaug.logs.demo.registers import Moment, Register, say
-from refaug.logs.demo.small_talk import VAGUE_BEGINNINGS, VAGUE_ENDS
-from refaug.logs.demo.topic_model import COMMON_SLOTS, SLOT, Intent, Opener, Topic, fill
-from refaug.logs.demo.topics import TOPICS
+from refaug.logs.demo.generator import VAGUE_BEGINNINGS, VAGUE_ENDS, Moment, Register, say
+from refaug.logs.demo.topics import COMMON_SLOTS, SLOT, TOPICS, Intent, Opener, Topic, fill
 
 START = datetime(2027, 6, 1, 9, tzinfo=UTC)
 BETWEEN_ITEMS = timedelta(minutes=11)

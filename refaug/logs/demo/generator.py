@@ -10,7 +10,9 @@ fillings of an opener, and one of the replies written for each opener.
 
 from __future__ import annotations
 
+import enum
 import random
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +22,219 @@ from typing import TypeVar
 import orjson
 
 from refaug.core.errors import Usage
-from refaug.logs.demo.registers import Moment, Register, say
-from refaug.logs.demo.small_talk import GOODBYES, REPAIRS, SHORT
-from refaug.logs.demo.topic_model import COMMON_SLOTS, Intent, Opener, Reply, Topic, fill
-from refaug.logs.demo.topics import TOPICS
+from refaug.logs.demo.topics import COMMON_SLOTS, TOPICS, Intent, Opener, Reply, Topic, fill
+
+# ── sentences for every topic: short reactions, repairs, goodbyes, and replies that fit everywhere a little ───────────
+#
+# Sentences of four words and more that others answer name the topic's {subject}, because pairs of answers to one
+# utterance are what the rater learns from; a long utterance that fits everywhere would teach it that anything goes.
+
+# At most three words: the utterances that have hundreds of different answers in every real log.
+SHORT = (
+    "Ok.",
+    "Really?",
+    "Oh no!",
+    "I see.",
+    "Sure.",
+    "Hm, maybe.",
+    "Right.",
+    "Go on.",
+    "Is that so?",
+    "Fair enough.",
+    "No way!",
+    "Good point.",
+)
+
+# After a turn that belongs elsewhere.
+REPAIRS = (
+    "Is this the wrong chat? We were talking about {subject}.",
+    "Sorry, what does that have to do with {subject}?",
+    "I think you mixed up two chats, this one is about {subject}.",
+    "You lost me there. Back to {subject}, please.",
+    "That was meant for somebody else, I guess. I was still at {subject}.",
+    "Pardon? My question was about {subject}.",
+    "Funny, but I would rather hear your thoughts on {subject}.",
+    "Wrong window, I suppose, because we had stopped at {subject}.",
+    "How did we get from {subject} to that?",
+    "Let us stay with {subject} for a moment, I am confused.",
+)
+
+# Only ever last turns, so nothing answers them.
+GOODBYES = (
+    "Thanks, talk to you soon.",
+    "Bye for now!",
+    "Have a nice evening.",
+    "I have to go, take care.",
+    "Good, that settles it then.",
+    "See you around.",
+    "Thank you very much for your help.",
+    "All right, I will let you know.",
+)
+
+# Replies that fit everywhere a little are put together from a beginning and, where length asks for it, an end.
+VAGUE_BEGINNINGS = (
+    "I am not sure.",
+    "That sounds nice.",
+    "I don't know.",
+    "That is hard to say.",
+    "Yes, I think so too.",
+    "Well, it depends.",
+    "I would have to think about it.",
+    "That is a good question.",
+    "I am not sure, but that sounds nice.",
+    "It is the same with me and {subject}, I think.",
+    "I really don't know what to say to that.",
+    "Yes, that is how it is with {subject}.",
+    "I don't know much about {subject}.",
+    "You know more about {subject} than I do.",
+    "I have not thought about {subject} for a long time.",
+    "It is always the same with {subject}.",
+    "There is a lot to say about {subject}, I think.",
+    "That is what people say about {subject}, and maybe it is true.",
+    "I would not worry about {subject}.",
+    "It is hard to say with {subject}.",
+    "Oh, {subject} again.",
+    "So it is about {subject}.",
+    "I think {subject} is not for me.",
+    "I would ask about {subject} on {day}.",
+    "It will be all right with {subject} in the end.",
+    "That may be so, or it may not.",
+    "I have heard that before, and I think it is true.",
+)
+VAGUE_ENDS = (
+    "Let me know.",
+    "We will see.",
+    "What do you think?",
+    "It is up to you.",
+    "That is all I can say about it.",
+    "I hope it all goes well for you.",
+    "Maybe you can ask somebody who knows about {subject}.",
+    "But I am sure that you will find a way.",
+    "I would do the same if I were you.",
+    "You can always tell me more about {subject} on {day}.",
+    "In the end it is only {subject}, and that is not the whole world.",
+    "I will be there if you need me.",
+    "It was like that before and it will be like that again.",
+    "But then, that is only what I think, and I may be wrong.",
+)
+
+
+# ── how the same sentence is said among friends, politely, in a hurried text message, and at a service desk ───────────
+
+
+class Register(enum.Enum):
+    """The tone of a whole dialogue; the sentences of the topics are written in the casual one."""
+
+    CASUAL = "casual"
+    POLITE = "polite"
+    TERSE = "terse"
+    DESK = "desk"
+
+
+class Moment(enum.Enum):
+    """Where a sentence stands in a dialogue; used for sentences that are no replies, and so have no intent."""
+
+    OPENING = "opening"
+    LATER = "later"
+
+
+FULL_FORMS = {
+    "aren't": "are not",
+    "can't": "cannot",
+    "didn't": "did not",
+    "doesn't": "does not",
+    "don't": "do not",
+    "hasn't": "has not",
+    "haven't": "have not",
+    "he's": "he is",
+    "I'll": "I will",
+    "I'm": "I am",
+    "I've": "I have",
+    "isn't": "is not",
+    "it's": "it is",
+    "let's": "let us",
+    "needn't": "need not",
+    "that's": "that is",
+    "they're": "they are",
+    "wasn't": "was not",
+    "we'll": "we will",
+    "we're": "we are",
+    "won't": "will not",
+    "wouldn't": "would not",
+    "you're": "you are",
+}
+TEXTING = {
+    "because": "cos",
+    "please": "pls",
+    "tonight": "tonite",
+    "you": "u",
+    "your": "ur",
+    "are": "r",
+    "thanks": "thx",
+    "tomorrow": "tmrw",
+    "and": "n",
+    "for": "4",
+}
+
+POLITE_LEADS: dict[Intent | Moment, tuple[str, ...]] = {
+    Moment.OPENING: ("Excuse me.", "Good morning.", "Perhaps you can help me."),
+    Moment.LATER: ("I see.", "Indeed.", "Thank you for your patience."),
+    Intent.AGREE: ("I quite agree.", "With pleasure.", "Thank you for mentioning it."),
+    Intent.ASK: ("May I ask you something?", "If I may ask:"),
+    Intent.ADVISE: ("If I may give some advice:", "Perhaps this helps."),
+    Intent.SYMPATHISE: ("I am truly sorry.", "I do feel for you."),
+    Intent.DECLINE: ("I am afraid I see it differently.", "Forgive me for saying so."),
+    Intent.JOKE: ("Please don't take this seriously.", "Allow me a little joke."),
+    Intent.TELL: ("As far as I know:", "I am glad to tell you what I know."),
+}
+DESK_LATER_LEADS = ("Certainly.", "Of course.", "Thank you for the information.")
+DESK_LEADS = (
+    "Thank you for your message.",
+    "Good morning, how kind of you to write.",
+    "Hello and thank you for asking.",
+)
+DESK_ENDS = ("Kind regards from the desk.", "Is there anything else we can do for you?", "We are glad to help.")
+
+# How often a polite or a desk sentence is dressed up: often enough to be seen, seldom enough that sentences recur.
+DRESSED = 0.3
+
+_CONTRACTION = re.compile(r"\b(" + "|".join(FULL_FORMS) + r")\b", re.IGNORECASE)
+_TEXTING = re.compile(r"\b(" + "|".join(TEXTING) + r")\b")
+
+
+def _full_form(match: re.Match[str]) -> str:
+    short_form = match.group(1)
+    full = FULL_FORMS.get(short_form) or FULL_FORMS.get(short_form.lower(), short_form)
+    return full[0].upper() + full[1:] if short_form[0].isupper() else full
+
+
+def terse(text: str) -> str:
+    """Type it with the thumbs: lower case, no commas, no apostrophes, no full stop, a few short spellings."""
+    bare = text.lower().replace(",", "").replace("'", "").removesuffix(".")
+    return _TEXTING.sub(lambda match: TEXTING[match.group(1)], bare)
+
+
+def polite(text: str) -> str:
+    """Spell the contractions out."""
+    return _CONTRACTION.sub(_full_form, text) if "'" in text else text
+
+
+def say(text: str, register: Register, moment: Intent | Moment, *, is_desk: bool, rng: random.Random) -> str:
+    """Put a casual sentence into the register; `is_desk` marks the turns of the second speaker."""
+    if register is Register.CASUAL:
+        return text
+    if register is Register.TERSE:
+        return terse(text)
+    text = polite(text)
+    if rng.random() >= DRESSED:
+        return text
+    if register is Register.DESK and is_desk:
+        leads = DESK_LATER_LEADS if moment is Moment.LATER else DESK_LEADS
+        return f"{rng.choice(leads)} {text}" if rng.random() < 0.5 else f"{text} {rng.choice(DESK_ENDS)}"
+    return f"{rng.choice(POLITE_LEADS[moment])} {text}"
+
+
+# ── the demo log: invented everyday dialogues, the same for the same seed, with a known rate of wrong replies ─────────
 
 T = TypeVar("T")
 

@@ -20,13 +20,12 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from refaug.core.errors import BadInput, NoSource, Usage
-from refaug.core.files import exclusive, remove_tree, sync_folder, write_aside
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import exclusive, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
-from refaug.logs.ingest.rejects import reject_pair, reject_unplaced
+from refaug.logs.ingest.pairing import reject_pair, reject_unplaced
 from refaug.logs.ingest.reply_trees import TreeCounts, Trees
 from refaug.logs.ingest.source_reading import SourceReader
 from refaug.logs.ingest.stage import Stage
@@ -43,8 +42,7 @@ from refaug.logs.manifest import (
 from refaug.logs.pairs import PAIR_SCHEMA, erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
 from refaug.logs.reading.sources import LineReader, Source, find_files
-from refaug.logs.statistics import known_pairs, new_totals
-from refaug.logs.store import remove_leftovers
+from refaug.logs.store import known_pairs, new_totals, remove_leftovers
 
 if TYPE_CHECKING:
     from refaug.core.cluster.connection import Cluster

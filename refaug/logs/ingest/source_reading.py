@@ -23,8 +23,16 @@ from refaug.core.files import (
 from refaug.core.processes.worker_processes import Workers
 from refaug.core.progress import Progress
 from refaug.logs.ingest.order import Unit
-from refaug.logs.ingest.pairing import MESSAGE_SCHEMA, BlockResult, FloodCounter, ReadSettings, block_worker
-from refaug.logs.ingest.rejects import RejectsFile, flooded_messages, flooded_turns
+from refaug.logs.ingest.pairing import (
+    MESSAGE_SCHEMA,
+    BlockResult,
+    FloodCounter,
+    ReadSettings,
+    RejectsFile,
+    block_worker,
+    flooded_messages,
+    flooded_turns,
+)
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.manifest import LogPart
 from refaug.logs.pairs import PAIR_SCHEMA

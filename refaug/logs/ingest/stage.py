@@ -19,8 +19,7 @@ from refaug.core import files
 from refaug.core.errors import Corrupt
 from refaug.core.progress import Progress
 from refaug.logs.ingest.order import IngestOrder, Unit
-from refaug.logs.ingest.pairing import Reject
-from refaug.logs.ingest.rejects import RejectsFile
+from refaug.logs.ingest.pairing import Reject, RejectsFile
 from refaug.logs.manifest import LogManifest, part_name, software
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.part_files import PartsWriter

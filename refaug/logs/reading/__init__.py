@@ -9,11 +9,9 @@ The main names:
 
 __all__ = [
     "arrow_files",
-    "chat_roles",
     "containers",
     "formats",
     "saved_datasets",
     "shapes",
     "sources",
-    "watched_reading",
 ]

@@ -12,6 +12,8 @@ import glob
 import lzma
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
@@ -22,7 +24,37 @@ from isal import igzip_lib
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.core.files import sha256_of
 from refaug.logs.reading.saved_datasets import without_descriptions
-from refaug.logs.reading.watched_reading import ReadingEnded, note_reading
+
+# ── reading that somebody watches: a check runs with every piece and row that is read, and may end the reading ────────
+#
+# The check is a context variable, since pieces are unpacked far below what asks for them.
+
+Check = Callable[[int], None]
+_CHECK: Final[ContextVar[Check | None]] = ContextVar("refaug.logs.reading.sources", default=None)
+
+
+class ReadingEnded(Exception):
+    """As much was read as should be: readers of lines yield the whole lines so far, others let it pass."""
+
+
+@contextmanager
+def watched_reading(check: Check) -> Iterator[None]:
+    """Call `check` with the bytes of each piece that is read in the block, and with 0 for each row."""
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
+def note_reading(size: int = 0) -> None:
+    """Tell who watches that so many bytes were read, or a row; what the check raises ends the reading."""
+    check = _CHECK.get()
+    if check is not None:
+        check(size)
+
+
+# ── from the user's names to bytes: files found, fingerprinted, decompressed, decoded and cut into blocks of lines ────
 
 DAMAGED: Final = "damaged"  # the reason of the bad row where a file breaks off
 BLOCK_BYTES: Final = 4 << 20

@@ -5,8 +5,8 @@ The main names:
 - `components.component_values`: the eleven components of Ghandeharioun et al. (2019), with their variants
 - `exchanges.human_exchanges` and `exchanges.self_play_exchanges`: the turns, paired as those components need them
 - `course.course_of`: scores of replies, as figures of the conversation
-- `windows.Overlap`: how many conversations share runs of utterances, with each other or a log
+- `variety.Overlap`: how many conversations share runs of utterances, with each other or a log
 - `variety.variety`: distinct words, repetition and lengths.
 """
 
-__all__ = ["components", "course", "exchanges", "sentiment", "variants", "variety", "windows"]
+__all__ = ["components", "course", "exchanges", "sentiment", "variety"]

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.metrics.conversations.exchanges import AnsweredTurn
-from refaug.metrics.conversations.sentiment import min_max_slope
-from refaug.metrics.conversations.variants import Greedy, Laughter, Questions, Variants
+from refaug.metrics.conversations.sentiment import Greedy, Laughter, Questions, Variants, min_max_slope
 
 MOST_LAUGHS: Final = 4
 MOST_WORDS: Final = 30

@@ -7,12 +7,38 @@ score (`emoji_score`); a lexicon gives its own score and a short vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.metrics.conversations.variants import Slope
+from refaug.core.options.declaring import Doc
+from refaug.core.options.decoding import Options
+
+# ── the forms of the components in which the paper and its released code differ: every face has these ─────────────────
+
+Laughter = Literal["token", "substring"]
+Questions = Literal["half", "both"]
+Greedy = Literal["both", "user"]
+Slope = Literal["turns", "masked"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variants(Options):
+    """The forms of the components in which the paper and its released code differ."""
+
+    laughter: Annotated[Laughter, Doc("token: words that are laughter; substring: every ha.")] = "token"
+    questions: Annotated[
+        Questions, Doc("half: half for a question mark, half for a question word; both: 1 where both are there.")
+    ] = "half"
+    greedy: Annotated[
+        Greedy, Doc("Greedy matching in both directions, or for the user's: the best word for each of their words.")
+    ] = "both"
+    slope: Annotated[Slope, Doc("Over the turns; masked: with a final 0 for the answer that was not given.")] = "turns"
+
+
+# ── sentiment of a person's utterances, from numbers that some reader of sentiment gave ───────────────────────────────
 
 Floats = NDArray[np.float64]
 

@@ -5,8 +5,8 @@ The main names:
 - `fit.leave_one_bot_out`: what the fit on all other bots predicts for each bot
 - `agreement.agreement_of_bots`: the correlation of these predictions with people's means
 - `controls`: what the same procedure gives where there is nothing to be found
-- `resampled.resampled_correlations`: intervals over bots and conversations
-- `weights.HybridWeights`: what a fit leaves behind, to score other conversations by.
+- `controls.resampled_correlations`: intervals over bots and conversations
+- `fit.HybridWeights`: what a fit leaves behind, to score other conversations by.
 """
 
-__all__ = ["agreement", "controls", "fit", "resampled", "weights"]
+__all__ = ["agreement", "controls", "fit"]

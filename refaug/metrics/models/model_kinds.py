@@ -136,7 +136,7 @@ class PathVectors:
 
     def encoder(self, spec: str) -> OpenedEncoder:
         """Open the encoder at a path; while its files stay the same, all metrics share it."""
-        from refaug.core.vectors.shared_encoders import shared_encoder  # noqa: PLC0415  numpy
+        from refaug.core.vectors.encoders import shared_encoder  # noqa: PLC0415  numpy
 
         opened = shared_encoder(Path(spec))
         return OpenedEncoder(opened, opened.name)

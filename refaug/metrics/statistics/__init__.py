@@ -9,13 +9,9 @@ The main names:
 
 __all__ = [
     "agreement",
-    "alpha",
-    "bradley_terry",
+    "annotator_agreement",
     "correlation",
-    "intraclass",
-    "kappa",
     "pairwise",
     "power",
     "resampling",
-    "split_half",
 ]

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc
 from refaug.evaluation.conversations.options.conversation_source import ConversationSource
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
-from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
 from refaug.operations.bots.turn_metrics import TurnMetrics
 from refaug.operations.operation import Name, Operation, Threads
 

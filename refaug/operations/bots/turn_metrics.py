@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Distinct, Doc, Length, Metavar
-from refaug.evaluation.conversations.options.turn_references import TurnReferences
+from refaug.evaluation.conversations.options.conversation_source import TurnReferences
 from refaug.operations.operation import Text
 from refaug.operations.scoring_options import ReferenceOptions, within
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
-    from refaug.evaluation.conversations.turn_scores import TurnJudges
+    from refaug.evaluation.conversations.judged import TurnJudges
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 
 TURN_METRICS = Doc(
@@ -56,6 +56,6 @@ class TurnMetrics(ReferenceOptions):
 
     def judges(self, models: ModelRegistry, metrics: Sequence[str]) -> TurnJudges:
         """Return the metrics with their models; files in their names as the face has found them."""
-        from refaug.evaluation.conversations.turn_scores import TurnJudges  # noqa: PLC0415  compiles
+        from refaug.evaluation.conversations.judged import TurnJudges  # noqa: PLC0415  compiles
 
         return TurnJudges(metrics=list(metrics), models=models, index=self.index, references=self.settings)

@@ -31,7 +31,7 @@ class TrainRuber(TrainingOptions):
     def order(self, *, threads: int) -> RuberOrder:
         """Return it as the network is trained."""
         from refaug.rater.ruber.build import PRESETS, RuberOrder  # noqa: PLC0415  torch
-        from refaug.rater.ruber.model import RuberConfig  # noqa: PLC0415
+        from refaug.rater.ruber.network import RuberConfig  # noqa: PLC0415
         from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
 
         sizes = PRESETS[self.preset]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from refaug.core.errors import Usage
 from refaug.rater.cross.sequences import MARKS, SEGMENTS
-from refaug.rater.layers import PAD, require_sizes
+from refaug.rater.text_encoding import PAD, require_sizes
 
 _LEAST_TOKENS: Final = 16  # of a sequence: start, marks, and a piece of each text
 _JUDGED: Final = 5  # states and products that the logit is computed from

@@ -4,7 +4,7 @@ The main names:
 
 - `model.BiGRURater`: the network
 - `build.train_rater`: logs to a published rater
-- `rate.Rater`: ratings of responses.
+- `checkpoint.Rater`: ratings of responses.
 """
 
-__all__ = ["build", "checkpoint", "model", "negative_samples", "rate", "train"]
+__all__ = ["build", "checkpoint", "model", "negative_samples", "train"]

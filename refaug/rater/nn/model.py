@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from refaug.core.errors import Usage
-from refaug.rater.layers import PAD, last_states, require_sizes
+from refaug.rater.text_encoding import PAD, last_states, require_sizes
 
 NEGATIVE, POSITIVE = 0, 1
 _TEXTS: Final = 3  # in a triplet

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `model.RuberNetwork`: the network
+- `network.RuberNetwork`: the network
 - `build.train_ruber`: logs to a published ruber
 - `network.Relevance`: how well replies go with utterances.
 """
 
-__all__ = ["build", "model", "network"]
+__all__ = ["build", "network"]

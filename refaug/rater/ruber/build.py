@@ -17,8 +17,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.ruber.model import RuberConfig, RuberNetwork
-from refaug.rater.ruber.network import KIND, save_ruber
+from refaug.rater.ruber.network import KIND, RuberConfig, RuberNetwork, save_ruber
 from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc, histograms, piece_facts
 from refaug.rater.training.examples import pad

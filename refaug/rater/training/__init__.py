@@ -12,12 +12,10 @@ __all__ = [
     "corpus",
     "examples",
     "hard_negatives",
-    "held_out_pairs",
     "initial_embeddings",
     "loop",
     "on_cluster",
     "order",
     "pair_corpus",
     "peers",
-    "stopped_trainings",
 ]

@@ -21,7 +21,7 @@ from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.logs.store import StoredLog
-from refaug.rater.layers import PAD
+from refaug.rater.text_encoding import PAD
 
 Start = Literal["vectors", "random"]
 

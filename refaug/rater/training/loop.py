@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from refaug.core.errors import CheckFailed, Corrupt, Usage
 from refaug.core.files import make_folder, read_json, write_json
 from refaug.core.progress import Progress
-from refaug.rater.tensor_files import read_tensors, write_tensors
+from refaug.rater.network_folder import read_tensors, write_tensors
 from refaug.rater.training.peers import Alone, BatchFigures, Peers
 
 _STATE: Final = "state.json"

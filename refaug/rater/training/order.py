@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar, get
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
+from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_json
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
@@ -21,7 +21,37 @@ from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.training.corpus import turns_of
 from refaug.rater.training.initial_embeddings import LearnVectors, PieceVectorSettings, Start, write_embeddings
 from refaug.rater.training.loop import Decay, TrainConfig
-from refaug.rater.training.stopped_trainings import ORDER
+
+# ── interrupted trainings: their remains in the cache, which hold texts of the logs they began with ───────────────────
+
+ORDER: Final = "order.json"
+
+
+def remove_interrupted(networks: Versions, cache: Path, log: str) -> tuple[list[str], list[str]]:
+    """Remove a kind's interrupted trainings that hold texts of a log; return their names, and those of running ones.
+
+    After a deletion none of them could continue, and they hold what was deleted. A running training removes its
+    texts itself when it finishes.
+    """
+    removed, running = list[str](), list[str]()
+    for path in sorted(cache.glob(f"{networks.kind}-*/{ORDER}")):
+        try:
+            order: dict[str, Any] = read_json(path)
+            name, logs = str(order["name"]), [*order["logs"], *order.get("more_texts", [])]
+        except (Corrupt, KeyError, TypeError):
+            continue
+        if log not in logs:
+            continue
+        try:
+            with networks.writing(name, f"removing what is left of a training of {networks.kind} {name}"):
+                Stages(path.parent).drop()
+            removed.append(name)
+        except Locked:
+            running.append(name)
+    return removed, running
+
+
+# ── the part that all trainings share: an order, the stages from it to a version, and resuming an interrupted one ─────
 
 EMBEDDINGS: Final = "embeddings.npy"
 _SENTENCES: Final = 200_000  # turns for training the tokenizer, which takes 550 MiB

@@ -21,7 +21,7 @@ from refaug.core.array_files import write_array
 from refaug.core.errors import BadInput, Corrupt, Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.training.examples import hash_share
 from refaug.rater.training.order import TrainingLogs

@@ -23,16 +23,14 @@ from refaug.bots.endpoint.answer_store import copy_answers
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
 from refaug.core.artefacts.manifests import named_files
-from refaug.core.artefacts.publications import PUBLICATIONS
 from refaug.core.artefacts.removals import REMOVED
 from refaug.core.artefacts.version_locks import HeldVersion, hold
-from refaug.core.artefacts.versions import CURRENT, VersionName, Versions
+from refaug.core.artefacts.versions import CURRENT, PUBLICATIONS, VersionName, Versions
 from refaug.core.errors import Conflict, Corrupt, NotFound
-from refaug.core.files import exclusive, make_folder, read_json, remove_tree, sync_folder, write_aside
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import exclusive, make_folder, read_json, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.judge.judge_files import answers_path
+from refaug.evaluation.judge.asking import answers_path
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
 from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs
@@ -45,7 +43,7 @@ from refaug.service.evaluations.evaluation_store import EvaluationStore
 from refaug.service.evaluations.uploads import MANIFEST as UPLOAD_MANIFEST
 from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.jobs.inbox import FOLDER as POSTED
-from refaug.service.jobs.posted_requests import LIST_FILE
+from refaug.service.jobs.inbox import LIST_FILE
 from refaug.service.server_settings import ServeSettings
 
 TRIES: Final = 20  # of what jobs change while it is copied

@@ -17,8 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from refaug.core.errors import Corrupt, NotFound, UnknownFormat
-from refaug.core.files import make_folder, read_json, sha256_of, write_json
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, read_json, sha256_of, storage_errors, write_json
 from refaug.core.progress import Progress
 from refaug.core.version import VERSION
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from refaug.core.errors import Conflict, Corrupt
-from refaug.core.files import exclusive, make_folder, remove_tree, sha256_of, sync_folder, write_aside
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import exclusive, make_folder, remove_tree, sha256_of, storage_errors, sync_folder, write_aside
 from refaug.core.home import RESTORING, Settings
 from refaug.core.progress import Progress
 from refaug.service.backup import backup_files

@@ -7,16 +7,16 @@ from typing import Final
 
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy
 from refaug.bots.endpoint.client import ClientSettings
-from refaug.bots.endpoint.daily_spending import DailyTokens
-from refaug.bots.stored import endpoint_access
+from refaug.bots.endpoint.spending import DailyTokens
+from refaug.bots.stored import endpoint_bot
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.home import Settings
-from refaug.evaluation.judge.judge_files import answers_path, spending_path
+from refaug.evaluation.judge.asking import answers_path, spending_path
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.server_settings import ServeSettings
 
-_RESTING: Final = endpoint_access.RestingEndpoints()  # of all requests to this process
+_RESTING: Final = endpoint_bot.RestingEndpoints()  # of all requests to this process
 
 
 def find_bots(home: Settings, names: Sequence[str], url: str | None = None) -> dict[str, StoredBot]:
@@ -55,17 +55,17 @@ def bot_policy(hosts: str, *, is_server: bool) -> AddressPolicy:
     if hosts or is_server:
         return AddressPolicy.of_list(
             hosts.split(",") if hosts else [],
-            endpoint_access.SERVER_ADVICE if is_server else endpoint_access.COMMAND_ADVICE,
+            endpoint_bot.SERVER_ADVICE if is_server else endpoint_bot.COMMAND_ADVICE,
         )
     return THIS_MACHINE
 
 
 def command_access(
     home: Settings, *, stores_answers: bool = True, hosts: str | None = None
-) -> endpoint_access.EndpointAccess:
+) -> endpoint_bot.EndpointAccess:
     """Return how a command asks bots behind an address; `hosts` replaces the list of the environment."""
     listed = ServeSettings.from_env().bot_hosts if hosts is None else hosts
-    return endpoint_access.EndpointAccess(
+    return endpoint_bot.EndpointAccess(
         client=ClientSettings(policy=bot_policy(listed, is_server=False)),
         answers=answers_path(home) if stores_answers else None,
     )
@@ -73,9 +73,9 @@ def command_access(
 
 def server_access(
     home: Settings, serve: ServeSettings, *, on_tick: Callable[[], object] = lambda: None, stores_answers: bool = True
-) -> endpoint_access.EndpointAccess:
+) -> endpoint_bot.EndpointAccess:
     """Return how a server asks bots behind an address: listed hosts only, below the tokens of a day."""
-    return endpoint_access.EndpointAccess(
+    return endpoint_bot.EndpointAccess(
         client=ClientSettings(policy=bot_policy(serve.bot_hosts, is_server=True)),
         answers=answers_path(home) if stores_answers else None,
         resting=_RESTING,

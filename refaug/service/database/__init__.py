@@ -9,9 +9,7 @@ The main names:
 
 __all__ = [
     "database",
-    "erased_storage",
     "migrations",
-    "row_holders",
     "row_ids",
     "stored_answers",
     "stored_cells",

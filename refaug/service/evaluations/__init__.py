@@ -7,4 +7,4 @@ The main names:
 - `notes.NoteStore`: notes on replies, in the database.
 """
 
-__all__ = ["evaluation_store", "expiry", "held_views", "notes", "uploads"]
+__all__ = ["evaluation_store", "expiry", "notes", "uploads"]

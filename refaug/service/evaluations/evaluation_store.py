@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,20 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from refaug.core.errors import NotFound, RefaugError, StorageFull
-from refaug.core.files import make_folder, read_json, remove_tree, sha256_of, sync_folder, with_checksum, write_json
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import (
+    make_folder,
+    read_json,
+    remove_tree,
+    sha256_of,
+    storage_errors,
+    sync_folder,
+    with_checksum,
+    write_json,
+)
 from refaug.core.home import Settings
+from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.evaluation.score_views.score_view import ScoreView
+from refaug.evaluation.score_views.stored_view import open_view
 from refaug.service.database.database import time_text
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations.uploads import names_in
@@ -226,3 +238,35 @@ def _size_of(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 total += Path(parent, name).stat().st_size
     return total
+
+
+# ── score documents that are being looked at: their views stay open, up to so many replies ────────────────────────────
+
+_HELD_REPLIES: Final = 2_000_000  # of all open views; a reply takes about 200 bytes, its texts and scores none
+_SMALL: Final = 1_000  # what a view takes whatever its replies
+
+
+class HeldViews:
+    """The views of one web process; a document never changes, so none is ever out of date."""
+
+    def __init__(self, store: EvaluationStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()  # one document is opened at a time, and once
+        self._views = BoundedCache[str, ScoreView](_HELD_REPLIES, lambda _, view: _SMALL + len(view))
+
+    def get(self, evaluation_id: str) -> ScoreView:
+        """Return the view of an evaluation; NotFound where it is gone."""
+        folder = self._store.path(evaluation_id, SCORES).parent
+        with self._lock:
+            held = self._views.get(evaluation_id)
+            if held is None:
+                try:
+                    held = open_view(folder, f"evaluation {evaluation_id}")
+                except FileNotFoundError:  # removed meanwhile
+                    raise evaluation_not_found(evaluation_id) from None
+                self._views.put(evaluation_id, held)
+        return held
+
+    def forget(self, evaluation_id: str) -> None:
+        """Drop the view of an evaluation that is removed."""
+        self._views.pop(evaluation_id)

@@ -20,8 +20,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, Usage
-from refaug.core.files import make_folder, read_json, remove_tree, sha256_of, sync_folder, with_checksum, write_json
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import (
+    make_folder,
+    read_json,
+    remove_tree,
+    sha256_of,
+    storage_errors,
+    sync_folder,
+    with_checksum,
+    write_json,
+)
 from refaug.core.home import Settings
 from refaug.core.processes.live_file import LiveFile
 from refaug.service.database.database import time_text

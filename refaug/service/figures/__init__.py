@@ -4,9 +4,9 @@ The main names:
 
 - `figure_memory.FigureMemory`: the memory, with a table for each process
 - `figure_memory.sum_up`: adds up tables
-- `figure_table.FigureTable`: the numbers of one process.
+- `figure_memory.FigureTable`: the numbers of one process.
 
 `service/prometheus_figures.py` says what is counted, and writes it for Prometheus.
 """
 
-__all__ = ["figure_memory", "figure_table"]
+__all__ = ["figure_memory"]

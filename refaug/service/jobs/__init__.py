@@ -10,11 +10,9 @@ The main names:
 __all__ = [
     "audited_jobs",
     "clusters",
-    "ended_jobs",
     "inbox",
     "kinds",
     "orders",
-    "posted_requests",
     "schedules",
     "store",
     "worker",

@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from refaug.core.artefacts.changes import Change
+from refaug.core.artefacts.versions import Change
 from refaug.core.files import make_folder
 from refaug.core.home import Settings
 

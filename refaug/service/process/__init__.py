@@ -13,5 +13,4 @@ __all__ = [
     "listening_socket",
     "live_processes",
     "server",
-    "start_conditions",
 ]

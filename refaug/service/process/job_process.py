@@ -4,17 +4,70 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass, field
 from typing import Final
 
+from refaug.core.backoff import Backoff
 from refaug.core.home import Settings
 from refaug.core.memory.garbage import freeze_living
 from refaug.service.process import json_logging
-from refaug.service.process.parent_watch import end_with_parent
-from refaug.service.process.restart_backoff import RestartBackoff
 from refaug.service.server_settings import ServeSettings
+
+# ── how long a dead process waits before it is started again ──────────────────────────────────────────────────────────
+
+_STABLE_AFTER_S: Final = 10.0  # a process that ran for so long did not die of its start
+_FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 30.0
+
+
+@dataclass(kw_only=True)
+class RestartBackoff:
+    """The waiting time before a dead process is started again: longer each time while it dies early."""
+
+    begun: float = field(default_factory=time.monotonic)
+    _backoff: Backoff = field(init=False, default_factory=lambda: Backoff(_FIRST_BACKOFF_S, _MAX_BACKOFF_S))
+
+    def record_death(self, now: float) -> float:
+        """Return when the process may start again."""
+        if now - self.begun >= _STABLE_AFTER_S:
+            self._backoff.reset()
+            return now
+        return now + self._backoff.next_s()
+
+    def record_start(self, now: float) -> None:
+        """Note that the process was started again."""
+        self.begun = now
+
+
+# ── ending a child process of a server when its parent is gone ────────────────────────────────────────────────────────
+
+POLL_S: Final = 0.5  # between two checks; an orphan may keep a port or a job for so long
+
+
+def end_with_parent(parent: int, *, within_s: float) -> threading.Thread:
+    """End this process when its parent is gone, watched by a thread.
+
+    First with SIGTERM, which lets running work end; after `within_s` seconds at once, since no other process would do
+    it. The caller passes `parent`, which may be gone before this process could ask for it.
+    """
+    watcher = threading.Thread(target=_watch, args=(parent, within_s), name="parent", daemon=True)
+    watcher.start()
+    return watcher
+
+
+def _watch(parent: int, within_s: float) -> None:
+    while os.getppid() == parent:
+        time.sleep(POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(within_s)
+    os._exit(1)  # ends without the main thread, which may be blocked
+
+
+# ── the process that runs jobs: started and kept running by the parent, ending with it ────────────────────────────────
 
 _JOBS: Final = (
     "import sys; from refaug.service.process.job_process import run_jobs; sys.exit(run_jobs(*map(int, sys.argv[1:])))"

@@ -17,7 +17,7 @@ import orjson
 from refaug.core.files import make_folder, unique_suffix
 from refaug.core.home import Settings
 from refaug.core.processes.live_file import LiveFile
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import ServedVersions
 
 FOLDER: Final = "serving"
 _SUFFIX: Final = ".json"

@@ -9,16 +9,12 @@ The main names:
 """
 
 __all__ = [
-    "action_log",
-    "adjudications",
     "admission",
     "erasure",
     "participant_acts",
     "participant_desk",
-    "retention",
     "study_figures",
     "study_records",
-    "study_rows",
     "study_store",
     "take_state",
     "tasks",

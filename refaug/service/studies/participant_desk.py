@@ -12,12 +12,12 @@ from refaug.core.json_form import json_form
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import STUDIES
-from refaug.service.studies import action_log, participant_acts
-from refaug.service.studies.admission.places import take_place
+from refaug.service.studies import participant_acts
+from refaug.service.studies.admission.invites import take_place
 from refaug.service.studies.erasure import clean_storage, erase_rows
 from refaug.service.studies.study_figures import study_counts
 from refaug.service.studies.study_records import study_records
-from refaug.service.studies.study_rows import Attendance, StoredStudy, attendance
+from refaug.service.studies.study_store import Attendance, StoredStudy, attendance
 from refaug.service.studies.take_state import participant_state
 from refaug.service.studies.tasks import chat_turns, task_acts
 from refaug.service.studies.tasks.task_assignment import current_task, give_next_task
@@ -37,17 +37,17 @@ class ParticipantDesk:
             attending = attendance(connection, participant)
             state = participant_state(connection, attending)
         if (
-            action_log.spent_ms(attending.participant.seen, attending.now) >= _SEEN_EVERY_MS
+            participant_acts.spent_ms(attending.participant.seen, attending.now) >= _SEEN_EVERY_MS
             and state["step"] != "withdrawn"
         ):
             with self._database.writing() as connection:
-                action_log.spend_time(connection, attendance(connection, participant, locks=True))
+                participant_acts.spend_time(connection, attendance(connection, participant, locks=True))
         return state
 
     def consent(
         self,
         participant: str,
-        action: action_log.ParticipantAction,
+        action: participant_acts.ParticipantAction,
         *,
         sha256: str,
         agree: bool,
@@ -55,32 +55,32 @@ class ParticipantDesk:
     ) -> Mapping[str, Any]:
         """Store consent and screening."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             return participant_acts.give_consent(connection, attending, sha256=sha256, agree=agree, screening=screening)
 
         return self._run(participant, action, work)
 
     def training(
-        self, participant: str, action: action_log.ParticipantAction, *, item: str, answers: Mapping[str, Any]
+        self, participant: str, action: participant_acts.ParticipantAction, *, item: str, answers: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Compare the answers to an item of the training."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             return participant_acts.answer_training(connection, attending, item=item, answers=answers)
 
         return self._answer(participant, action, work)
 
-    def next_task(self, participant: str, action: action_log.ParticipantAction) -> Mapping[str, Any]:
+    def next_task(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
         """Give out the next task; the current one stays where there is one."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             participant_acts.require_state(attending, "active")
             current = current_task(connection, participant)
             if current is not None:
-                return action_log.ActionOutcome(done={"task": current.id})
+                return participant_acts.ActionOutcome(done={"task": current.id})
             if not attending.study.gives_tasks:
                 raise Conflict("this study gives out no tasks now", remedy="come again later")
-            return action_log.ActionOutcome(done={"task": give_next_task(connection, attending)})
+            return participant_acts.ActionOutcome(done={"task": give_next_task(connection, attending)})
 
         return self._run(participant, action, work)
 
@@ -94,45 +94,52 @@ class ParticipantDesk:
             return task.id if task is not None and chat_turns.is_asking(connection, task.id) else None
 
     def message(
-        self, participant: str, action: action_log.ParticipantAction, task: str, *, n: int, text: str
+        self, participant: str, action: participant_acts.ParticipantAction, task: str, *, n: int, text: str
     ) -> Mapping[str, Any]:
         """Store a message, and the replies to it as asked for."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             _require_chat(attending)
             sides = chat_turns.add_message(connection, attending, row, n, text, holder=self._holder)
-            return action_log.ActionOutcome(done={"task": task, "n": n, "asked": sides})
+            return participant_acts.ActionOutcome(done={"task": task, "n": n, "asked": sides})
 
         return self._answer(participant, action, work)
 
-    def ask_again(self, participant: str, action: action_log.ParticipantAction, task: str) -> Mapping[str, Any]:
+    def ask_again(self, participant: str, action: participant_acts.ParticipantAction, task: str) -> Mapping[str, Any]:
         """Let the failed replies of a task be asked for again."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
-            return action_log.ActionOutcome(
+            return participant_acts.ActionOutcome(
                 done={"task": task, "asked_again": chat_turns.ask_failed_again(connection, row)}
             )
 
         return self._run(participant, action, work)
 
     def vote(
-        self, participant: str, action: action_log.ParticipantAction, task: str, *, side: str | None, n: int, vote: int
+        self,
+        participant: str,
+        action: participant_acts.ParticipantAction,
+        task: str,
+        *,
+        side: str | None,
+        n: int,
+        vote: int,
     ) -> Mapping[str, Any]:
         """Store a vote on a reply; 0 takes it back."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.store_vote(connection, attending, row, side=side, n=n, vote=vote)
-            return action_log.ActionOutcome(done={"task": task, "n": n, "vote": vote}, undo=undo)
+            return participant_acts.ActionOutcome(done={"task": task, "n": n, "vote": vote}, undo=undo)
 
         return self._run(participant, action, work)
 
     def answers(
         self,
         participant: str,
-        action: action_log.ParticipantAction,
+        action: participant_acts.ParticipantAction,
         task: str,
         answers: Mapping[str, Any],
         *,
@@ -141,43 +148,45 @@ class ParticipantDesk:
     ) -> Mapping[str, Any]:
         """Store answers as a draft."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.store_answers(connection, attending, row, answers, side=side, turn=turn)
-            return action_log.ActionOutcome(done={"task": task, "stored": sorted(answers)}, undo=undo)
+            return participant_acts.ActionOutcome(done={"task": task, "stored": sorted(answers)}, undo=undo)
 
         return self._answer(participant, action, work)
 
-    def finish(self, participant: str, action: action_log.ParticipantAction, task: str) -> Mapping[str, Any]:
+    def finish(self, participant: str, action: participant_acts.ParticipantAction, task: str) -> Mapping[str, Any]:
         """Finish a task; the study closes by itself where its stop rule says so."""
         studies = list[StoredStudy]()
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             studies.append(attending.study)
             row = task_acts.own_current_task(connection, attending, task)
             undo = task_acts.finish_task(connection, attending, row)
-            return action_log.ActionOutcome(done={"task": task, "finished": True}, undo=undo)
+            return participant_acts.ActionOutcome(done={"task": task, "finished": True}, undo=undo)
 
         done = self._run(participant, action, work)
         # Where the action came before, a server may have died between it and this look.
         self._stop_if_complete(studies[0] if studies else self._study_of(participant))
         return done
 
-    def skip(self, participant: str, action: action_log.ParticipantAction, task: str, reason: str) -> Mapping[str, Any]:
+    def skip(
+        self, participant: str, action: participant_acts.ParticipantAction, task: str, reason: str
+    ) -> Mapping[str, Any]:
         """Leave a task out."""
 
-        def work(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def work(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             row = task_acts.own_current_task(connection, attending, task)
             task_acts.skip_task(connection, attending, row, reason)
-            return action_log.ActionOutcome(done={"task": task, "skipped": True})
+            return participant_acts.ActionOutcome(done={"task": task, "skipped": True})
 
         return self._run(participant, action, work)
 
-    def undo(self, participant: str, action: action_log.ParticipantAction) -> Mapping[str, Any]:
+    def undo(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
         """Take back the last vote, answer or end of a task."""
         return self._run(participant, action, participant_acts.undo_last_action)
 
-    def withdraw(self, participant: str, action: action_log.ParticipantAction) -> Mapping[str, Any]:
+    def withdraw(self, participant: str, action: participant_acts.ParticipantAction) -> Mapping[str, Any]:
         """Take all texts and answers of the participant away, and keep the fact; a second time changes nothing."""
         with self._database.writing() as connection:
             attending = attendance(connection, participant, locks=True)
@@ -211,18 +220,22 @@ class ParticipantDesk:
         }
 
     def _run(
-        self, participant: str, action: action_log.ParticipantAction, work: action_log.ActionWork
+        self, participant: str, action: participant_acts.ParticipantAction, work: participant_acts.ActionWork
     ) -> Mapping[str, Any]:
-        return action_log.run_action(self._database, participant, action, work)
+        return participant_acts.run_action(self._database, participant, action, work)
 
     def _answer(
-        self, participant: str, action: action_log.ParticipantAction, work: action_log.ActionWork
+        self, participant: str, action: participant_acts.ParticipantAction, work: participant_acts.ActionWork
     ) -> Mapping[str, Any]:
         """Run an action by which a participant takes a place, if it is the first; without one nothing is stored."""
 
-        def with_place(connection: Connection, attending: Attendance) -> action_log.ActionOutcome:
+        def with_place(connection: Connection, attending: Attendance) -> participant_acts.ActionOutcome:
             reason = take_place(connection, attending)
-            return work(connection, attending) if reason is None else action_log.ActionOutcome(done={"let_in": False})
+            return (
+                work(connection, attending)
+                if reason is None
+                else participant_acts.ActionOutcome(done={"let_in": False})
+            )
 
         return self._run(participant, action, with_place)
 

@@ -13,9 +13,8 @@ from refaug.evaluation.studies.protocol.study_protocol import is_chat
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database
 from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
-from refaug.service.studies.study_rows import StoredStudy
-from refaug.service.studies.tasks.reservations import LIVE
-from refaug.service.studies.tasks.task_assignment import BOT_FAILED
+from refaug.service.studies.study_store import StoredStudy
+from refaug.service.studies.tasks.task_assignment import BOT_FAILED, LIVE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from refaug.evaluation.studies.protocol.study_items import training_messages
 from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
 from refaug.service.database.migrations.tables import STUDY_TASKS
 from refaug.service.studies.participant_acts import undoable_action
-from refaug.service.studies.study_rows import Attendance
+from refaug.service.studies.study_store import Attendance
 from refaug.service.studies.tasks import task_acts
 from refaug.service.studies.tasks.task_assignment import current_task
 

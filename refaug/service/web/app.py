@@ -34,31 +34,27 @@ from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
-from refaug.service.database.row_holders import RowHolders
+from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
-from refaug.service.evaluations.evaluation_store import EvaluationStore
-from refaug.service.evaluations.held_views import HeldViews
+from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
 from refaug.service.evaluations.notes import NoteStore
 from refaug.service.evaluations.uploads import UploadStore
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobStore
-from refaug.service.keys import KeyPlaces, KeyRing, RateLimits
+from refaug.service.keys import KeyPlaces, KeyRing, RateLimits, WrongKeys
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
-from refaug.service.serving.versions.open_versions import OpenVersions
-from refaug.service.serving.versions.version_watcher import VersionWatcher
-from refaug.service.studies.admission.invites import InviteStore
-from refaug.service.studies.admission.newcomers import Newcomers
+from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
+from refaug.service.studies.admission.invites import InviteStore, Newcomers
 from refaug.service.studies.participant_desk import ParticipantDesk
 from refaug.service.studies.study_store import StudyStore
 from refaug.service.web import problems
-from refaug.service.web.connection.admission import Gate
-from refaug.service.web.connection.body_marks import count_marks
-from refaug.service.web.connection.head_requests import HeadAsGet
+from refaug.service.web.connection.admission import Gate, HeadAsGet
+from refaug.service.web.connection.body import count_marks
 from refaug.service.web.openapi import openapi_document, operation_id
 from refaug.service.web.routes import (
     artefacts,
@@ -89,7 +85,6 @@ from refaug.service.web.routes.take import participant_tasks, sessions
 from refaug.service.web.routes.take.reply_making import ReplyMaker
 from refaug.service.web.scoring_limits import judge_limits
 from refaug.service.web.state import ServiceState
-from refaug.service.wrong_keys import WrongKeys
 
 log = logging.getLogger(__name__)
 

@@ -24,23 +24,20 @@ if TYPE_CHECKING:
     from refaug.service.bots.bot_store import BotStore
     from refaug.service.database.database import Database
     from refaug.service.database.stored_answers import IdempotencyStore
-    from refaug.service.evaluations.evaluation_store import EvaluationStore
-    from refaug.service.evaluations.held_views import HeldViews
+    from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
     from refaug.service.evaluations.notes import NoteStore
     from refaug.service.evaluations.uploads import UploadStore
     from refaug.service.jobs.inbox import Inbox
     from refaug.service.jobs.schedules import ScheduleStore
     from refaug.service.jobs.store import JobStore
-    from refaug.service.keys import KeyPlaces, KeyRing, RateLimits
+    from refaug.service.keys import KeyPlaces, KeyRing, RateLimits, WrongKeys
     from refaug.service.process.live_processes import LiveProcesses
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
-    from refaug.service.studies.admission.invites import InviteStore
-    from refaug.service.studies.admission.newcomers import Newcomers
+    from refaug.service.studies.admission.invites import InviteStore, Newcomers
     from refaug.service.studies.participant_desk import ParticipantDesk
     from refaug.service.studies.study_store import StudyStore
-    from refaug.service.wrong_keys import WrongKeys
 
 
 class ChatReplies(Protocol):

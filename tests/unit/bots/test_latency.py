@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refaug.bots.latency import Latency, LatencyTally
+from refaug.bots.replier import Latency, LatencyTally
 
 SHORT = st.integers(0, 65_000).map(lambda steps: steps / 100)
 TIMES = st.lists(SHORT | st.floats(0, 8_000_000), min_size=1, max_size=60)

@@ -19,10 +19,10 @@ from refaug.core.files import (
     remove_tree,
     require_name,
     sha256_of,
+    storage_errors,
     write_aside,
     write_json,
 )
-from refaug.core.full_disk import storage_errors
 
 ROOT = Path(__file__).parents[3]
 

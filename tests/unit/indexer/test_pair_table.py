@@ -16,9 +16,8 @@ from refaug.core.errors import BadInput, Conflict, Usage
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
-from refaug.indexer import columns, pair_table, pair_table_sql
+from refaug.indexer import columns, pair_table
 from refaug.indexer.columns import TextColumn, map_array
-from refaug.indexer.dialogue_keys import dialogue_key
 from refaug.indexer.pair_table import (
     ErasedKeySets,
     TableCounts,
@@ -27,11 +26,11 @@ from refaug.indexer.pair_table import (
     erased_key,
     fingerprints,
 )
+from refaug.indexer.search.queries import dialogue_key
 from refaug.logs.manifest import LogManifest, part_name
-from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.logs.pairs import PAIR_SCHEMA, text_key
 from refaug.logs.part_files import PartWriter
 from refaug.logs.store import StoredLog
-from refaug.logs.text_keys import text_key
 
 TEXT_FILES = {
     "utterances": ("utterances.arrow", "text"),
@@ -283,7 +282,7 @@ def test_the_same_place_in_two_logs_is_two_occurrences(tmp_path, engine):
 
 
 def test_groups_that_reach_over_the_borders_of_batches_are_one(tmp_path, engine, monkeypatch):
-    for module in (columns, pair_table_sql):
+    for module in (columns, pair_table):
         monkeypatch.setattr(module, "ROWS_A_BATCH", 2_048)
     rows = [
         row_of(f"d{number:05}", "1", "yes" if number % 3 else f"text {number}", "yes" if number % 2 else f"re {number}")

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from refaug.core.errors import Usage
 from refaug.core.query_engine import QueryEngine
 from refaug.core.text.normalisation import normalise
-from refaug.logs.pairs import PAIR_SCHEMA, SharedSettings, SharedUtterance, erasure_key, shared_utterances
+from refaug.logs.pairs import PAIR_SCHEMA, SharedSettings, SharedUtterance, erasure_key, shared_utterances, text_key
 from refaug.logs.part_files import PartWriter
-from refaug.logs.text_keys import text_key
 
 
 def rows_of(pairs):

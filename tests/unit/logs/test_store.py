@@ -23,11 +23,9 @@ from refaug.core.text.normalisation import normalise
 from refaug.logs import part_files
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import LogManifest, next_revision, part_name
-from refaug.logs.pairs import PAIR_SCHEMA
+from refaug.logs.pairs import PAIR_SCHEMA, text_key
 from refaug.logs.part_files import PartsWriter, PartWriter
-from refaug.logs.statistics import known_pairs, new_totals, statistics, totals_of
-from refaug.logs.store import StoredLog, list_logs
-from refaug.logs.text_keys import text_key
+from refaug.logs.store import StoredLog, known_pairs, list_logs, new_totals, statistics, totals_of
 
 
 def rows_of(count, seed=1, *, first=0):

@@ -13,10 +13,8 @@ from scipy import stats
 
 from refaug.core.errors import BadInput
 from refaug.metrics.hybrid.agreement import agreement_of_bots, within_bots
-from refaug.metrics.hybrid.controls import permuted_bots, shuffled_in_folds, shuffled_ratings
-from refaug.metrics.hybrid.fit import Scored, bot_means, leave_one_bot_out, predict_conversations
-from refaug.metrics.hybrid.resampled import resampled_correlations
-from refaug.metrics.hybrid.weights import HybridWeights
+from refaug.metrics.hybrid.controls import permuted_bots, resampled_correlations, shuffled_in_folds, shuffled_ratings
+from refaug.metrics.hybrid.fit import HybridWeights, Scored, bot_means, leave_one_bot_out, predict_conversations
 
 Floats = NDArray[np.float64]
 LAMBDAS = np.array([0.35, -0.25, 0.15, 0.0])

@@ -9,8 +9,7 @@ import orjson
 import pytest
 
 from refaug.core.errors import BadInput
-from refaug.metrics.hybrid.fit import leave_one_bot_out
-from refaug.metrics.hybrid.weights import HybridWeights
+from refaug.metrics.hybrid.fit import HybridWeights, leave_one_bot_out
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 COLUMNS = ("one", "two", "three")

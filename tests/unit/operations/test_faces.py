@@ -21,7 +21,7 @@ from refaug.core.options.decoding import BadOptions, decode, from_texts
 from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import NumberKind, UnionKind
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.library.retrieval_settings import augment_settings
+from refaug.library.retrieval import augment_settings
 from refaug.operations.agreement import AgreementOptions
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.logs.erase import DeletionOptions, Erase

@@ -10,7 +10,7 @@ import torch
 from raters import tiny_training
 
 from refaug.core.errors import Corrupt, StorageFull
-from refaug.rater.tensor_files import read_tensors, write_tensors
+from refaug.rater.network_folder import read_tensors, write_tensors
 
 TENSORS = {"one": torch.arange(12, dtype=torch.float32).reshape(3, 4) / 7, "step": torch.tensor(3.0)}
 

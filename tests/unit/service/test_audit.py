@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from sqlalchemy import delete, exc, text, update
 
-from refaug.core.artefacts.changes import Change
+from refaug.core.artefacts.versions import Change
 from refaug.core.errors import BadInput, RefaugError
 from refaug.service.audit import AuditLog, actor_of, user_of_machine
 from refaug.service.database.database import Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refaug.core.errors import TooMany
-from refaug.service.wrong_keys import WrongKeys, network_of
+from refaug.service.keys import WrongKeys, network_of
 
 HOME, ELSEWHERE = "192.0.2.1", "192.0.2.2"
 

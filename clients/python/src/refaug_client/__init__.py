@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._api.items import Candidate, Dialogue, Item, Pair, Purpose, ReferenceText, Turn
-from ._api.models.artefacts import Artefact, ArtefactVersion, Published
+from ._api.models.artefacts import Artefact, ArtefactVersion, BadDialogue, Ingest, Log, Posted, Published, Waiting
 from ._api.models.base import Model, Rows
 from ._api.models.evaluations import (
     Evaluation,
@@ -29,10 +29,8 @@ from ._api.models.evaluations import (
     UploadList,
 )
 from ._api.models.jobs import Firing, Job, Schedule
-from ._api.models.logs import BadDialogue, Ingest, Log, Posted, Waiting
 from ._api.models.references import ExcludedReference, Ratings, Reference, ReferencedItem, References
 from ._api.models.replies import BotReplies, ConversationScore, HybridBot, HybridScores, RepliedItem
-from ._api.models.scored_item import ScoredItem
 from ._api.models.scores import (
     Comparison,
     Copies,
@@ -42,6 +40,7 @@ from ._api.models.scores import (
     Parameter,
     ReplyScore,
     Resampling,
+    ScoredItem,
     ScoredSet,
     Scores,
     SystemScores,
@@ -77,8 +76,8 @@ from ._core.errors import (
     Withdrawn,
     WrongPurpose,
 )
-from ._http.retry import Retry
-from ._jobs.events import Event
+from ._http.settings import Retry
+from ._jobs.following import Event
 from ._threads import Client, Stream
 from ._version import VERSION
 

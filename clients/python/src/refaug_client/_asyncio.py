@@ -14,8 +14,7 @@ from ._client import AnyClient, StreamFacts
 from ._http.async_connection import AsyncConnection
 from ._http.call import Call
 from ._http.exchange import closed_error
-from ._http.retry import Retry
-from ._http.settings import ConnectionSettings
+from ._http.settings import ConnectionSettings, Retry
 from ._large.batches import require_count
 from ._large.sending import Streaming
 

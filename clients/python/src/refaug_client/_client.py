@@ -22,8 +22,7 @@ from ._api.resources.scoring import ScoringCalls
 from ._api.resources.sets import Sets
 from ._api.resources.studies import Studies
 from ._core import errors
-from ._http.retry import Retry
-from ._http.settings import ConnectionSettings
+from ._http.settings import ConnectionSettings, Retry
 from ._large.batches import Document
 from ._large.documents import LargeRequest
 from ._large.sending import Streaming

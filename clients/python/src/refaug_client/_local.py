@@ -27,8 +27,7 @@ from typing import Any, Callable, Generic, Optional, TypeVar, Union
 from ._core import errors
 from ._http.call import Answer, Call
 from ._http.connection import Connection
-from ._http.retry import NO_RETRY
-from ._http.settings import KEY_VARIABLE, URL_VARIABLE, ConnectionSettings
+from ._http.settings import KEY_VARIABLE, NO_RETRY, URL_VARIABLE, ConnectionSettings
 
 C = TypeVar("C")
 AnyPath = Union[str, "os.PathLike[str]"]

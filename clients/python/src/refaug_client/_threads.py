@@ -24,10 +24,8 @@ from ._core import errors
 from ._http.call import Call
 from ._http.connection import Connection
 from ._http.exchange import closed_error
-from ._http.retry import Retry
-from ._http.settings import ConnectionSettings
-from ._large.sending import Streaming
-from ._large.threads import run_in_order
+from ._http.settings import ConnectionSettings, Retry
+from ._large.sending import Streaming, run_in_order
 
 if TYPE_CHECKING:
     from refaug_client._http.call import Wire

@@ -7,4 +7,4 @@ The main names:
 - `pushing.push_version`: a version into the store; `fetching.fetch_version` brings it back.
 """
 
-__all__ = ["collecting", "fetching", "locations", "objects", "pushing", "records"]
+__all__ = ["collecting", "fetching", "locations", "objects", "pushing"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from refaug.core.artefacts.store.objects import LEASE, OBJECTS, Store
-from refaug.core.artefacts.store.records import VersionRecord
+from refaug.core.artefacts.store.objects import LEASE, OBJECTS, Store, VersionRecord
 from refaug.core.artefacts.store.store_files import UPLOADS, StoreEntry
 from refaug.core.errors import Conflict, NotFound
 from refaug.core.progress import Progress

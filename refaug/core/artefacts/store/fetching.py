@@ -15,14 +15,12 @@ from pathlib import Path
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.artefacts.manifests import MANIFEST, NamedFile, content_id, named_files, require_files
-from refaug.core.artefacts.store.objects import Store
-from refaug.core.artefacts.store.records import VersionRecord
+from refaug.core.artefacts.store.objects import Store, VersionRecord
 from refaug.core.artefacts.transfer import require_room
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.versions import Versions, Writer
 from refaug.core.errors import Conflict, Corrupt, NotFound, Unavailable
-from refaug.core.files import make_folder, read_json, sync_folder, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, read_json, storage_errors, sync_folder, unique_suffix
 from refaug.core.progress import Progress
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from refaug.core.artefacts.manifests import MANIFEST, NamedFile, require_files
-from refaug.core.artefacts.store.objects import Claim, Store, conflict_with
-from refaug.core.artefacts.store.records import NeededVersion, VersionRecord
+from refaug.core.artefacts.store.objects import Claim, NeededVersion, Store, VersionRecord, conflict_with
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, Unavailable
 from refaug.core.files import read_json

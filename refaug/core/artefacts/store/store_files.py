@@ -20,8 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from pyarrow import fs
 
 from refaug.core.errors import Conflict, Corrupt, NoAccess, NotFound, StorageFull, Unavailable
-from refaug.core.files import make_folder, sync_folder, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, storage_errors, sync_folder, unique_suffix
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ The main names:
 
 - `report.write_report`: writes all files of a report
 - `page.page`: the HTML page
-- `latex_tables.as_latex`: the tables for a paper.
+- `report.as_latex`: the tables for a paper.
 """
 
-__all__ = ["latex_tables", "page", "report", "wording"]
+__all__ = ["page", "report", "wording"]

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
 from refaug.evaluation.agreement.report.wording import fixed, minus, row_label, slug
 from refaug.evaluation.reports.plotting import (

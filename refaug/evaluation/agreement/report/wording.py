@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from refaug.evaluation.agreement.annotator_records import KappaLevel
-from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind
+from refaug.evaluation.agreement.records import AgreementRow, KappaLevel, MeanRow, MetaResult, RowKind
 from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
 from refaug.metrics.signature import Signature
 

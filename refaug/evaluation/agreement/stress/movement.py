@@ -22,7 +22,7 @@ import numpy as np
 from refaug.core.errors import NotFound
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
-from refaug.core.text.words import WordTokenizer
+from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.evaluation.agreement.probe import Probe, ProbeSettings, make_probes
 from refaug.evaluation.scoring.cases import NO_REPLY, bind_metric, references_for, score_replies
 from refaug.metrics.base import Floats, Level, Metric, Problem

@@ -3,8 +3,8 @@
 The main names:
 
 - `page.page`: one HTML page without scripts
-- `csv_table.as_csv`: tests and replies, one a line
-- `latex_table.as_latex`: the tests as a table for a paper.
+- `plain_tables.as_csv`: tests and replies, one a line
+- `plain_tables.as_latex`: the tests as a table for a paper.
 """
 
-__all__ = ["csv_table", "latex_table", "page", "wording"]
+__all__ = ["page", "plain_tables", "wording"]

@@ -10,8 +10,15 @@ from refaug.core.version import VERSION
 from refaug.evaluation.comparison.comparison import PairComparison, RunComparison
 from refaug.evaluation.comparison.reply_changes import Direction, ReferenceChange, ReplyChange, ReplySide
 from refaug.evaluation.comparison.report import wording
-from refaug.evaluation.reports.html_page import Table, render_page
-from refaug.evaluation.reports.reply_cards import CardList, CardRow, ReplyCard, cut_text, references_title
+from refaug.evaluation.reports.html_page import (
+    CardList,
+    CardRow,
+    ReplyCard,
+    Table,
+    cut_text,
+    references_title,
+    render_page,
+)
 
 _TITLES: Final = {
     Direction.IMPROVED: "Improved",

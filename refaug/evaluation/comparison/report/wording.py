@@ -7,7 +7,7 @@ from typing import Final
 
 from refaug.evaluation.comparison.comparison import PairComparison, RunComparison
 from refaug.evaluation.comparison.reply_changes import Direction
-from refaug.evaluation.comparison.system_tests import SystemTest
+from refaug.evaluation.comparison.scored_system import SystemTest
 
 TEST_COLUMNS: Final = (
     "metric",

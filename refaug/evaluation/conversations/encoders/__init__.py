@@ -3,8 +3,8 @@
 The main names:
 
 - `opening.open_encoders`: the encoders that options name
-- `vector_reader.VectorReader`: what the components ask about texts
+- `opening.VectorReader`: what the components ask about texts
 - `sentiment_readers.VaderSentiment` and its siblings: what reads sentiment.
 """
 
-__all__ = ["opening", "sentiment_readers", "vector_reader"]
+__all__ = ["opening", "sentiment_readers"]

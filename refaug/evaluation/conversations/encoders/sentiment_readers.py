@@ -15,7 +15,7 @@ import numpy as np
 from refaug.core.errors import BadInput
 from refaug.core.files import sha256_of
 from refaug.core.installation.extras import extras_named
-from refaug.core.text.words import WordTokenizer
+from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.encoders import OnnxEncoder, open_encoder
 from refaug.metrics.conversations.components import Sentiment
 from refaug.metrics.conversations.sentiment import EMOJIS, emoji_score

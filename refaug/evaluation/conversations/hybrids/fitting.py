@@ -4,27 +4,65 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from refaug.core.artefacts.manifests import write_manifest
+from refaug.core.errors import Corrupt
 from refaug.core.files import make_folder, remove_tree, write_json
 from refaug.core.home import Settings
+from refaug.core.options.decoding import decode
 from refaug.core.progress import Progress
 from refaug.evaluation.conversations.encoders.opening import pinned_encoders
 from refaug.evaluation.conversations.hybrid_report import WIDE, hybrid_report
 from refaug.evaluation.conversations.hybrids import stored
-from refaug.evaluation.conversations.hybrids.pinned_judges import pinned_judges
+from refaug.evaluation.conversations.judged import TurnJudges
 from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
-from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
+from refaug.evaluation.conversations.options.conversation_source import TurnReferences
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.turn_scores import TurnJudges
-from refaug.metrics.hybrid.weights import HybridWeights
-from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
+from refaug.evaluation.metric_setup.metric_requests import pinned_metric
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.metrics.hybrid.fit import HybridWeights
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
+
+# ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# The metrics of turns of a hybrid, pinned to versions of their models when it is fitted, and opened by these later.
+
+
+def pinned_judges(judges: TurnJudges | None) -> TurnJudges | None:
+    """Return the metrics with versions for names, so that a later publication changes no score."""
+    if judges is None:
+        return None
+    models, rater, index = judges.models, judges.models.default_rater, judges.index
+    return replace(
+        judges,
+        metrics=[pinned_metric(models, metric) for metric in judges.metrics],
+        models=replace(models, default_rater=None if rater is None else models.pinned(ModelKind.RATER, rater)),
+        index=None if index is None else models.resolve(ModelKind.INDEX, index),
+    )
+
+
+def read_judges(home: Settings, fields: Mapping[str, Any] | None, threads: int | None) -> TurnJudges | None:
+    """Return the metrics of turns as a manifest has them; None where the hybrid has none."""
+    if fields is None:
+        return None
+    if "references" not in fields:
+        raise Corrupt("the hybrid does not say how references of turns were found", remedy="fit it again")
+    return TurnJudges(
+        metrics=list(fields["metrics"]),
+        models=ModelRegistry(home, threads, default_rater=fields["rater"]),
+        index=fields["index"],
+        references=decode(TurnReferences, fields["references"]),
+    )
+
+
+# ── fitting a hybrid metric to rated conversations, and writing it as a version with the figures that it came with ────
 
 _FILES: Final = (stored.WEIGHTS, stored.REPORT, SEEN)
 

@@ -14,12 +14,12 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.evaluation.conversations.encoders.opening import open_encoders
 from refaug.evaluation.conversations.hybrid_report import hybrid_signature
-from refaug.evaluation.conversations.hybrids.pinned_judges import read_judges
+from refaug.evaluation.conversations.hybrids.fitting import read_judges
 from refaug.evaluation.conversations.hybrids.stored import StoredHybrid
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.judged import judge_turns, turn_details
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest
 from refaug.evaluation.conversations.records import Conversation
 from refaug.evaluation.conversations.table import conversation_columns
-from refaug.evaluation.conversations.turn_scores import judge_turns, turn_details
 from refaug.metrics.hybrid.agreement import agreement_of_bots
 from refaug.metrics.hybrid.fit import column_means
 from refaug.metrics.signature import Signature

@@ -15,8 +15,8 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
 from refaug.evaluation.conversations.records import Conversation
-from refaug.metrics.hybrid.weights import HybridWeights
-from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
+from refaug.metrics.hybrid.fit import HybridWeights
+from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
 
 KIND: Final = "hybrid"
 FORMAT_VERSION: Final = 1

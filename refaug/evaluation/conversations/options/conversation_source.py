@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, Length, Metavar
+from refaug.core.options.declaring import Argument, Doc, Length, Metavar, NoFlag
 from refaug.core.options.decoding import Options
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.text.messages import suggestion
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.presets import PresetName
 from refaug.evaluation.tables.table_request import parse_scale
 from refaug.logs.reading.sources import encoding_of
 
@@ -124,3 +126,22 @@ class ConversationSource(Options):
     def conversation_files(self) -> list[str]:
         """The file of the conversations, unless they are a self-play."""
         return [self.conversations] if self.self_play is None else []
+
+
+# ── how references of the turns of conversations are found ────────────────────────────────────────────────────────────
+
+_NO_GOLD = "a conversation has no gold"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnReferences(AugmentSettings):
+    """How references of turns are found, rated and weighed: without a gold, which conversations do not have."""
+
+    gold: Annotated[Literal["none"], NoFlag(_NO_GOLD), Doc("A conversation has no gold.")] = "none"
+    preset: Annotated[PresetName | None, NoFlag(_NO_GOLD), Doc("None: each of them weighs a gold.")] = None
+
+    def check(self) -> None:
+        """Refuse a preset, which would rate golds."""
+        if self.preset is not None:
+            raise Usage("it weighs golds, and conversations have none", remedy="leave it out", field="preset")
+        super().check()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Pattern
+from refaug.core.options.decoding import Options
 from refaug.core.options.describing import options_of
-from refaug.metrics.conversations.variants import Variants
+from refaug.metrics.conversations.sentiment import Variants
 
 PAPER: Final = "ghandeharioun19"
 Target = Annotated[str | None, Length(1, 200), Metavar("QUESTION")]
@@ -76,3 +78,40 @@ class HybridSettings(Variants):
         """Return the settings that a manifest has."""
         rest = {name: setting for name, setting in fit.items() if name not in ("variants", "penalty", "is_paper")}
         return cls(**fit["variants"], **rest, ridge=fit["penalty"], preset=PAPER if fit["is_paper"] else None)
+
+
+# ── the encoders of the hybrid metric, not yet opened ─────────────────────────────────────────────────────────────────
+
+_SENTIMENT = Pattern(
+    re.compile(r"vader|none|(lexicon|deepmoji):.{1,1000}"), "vader, none, lexicon:FILE or deepmoji:FOLDER"
+)
+_MEANING = Pattern(
+    re.compile(r"mean|(onnx|infersent1|use3):.{1,1000}"), "mean, onnx:FOLDER, infersent1:FOLDER or use3:FOLDER"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRequest(Options):
+    """The encoders: vectors of the home or a file; sentiment and meaning by kind, with a path where they need one."""
+
+    vectors: Annotated[
+        str, Length(1, 1_000), Metavar("VECTORS"), Doc("Word vectors: NAME, NAME@VERSION, or a file, with a / in it.")
+    ]
+    sentiment: Annotated[
+        str,
+        _SENTIMENT,
+        Metavar("KIND:PATH"),
+        Doc("vader (English), none, lexicon:FILE, or deepmoji:FOLDER with a model in ONNX; of a job, in inbox/."),
+    ] = "vader"
+    meaning: Annotated[
+        str,
+        _MEANING,
+        Metavar("KIND:PATH"),
+        Doc("mean of the word vectors, or a model in ONNX: onnx:FOLDER, infersent1:FOLDER, use3:FOLDER."),
+    ] = "mean"
+
+    @property
+    def encoder_files(self) -> list[str]:
+        """The files and folders that encoders lie in."""
+        models = [path for text in (self.sentiment, self.meaning) if (path := text.partition(":")[2])]
+        return [*([self.vectors] if "/" in self.vectors else []), *models]

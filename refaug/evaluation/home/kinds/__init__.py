@@ -7,4 +7,4 @@ The main names:
 - `stored_networks.StoredRaters`: raters, and beside it rubers and VHREDs.
 """
 
-__all__ = ["stored_adems", "stored_encoders", "stored_indexes", "stored_networks", "stored_vectors"]
+__all__ = ["stored_indexes", "stored_networks", "stored_vectors"]

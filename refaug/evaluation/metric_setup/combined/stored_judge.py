@@ -13,7 +13,7 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge
-from refaug.rater.adem.scorer.seen_texts import SEEN, SeenTexts
+from refaug.rater.adem.scorer.adem import SEEN, SeenTexts
 
 KIND: Final = "judge-fit"
 FORMAT_VERSION: Final = 1

@@ -3,8 +3,8 @@
 The main names:
 
 - `references.cluster_references`: an index and a rater, open on a cluster
-- `blocks.BlockFolder`: the finished blocks of a command, by which it goes on
-- `tasks.augment_block`: what one task does.
+- `references.BlockFolder`: the finished blocks of a command, by which it goes on
+- `references.augment_block`: what one task does.
 """
 
-__all__ = ["blocks", "references", "tasks"]
+__all__ = ["references"]

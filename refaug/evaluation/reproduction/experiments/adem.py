@@ -18,9 +18,9 @@ from refaug.core.errors import BadInput
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.figures.annotators import human_rows, human_table
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
-from refaug.evaluation.reproduction.learned import untaught
-from refaug.evaluation.reproduction.learned.encoders import RANDOM, encoders_of
+from refaug.evaluation.reproduction.learned import learners
 from refaug.evaluation.reproduction.learned.in_set import in_set_section
+from refaug.evaluation.reproduction.learned.learners import RANDOM, encoders_of
 from refaug.evaluation.reproduction.learned.lines import (
     LENGTH,
     RATER_HEAD,
@@ -34,8 +34,7 @@ from refaug.evaluation.reproduction.learned.lines import (
 from refaug.evaluation.reproduction.learned.protocols import ChosenSettings, LearnedLine, out_of_group, trained_on
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedSet, learned_sets
 from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
-from refaug.evaluation.reproduction.material.set_groups import SetGroup, groups_of
+from refaug.evaluation.reproduction.material.rated_sets import ProofSet, SetGroup, groups_of, read_sets
 from refaug.evaluation.reproduction.report.report import Report, Section, about_table, agreement_table, cell
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.rater.adem.scorer.rated_triples import Form
@@ -47,11 +46,11 @@ _WORKS, _RECOMMENDED = 0.10, 0.29  # partial Spearman from which it works, and i
 _UNTAUGHT: Final = (
     WORD_RIDGE,
     RATER_HEAD,
-    untaught.RATER,
-    untaught.GREEDY,
-    untaught.RATER_ALONE,
-    untaught.UPSILON_ALONE,
-    untaught.LIKELIHOOD,
+    learners.RATER,
+    learners.GREEDY,
+    learners.RATER_ALONE,
+    learners.UPSILON_ALONE,
+    learners.LIKELIHOOD,
 )
 _PAIR: Final = ("dailydialog_gupta", "dailydialog_zhao")
 
@@ -188,13 +187,13 @@ class _Run:
         """Yield the judges that have seen no ratings: those that need what a form needs, and no more."""
         if shared.has_reference:
             if self.maker.rater is not None:
-                yield untaught.rater_line(self.maker.rater, sets)
+                yield learners.rater_line(self.maker.rater, sets)
             if self.maker.word_vectors is not None:
-                yield untaught.greedy_line(self.maker.word_vectors, sets)
+                yield learners.greedy_line(self.maker.word_vectors, sets)
         else:
-            yield from untaught.goldless_lines(self.chain, self.maker.rater, sets)
+            yield from learners.goldless_lines(self.chain, self.maker.rater, sets)
         if self.chain.settings.vhred is not None:
-            yield untaught.likelihood_line(self.chain, sets)
+            yield learners.likelihood_line(self.chain, sets)
 
     def one_domain(self) -> _LearnedPart | None:
         """Fit to one of two sets of one domain and score the other; the two share no context."""

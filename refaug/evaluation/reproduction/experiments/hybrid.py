@@ -14,13 +14,12 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NotFound
 from refaug.core.files import sha256_of
 from refaug.evaluation.conversations.hybrid_report import BASELINES, HYBRID, JUDGED, WIDE, hybrid_report
+from refaug.evaluation.conversations.judged import TurnJudges
 from refaug.evaluation.conversations.measuring import MeasuredConversations, measure
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
-from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
-from refaug.evaluation.conversations.options.turn_references import TurnReferences
+from refaug.evaluation.conversations.options.conversation_source import TurnReferences
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
 from refaug.evaluation.conversations.reading import read_conversations
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.turn_scores import TurnJudges
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet

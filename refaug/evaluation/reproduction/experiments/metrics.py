@@ -31,7 +31,7 @@ from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_lines import GREEDY, WORDS, MetricLines, MetricOnReferences
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
+from refaug.evaluation.reproduction.material.reference_kinds import systems_of_the_log
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL

@@ -17,21 +17,22 @@ from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.evaluation.reports.html_page import Table
 from refaug.evaluation.reports.plotting import Plot
-from refaug.evaluation.reproduction.figures import weight_claims
+from refaug.evaluation.reproduction.figures import main_lines
 from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, correlate
-from refaug.evaluation.reproduction.figures.weight_claims import METRICS, counts_json, differences_json, shares_json
+from refaug.evaluation.reproduction.figures.main_lines import METRICS, counts_json, differences_json, shares_json
 from refaug.evaluation.reproduction.material import judged_replies
 from refaug.evaluation.reproduction.material.chain import Chain
 from refaug.evaluation.reproduction.material.metric_lines import VECTORS
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.evaluation.reproduction.material.rated_systems import (
+from refaug.evaluation.reproduction.material.reference_kinds import (
     FROM_THE_LOG,
+    ONE,
+    RATED,
     share_in_the_log,
     systems_of_the_log,
     without_systems,
 )
-from refaug.evaluation.reproduction.material.reference_kinds import ONE, RATED
 from refaug.evaluation.reproduction.report.plots import bars
 from refaug.evaluation.reproduction.report.report import Report, Section, agreement_table, cell, short, verdict
 from refaug.metrics.base import Metric
@@ -63,7 +64,7 @@ def main_sections(by_metric: Mapping[str, Correlations]) -> Iterator[Section]:
         ),
         tables=[
             agreement_table(
-                correlations, f"{name} ({weight_claims.METRICS[name].replace(VECTORS, 'proof')})", baseline=ONE
+                correlations, f"{name} ({main_lines.METRICS[name].replace(VECTORS, 'proof')})", baseline=ONE
             )
             for name, correlations in by_metric.items()
         ],
@@ -84,12 +85,12 @@ def _plot(number: int, name: str, correlations: Correlations) -> Plot:
 
 
 def _claims_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
-    scopes = weight_claims.scopes_of(by_metric)
+    scopes = main_lines.scopes_of(by_metric)
     columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in judged_replies.KINDS for scope in scopes)]
     columns += [f"verdict, {scope}" for scope in scopes]
     rows = []
     for name, correlations in by_metric.items():
-        for label, shares in weight_claims.comparisons():
+        for label, shares in main_lines.comparisons():
             differences = {
                 scope: [correlations.weighted_sum(shares, kind, scope) for kind in judged_replies.KINDS]
                 for scope in scopes
@@ -101,7 +102,7 @@ def _claims_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
     notes = (
         "differences on the same draws of contexts",
         "not shown: an interval holds 0",
-        f"alike: both intervals of the difference lie within ±{weight_claims.EQUIVALENCE_MARGIN:g}; where "
+        f"alike: both intervals of the difference lie within ±{main_lines.EQUIVALENCE_MARGIN:g}; where "
         "people's own weights gain "
         "nothing, that says nothing for the rater",
     )
@@ -109,28 +110,28 @@ def _claims_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
 
 
 def _verdict_of(label: str, differences: Sequence[IntervalEstimate]) -> str:
-    if label in weight_claims.CLAIMS:
+    if label in main_lines.CLAIMS:
         return verdict(differences)
-    return weight_claims.alike(differences) if label in weight_claims.NEAR else ""
+    return main_lines.alike(differences) if label in main_lines.NEAR else ""
 
 
 _SHORT: Final = {"spearman": "Spearman", PARTIAL: "partial"}
 
 
 def _shares_table(by_metric: Mapping[str, Correlations], title: str) -> Table:
-    scopes = weight_claims.scopes_of(by_metric)
+    scopes = main_lines.scopes_of(by_metric)
     columns = ["", *(f"{_SHORT[kind]}, {scope}" for kind in judged_replies.KINDS for scope in scopes)]
     rows = [
         [
             f"{name}: over {over}",
             *(
-                _share_cell(weight_claims.share_of_gain(correlations, over, kind, scope))
+                _share_cell(main_lines.share_of_gain(correlations, over, kind, scope))
                 for kind in judged_replies.KINDS
                 for scope in scopes
             ),
         ]
         for name, correlations in by_metric.items()
-        for over in weight_claims.SHARES
+        for over in main_lines.SHARES
     ]
     notes = (
         "1: the rater's weights gain as much as people's; a share has no bounds, it may be negative or above 1",
@@ -234,14 +235,14 @@ def weights_summary(
     weighted_sets: Sequence[judged_replies.WeightedSet],
 ) -> Iterator[str]:
     """Yield what is shown and what is not, in sentences made of the figures of this run."""
-    scopes = weight_claims.scopes_of(by_metric)
-    for claim, (above, below) in weight_claims.CLAIMS.items():
+    scopes = main_lines.scopes_of(by_metric)
+    for claim, (above, below) in main_lines.CLAIMS.items():
         yield f"That {claim}: " + "; ".join(_over_metrics(by_metric, above, below, scope) for scope in scopes) + "."
-    for label in weight_claims.NEAR:
+    for label in main_lines.NEAR:
         yield f"{label.capitalize()} (υ ≈ Δ), {scopes[-1]}: {_near_in_words(by_metric, label, scopes[-1])}."
-    for over in weight_claims.SHARES:
+    for over in main_lines.SHARES:
         shares = "; ".join(
-            f"{name} {_share_cell(weight_claims.share_of_gain(correlations, over, 'spearman', scopes[-1]))}"
+            f"{name} {_share_cell(main_lines.share_of_gain(correlations, over, 'spearman', scopes[-1]))}"
             for name, correlations in by_metric.items()
         )
         yield (
@@ -287,10 +288,9 @@ def _near_in_words(by_metric: Mapping[str, Correlations], label: str, scope: str
     parts = list[str]()
     for name, correlations in by_metric.items():
         differences = [
-            correlations.weighted_sum(weight_claims.OTHER_DIFFERENCES[label], kind, scope)
-            for kind in judged_replies.KINDS
+            correlations.weighted_sum(main_lines.OTHER_DIFFERENCES[label], kind, scope) for kind in judged_replies.KINDS
         ]
-        parts.append(f"{name} {cell(differences[0])}, {weight_claims.alike(differences)}")
+        parts.append(f"{name} {cell(differences[0])}, {main_lines.alike(differences)}")
     return "; ".join(parts)
 
 

@@ -7,4 +7,4 @@ The main names:
 - `main_lines.MainLines`: the lines that `metrics` compares.
 """
 
-__all__ = ["annotators", "correlations", "main_lines", "weight_claims"]
+__all__ = ["annotators", "correlations", "main_lines"]

@@ -17,8 +17,8 @@ from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import cell, short
 from refaug.metrics.base import Floats
+from refaug.metrics.statistics.annotator_agreement import one_against_others, spearman_brown, split_half
 from refaug.metrics.statistics.correlation import FEWEST_ROWS
-from refaug.metrics.statistics.split_half import one_against_others, spearman_brown, split_half
 
 ONE_NUMBER: Final = "one number a reply"
 _HALVINGS: Final = 1_000  # of the ratings of all rows

@@ -17,8 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from refaug.core.errors import BadInput, Usage
-from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.evaluation.reproduction.material.set_groups import SetGroup, context_numbers, groups_of
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, SetGroup, context_numbers, groups_of
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.agreement import RatedSet, drawn_together
 from refaug.metrics.statistics.correlation import PARTIAL

@@ -7,4 +7,4 @@ The main names:
 - `protocols.in_folds`: scores of each context by learners that were fitted to the others of its set.
 """
 
-__all__ = ["encoders", "in_set", "learners", "lines", "protocols", "rated_rows", "untaught"]
+__all__ = ["in_set", "learners", "lines", "protocols", "rated_rows"]

@@ -10,17 +10,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.text.words import WordTokenizer
+from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
-from refaug.evaluation.reproduction.learned.encoders import NamedEncoders
-from refaug.evaluation.reproduction.learned.learners import AdemLearner, LengthLearner, RidgeLearner
+from refaug.evaluation.reproduction.learned.learners import AdemLearner, LengthLearner, NamedEncoders, RidgeLearner
 from refaug.evaluation.reproduction.learned.protocols import LearnedLine
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedRows
 from refaug.metrics.base import Floats
 from refaug.rater.adem.scorer.encoding import VectorCache
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.rater.adem.scorer.settings import ScorerSettings
-from refaug.rater.nn.rate import NNRater
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import Rater
 
 # ── features for ridge regression: products of the vectors of texts, as the bilinear score multiplies them ────────────

@@ -10,7 +10,7 @@ import numpy as np
 from refaug.core.progress import Progress
 from refaug.evaluation.reproduction.learned.learners import Chosen, Learner, choose, context_folds
 from refaug.evaluation.reproduction.learned.rated_rows import LearnedRows, LearnedSet
-from refaug.evaluation.reproduction.material.set_groups import SetGroup
+from refaug.evaluation.reproduction.material.rated_sets import SetGroup
 from refaug.metrics.base import Floats
 
 Fit = tuple[Learner, int]  # a learner with the seed of its fit

@@ -9,8 +9,7 @@ import numpy as np
 
 from refaug.core.records import Origin
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet
-from refaug.evaluation.reproduction.material.set_groups import context_numbers
+from refaug.evaluation.reproduction.material.rated_sets import Mask, ProofSet, context_numbers
 from refaug.metrics.base import Floats
 from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, Indexes, RatedTriples, Triple, to_five
 

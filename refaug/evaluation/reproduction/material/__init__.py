@@ -12,11 +12,8 @@ __all__ = [
     "judged_replies",
     "metric_lines",
     "proof_logs",
-    "published_method",
     "rated_sets",
-    "rated_systems",
     "reference_coverage",
     "reference_kinds",
     "reference_ladder",
-    "set_groups",
 ]

@@ -25,9 +25,8 @@ from refaug.core.records import Item
 from refaug.core.text.messages import HiddenFolders
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.home.indexes import open_index, places_of
+from refaug.evaluation.home.networks import open_rater, open_ruber, rater_places, ruber_places, with_rater
 from refaug.evaluation.home.piece_vectors import learn_piece_vectors
-from refaug.evaluation.home.raters import open_rater, rater_places, with_rater
-from refaug.evaluation.home.rubers import open_ruber, ruber_places
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.reproduction.material.proof_logs import ENCODER, EVERYDAY, LogSelection, ProofLogs, ProofSettings
@@ -56,7 +55,7 @@ from refaug.rater.nn.train import TrainConfig
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, train_ruber
-from refaug.rater.ruber.model import RuberConfig
+from refaug.rater.ruber.network import RuberConfig
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings

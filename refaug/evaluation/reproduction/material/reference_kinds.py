@@ -31,7 +31,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.agreement.row_scores import length_tokenizer
 from refaug.evaluation.reproduction.figures.correlations import Line
-from refaug.evaluation.reproduction.material.rated_sets import TOKENIZER, ProofSet
+from refaug.evaluation.reproduction.material.rated_sets import TOKENIZER, Mask, ProofSet
 from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
@@ -206,3 +206,29 @@ def line_of(
                 progress.advance(1)
         scores[rated_set.name] = np.stack(scores_by_seed)
     return Line(name=name, scores=scores, about=about)
+
+
+# ── the systems of a rated set that answer with turns of the log ──────────────────────────────────────────────────────
+
+FROM_THE_LOG: Final = 2 / 3  # of a system's replies: from this share on it counts as answering with turns of the log
+
+
+def systems_of_the_log(rated_set: ProofSet, in_logs: Mask) -> tuple[str, ...]:
+    """Return the systems whose replies are mostly turns of the log word for word."""
+    systems = np.array(rated_set.systems)
+    return tuple(
+        system
+        for system in dict.fromkeys(np.array(rated_set.systems)[rated_set.fair].tolist())
+        if in_logs[(systems == system) & rated_set.fair].mean() >= FROM_THE_LOG
+    )
+
+
+def without_systems(rated_set: ProofSet, systems: Sequence[str]) -> ProofSet:
+    """Return the set without these systems, neither as replies nor as references."""
+    return rated_set.restricted_to(rated_set.rows_where(lambda row: rated_set.systems[row] not in systems))
+
+
+def share_in_the_log(rated_set: ProofSet, system: str, in_logs: Mapping[str, Mask]) -> float:
+    """Return the share of a system's replies that are turns of the log."""
+    of_system = rated_set.rows_where(lambda row: rated_set.systems[row] == system) & rated_set.fair
+    return float(in_logs[rated_set.name][of_system].mean())

@@ -4,7 +4,7 @@ The main names:
 
 - `rated_replies.read_set`: the rows of a set that rate no gold
 - `reference_forms.with_parts`: the parts of refaug-1 under retrieved references and their controls
-- `agreement.lead`: by how much one way to score agrees better than another
+- `agreement.GroupedSets.lead`: by how much one way to score agrees better than another
 - `attacks.attack_figures`: replies that say nothing, beside the systems of a set.
 """
 

@@ -4,7 +4,7 @@ The main names:
 
 - `report.write_report`: writes all files
 - `report.Report`: an experiment's sections and figures
-- `stored_report.StoredReport`: a report read back from its JSON
+- `report.StoredReport`: a report read back from its JSON
 """
 
-__all__ = ["plots", "report", "stored_report"]
+__all__ = ["plots", "report"]

@@ -20,7 +20,7 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 from refaug.evaluation.agreement.report.wording import fixed, minus
 from refaug.evaluation.reports import plotting
 from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate

@@ -15,13 +15,14 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from refaug.core.errors import Usage
+from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder
 from refaug.core.version import VERSION
 from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.reports.plotting import Plot
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Correlations, IntervalEstimate, Line
 from refaug.evaluation.reproduction.material.chain import Chain
+from refaug.evaluation.reproduction.report.plots import redraw
 from refaug.metrics.statistics.correlation import PARTIAL
 
 PAGE: Final = "page"  # the field of the JSON with all that the page shows
@@ -285,3 +286,77 @@ def _table_lines(table: Table) -> list[str]:
     rows = [table.columns, ["---"] * len(table.columns), *table.rows]
     lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
     return [*lines, *(["", *(f"- {note}" for note in table.notes)] if table.notes else [])]
+
+
+# ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# Reports that are read back from their JSON, so that their page and their tables are rendered again without the data.
+#
+# The JSON has what the page shows: sentences, tables as they are printed, and the figures of the plots.
+
+_PROVENANCE: Final = (
+    *("command", "date", "fraction", "draws", "seeds", "seed", "preset", "epochs", "threads", "made_of", "sets"),
+    *("seconds", "software"),
+)
+_OLD: Final = "its page cannot be made from it alone; run its command again: "
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredReport:
+    """A report with how it was made, as its JSON has both."""
+
+    report: Report
+    provenance: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], shown_name: str) -> StoredReport:
+        """Return the report of a document, or raise BadInput that says what the document lacks."""
+        if missing := [name for name in ("name", *_PROVENANCE, "notes") if name not in document]:
+            raise BadInput(
+                f"{shown_name} is no result of refaug reproduce: it has no {', no '.join(missing)}",
+                remedy="the .json that refaug reproduce wrote",
+            )
+        if PAGE not in document:
+            raise BadInput(f"{shown_name} has no {PAGE!r}", remedy=f"{_OLD}{document['command']}")
+        try:
+            report = _report(document)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise BadInput(
+                f"{shown_name}: {PAGE!r} is not as refaug reproduce writes it: {error}",
+                remedy=f"{_OLD}{document['command']}",
+            ) from error
+        return cls(report=report, provenance={name: document[name] for name in _PROVENANCE})
+
+    def page(self) -> str:
+        """Return the page with plots."""
+        return page_of(self.report, self.provenance)
+
+    def markdown(self) -> str:
+        """Return the tables to be read as text."""
+        return markdown_of(self.report, self.provenance)
+
+    def json(self) -> str:
+        """Return the JSON that the report was read from."""
+        return json_of(self.report, self.provenance)
+
+
+def _report(document: Mapping[str, Any]) -> Report:
+    page = document[PAGE]
+    head = {"name", "notes", PAGE, *_PROVENANCE}
+    return Report(
+        name=document["name"],
+        title=page["title"],
+        summary=page["summary"],
+        sections=[_section(stored) for stored in page["sections"].values()],
+        data={name: figures for name, figures in document.items() if name not in head},
+        notes=document["notes"],
+    )
+
+
+def _section(stored: Mapping[str, Any]) -> Section:
+    return Section(
+        title=stored["title"],
+        text=stored["text"],
+        tables=[Table(**{**table, "apart": frozenset(table["apart"])}) for table in stored["tables"]],
+        plots=[redraw(recipe) for recipe in stored["plots"]],
+    )

@@ -5,13 +5,10 @@ The main names:
 - `item_collection.ItemCollection`: items that are in memory where they are few, and else in a file; what all of them
   tell
 - `item_collection.SpooledItems`: the items in a file, as a sequence
-- `passing_list.PassingList`: a list of their scores as JSON, made anew at every pass.
+- `item_collection.PassingList`: a list of their scores as JSON, made anew at every pass.
 """
 
 __all__ = [
     "blocks",
     "item_collection",
-    "item_digests",
-    "item_evidence",
-    "passing_list",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from sys import intern
@@ -17,15 +19,87 @@ from typing import Any, Final, overload
 
 import orjson
 
-from refaug.core.files import make_folder
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, storage_errors
 from refaug.core.memory.compact_texts import CompactTexts
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.cases import is_thin, other_golds, split
+from refaug.evaluation.scoring.cases import evidence_of, is_thin, other_golds, split
 from refaug.evaluation.scoring.copies import CopiedReplies, copied_by
-from refaug.evaluation.scoring.held.item_digests import DataDigest, RepliesDigest, UtterancesDigest
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, ReplyLines
+from refaug.metrics.base import Problem, References
+
+# ── hashes of items that are added one after the other: what was scored, against what, and the replies ────────────────
+
+
+class _Digest:
+    """A hash of many rows that are added one after the other."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def name(self) -> str:
+        """The first digits of the hash of all rows so far."""
+        return self._sha256.hexdigest()[:12]
+
+    def _add(self, row: list[Any]) -> None:
+        self._sha256.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+class ReferencesDigest(_Digest):
+    """A hash of the references that a metric looked at, with their weights; `data_hash` covers the golds alone.
+
+    The utterance is included where the metric looked at it.
+    """
+
+    def add(self, name: str, chosen: References | Problem) -> None:
+        """Add the next item's id and what the metric looks at."""
+        self._add([name, *_references_row(chosen)])
+
+
+class DataDigest(_Digest):
+    """`data_hash` for items that are not all in memory at once."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the next item."""
+        references = test_item.references
+        golds = [reference.text for reference in references if reference.source is Origin.GOLD]
+        self._add([test_item.id, golds or [reference.text for reference in references if reference.is_own]])
+
+
+class UtterancesDigest(_Digest):
+    """The hash of what references are found by, beside the golds: utterances, dialogues, times, exclusions."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the next item."""
+        time = test_item.time.isoformat() if test_item.time is not None else None
+        self._add([test_item.id, test_item.turns, test_item.dialogue, time, test_item.exclude])
+
+
+class RepliesDigest(_Digest):
+    """The hash of the replies of all systems."""
+
+    def add(self, test_item: Item) -> None:
+        """Add the replies to the next item."""
+        self._add([test_item.id, sorted(test_item.replies.items())])
+
+
+def _references_row(references: References | Problem) -> list[Any]:
+    if isinstance(references, Problem):
+        return [references.code]
+    utterance = [] if references.utterance is None else [references.utterance]
+    beside = [] if references.beside is None else [_references_row(references.beside)]
+    components = [[_references_row(component) for component in references.components]] if references.components else []
+    return [references.texts, references.weights, references.gold, *utterance, *beside, *components]
+
+
+def data_hash(items: Iterable[Item]) -> str:
+    """Return a hash of ids and golds in order: it tells what was scored, as the signature tells how."""
+    digest = DataDigest()
+    for test_item in items:
+        digest.add(test_item)
+    return digest.name
+
 
 # ── Items in a file ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,3 +363,72 @@ class ItemCollection:
             yield from self._bad.get(place, ())
             yield test_item
         yield from self._bad.get(len(self.items), ())
+
+
+# ── the references that weighted scores rest on, item by item; of items in a file, computed when they are read ────────
+
+
+def evidence_by_id(items: Sequence[Item], ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the evidence of every item, by its id."""
+    if isinstance(items, list):
+        return {test_item.id: evidence_of(test_item) for test_item in items}
+    return EvidenceOfItems(items, ids)
+
+
+class EvidenceOfItems(Mapping[str, Mapping[str, Any]]):
+    """The evidence of items that are not in memory; a pass over it reads their file."""
+
+    def __init__(self, items: Sequence[Item], ids: Sequence[str]) -> None:
+        self._items, self._ids = items, ids
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self._ids)}
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        return evidence_of(self._items[self._places[name]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def items(self) -> ItemsView[str, Mapping[str, Any]]:
+        """Return ids and evidence in the order of the file, which is read once."""
+        return _InOrder(self, self._items)
+
+
+class _InOrder(ItemsView[str, Mapping[str, Any]]):
+    def __init__(self, mapping: EvidenceOfItems, items: Sequence[Item]) -> None:
+        super().__init__(mapping)
+        self._items = items
+
+    def __iter__(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for test_item in self._items:
+            yield test_item.id, evidence_of(test_item)
+
+
+# ── a long list of JSON that is never in memory as a whole ────────────────────────────────────────────────────────────
+
+
+class PassingList:
+    """A list whose entries are made anew at every pass."""
+
+    def __init__(self, count: int, entries: Callable[[], Iterable[Any]]) -> None:
+        self._count, self._entries = count, entries
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entries())
+
+
+def plain_json(part: object) -> list[Any] | dict[Any, Any]:
+    """Return a passing list or a mapping as JSON has it, for `default` of orjson; TypeError for anything else."""
+    if isinstance(part, PassingList):
+        return list(part)
+    if isinstance(part, Mapping):
+        return dict(part.items())
+    raise TypeError(f"{type(part).__name__} is no JSON")

@@ -10,8 +10,6 @@ The main names:
 __all__ = [
     "derivation",
     "drift",
-    "frozen_items",
-    "people_weights",
     "reference_set",
     "set_history",
     "set_manifest",

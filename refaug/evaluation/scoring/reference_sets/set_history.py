@@ -22,8 +22,7 @@ import numpy as np
 import orjson
 
 from refaug.core.errors import BadInput, Corrupt, NoAccess, RefaugError, Usage
-from refaug.core.files import CHECKSUM, lock_file, require_checksum, sync_folder, with_checksum
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import CHECKSUM, lock_file, require_checksum, storage_errors, sync_folder, with_checksum
 from refaug.core.version import VERSION
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm

@@ -14,8 +14,7 @@ from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import evidence_of, require_references
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE, describe_bad
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, describe_bad
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import Evaluation

@@ -15,17 +15,16 @@ import orjson
 
 from refaug.core import files
 from refaug.core.artefacts.archives import COPY_AGAIN
-from refaug.core.artefacts.changes import report_change
+from refaug.core.artefacts.versions import report_change
 from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFound, Usage, Withdrawn
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import storage_errors
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import ProvenanceWatch
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation, derived_items
-from refaug.evaluation.scoring.reference_sets.frozen_items import describe_bad, write_items, write_set
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet, describe_bad, write_items, write_set
 from refaug.evaluation.scoring.reference_sets.set_manifest import SET_ID, SET_SUFFIX, SetDescription, SetManifest
 from refaug.logs.reading.sources import MAX_LINE_BYTES
 

@@ -26,8 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from refaug.core.files import make_folder, remove_tree, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, remove_tree, storage_errors, unique_suffix
 from refaug.core.progress import Progress, Silent
 from refaug.logs.store import StoredLog
 

@@ -22,9 +22,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.core.files import make_folder, remove_tree, unique_suffix
-from refaug.core.full_disk import storage_errors
-from refaug.metrics.conversations.windows import Overlap
+from refaug.core.files import make_folder, remove_tree, storage_errors, unique_suffix
+from refaug.metrics.conversations.variety import Overlap
 
 # ── groups of conversations that share a window, in a file: written one behind the other, read in order or by place ───
 

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `williams.williams_rows`: orders in which each condition follows each other one equally often
+- `next_task.williams_rows`: orders in which each condition follows each other one equally often
 - `next_task.next_slot`: the slot that a participant gets next
 - `next_task.check_plan`: where checks of attention stand.
 """
 
-__all__ = ["next_task", "williams"]
+__all__ = ["next_task"]

@@ -7,4 +7,4 @@ The main names:
 - `formats.reference_weights`: the weights of references that people said.
 """
 
-__all__ = ["chat_records", "formats"]
+__all__ = ["formats"]

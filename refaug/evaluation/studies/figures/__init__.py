@@ -3,8 +3,8 @@
 The main names:
 
 - `means.bot_means`: means with intervals over participants, and the differences between bots
-- `pairs.pair_figures`: wins, losses and ties of every pair, and Bradley–Terry strengths
-- `agreement.rating_agreement`: how far participants agree with each other.
+- `disagreements.pair_figures`: wins, losses and ties of every pair, and Bradley–Terry strengths
+- `disagreements.rating_agreement`: how far participants agree with each other.
 """
 
-__all__ = ["agreement", "decisions", "disagreements", "factors", "means", "pairs"]
+__all__ = ["disagreements", "factors", "means"]

@@ -4,8 +4,8 @@ The main names:
 
 - `rated_conversations.imported_conversations`: rated conversations in JSONL, such as ji2022_run1
 - `rated_conversations.ImportedStudy`: their tasks, and the protocol that they stand for
-- `chat_rows.imported_chat_rows`: chats in CSV with the columns of neural_chat_web
+- `rated_conversations.imported_chat_rows`: chats in CSV with the columns of neural_chat_web
 - `rated_conversations.protocol_sha256`: the hash by which tasks name that protocol.
 """
 
-__all__ = ["chat_rows", "rated_conversations"]
+__all__ = ["rated_conversations"]

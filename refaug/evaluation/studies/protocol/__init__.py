@@ -7,4 +7,4 @@ The main names:
 - `study_items.units_of`: items as units of work.
 """
 
-__all__ = ["form_answers", "study_fields", "study_form", "study_items", "study_protocol"]
+__all__ = ["study_form", "study_items", "study_protocol"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,100 @@ from typing import Any, Final, TypedDict
 
 import orjson
 
+from refaug.bots.endpoint.specification import FieldReader
 from refaug.core.errors import BadInput
-from refaug.core.text.name_suggestions import suggestion
-from refaug.evaluation.studies.protocol.study_fields import StudyFields, is_language
+from refaug.core.text.messages import suggestion
+
+# ── fields of a protocol or a form, read one by one; an error names the field, what it is, and what would be right ────
+
+ID: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}")
+
+
+class StudyFields(FieldReader):
+    """Reads the fields of a JSON object of a study."""
+
+    def require_known(self, names: Sequence[str]) -> None:
+        """Refuse unknown fields, with the field that was probably meant."""
+        for name in self._table:
+            if name not in names:
+                message = f"there is no such field{suggestion(str(name)[:80], names)}"
+                raise self.bad(str(name)[:80], message, f"one of: {', '.join(names)}")
+
+    def at(self, name: str) -> str:
+        """Return the place of a field, as errors name it."""
+        return f"{self._where}, {name}"
+
+    def long_text(self, name: str, most: int, *, required: bool = False) -> str:
+        """Return a text of at most so many characters, empty where there is none."""
+        text = self._table.get(name, "")
+        if not isinstance(text, str) or len(text) > most or (required and not text.strip()):
+            found_input = f"{len(text):,} characters" if isinstance(text, str) else type(text).__name__
+            raise self.bad(
+                name, f"a text was expected, not {found_input}", f"{1 if required else 0} to {most:,} characters"
+            )
+        return text.strip()
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false."""
+        flag = self._table.get(name, default)
+        if not isinstance(flag, bool):
+            raise self.bad(name, f"{flag!r} is neither true nor false", "true or false, without quotation marks")
+        return flag
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a whole number between two bounds."""
+        return int(self.number(name, default, least, most, whole=True))
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """Return an object, empty where there is none or null."""
+        content = self._table.get(name)
+        if content is not None and not isinstance(content, dict):
+            raise self.bad(name, f"an object was expected, not {type(content).__name__}", "{…}")
+        return content or {}
+
+    def objects(self, name: str, most: int, *, least: int = 0) -> list[Mapping[str, Any]]:
+        """Return a list of JSON objects."""
+        listed = self._table.get(name, [])
+        if not isinstance(listed, list) or not least <= len(listed) <= most:
+            size = f"{len(listed):,} entries" if isinstance(listed, list) else type(listed).__name__
+            raise self.bad(name, f"a list was expected, not {size}", f"{least} to {most:,} objects")
+        for place, entry in enumerate(listed):
+            if not isinstance(entry, dict):
+                raise self.bad(f"{name}[{place}]", "an object was expected", "{…}")
+        return listed
+
+    def texts(self, name: str, most: int, *, longest: int = 200) -> tuple[str, ...]:
+        """Return a list of texts."""
+        listed = self._table.get(name, [])
+        if not isinstance(listed, list) or len(listed) > most:
+            raise self.bad(name, "a list of texts was expected", f"at most {most:,}")
+        for place, text in enumerate(listed):
+            if not isinstance(text, str) or not text.strip() or len(text) > longest:
+                raise self.bad(f"{name}[{place}]", f"{str(text)[:60]!r} is no text", f"1 to {longest:,} characters")
+        return tuple(listed)
+
+    def id(self, name: str) -> str:
+        """Return an id."""
+        text = self._table.get(name)
+        if not isinstance(text, str) or ID.fullmatch(text) is None:
+            raise self.bad(name, f"{str(text)[:60]!r} is no id", "lower-case letters, digits, _ . -, at most 64")
+        return text
+
+    def language(self, name: str, default: str) -> str:
+        """Return a language tag."""
+        text = self._table.get(name, default)
+        if not is_language(text):
+            raise self.bad(name, f"{str(text)[:60]!r} is no language", "a tag such as en, de or pt-BR")
+        return str(text)
+
+
+def is_language(text: object) -> bool:
+    """Return whether a text looks like a language tag."""
+    return isinstance(text, str) and _LANGUAGE.fullmatch(text) is not None
+
+
+# ── forms of a study: questions as data, with translations; read from JSON and checked ────────────────────────────────
 
 TYPES: Final = ("likert", "slider", "choice", "pair", "text", "spans")
 SCOPES: Final = ("task", "side", "turn")
@@ -287,3 +379,83 @@ def _translation(question: StudyQuestion, words: Any, where: str) -> dict[str, o
         inner.require_known(question.values)
         translation["options"] = {value: inner.long_text(value, 500, required=True) for value in options}
     return translation
+
+
+# ── answers to the questions of a form: which are possible, and which are still missing ───────────────────────────────
+
+MOST_ANSWER: Final = 20_000  # characters of a text
+MOST_SPANS: Final = 200
+
+
+def checked_answer(question: StudyQuestion, answer: Any) -> Any:
+    """Return a possible answer to a question, None where it is taken back; BadInput says what would be possible."""
+    if answer is None:
+        return None
+    match question.type:
+        case "likert" | "slider":
+            return _number(question, answer)
+        case "choice" | "pair":
+            if answer not in question.values:
+                raise _bad(question, answer, f"one of: {', '.join(question.values)}")
+            return answer
+        case "spans":
+            return _spans(question, answer)
+    if not isinstance(answer, str) or len(answer) > MOST_ANSWER:
+        raise _bad(question, answer, f"a text of at most {MOST_ANSWER:,} characters")
+    return answer
+
+
+def checked_answers(form: StudyForm, answers: Mapping[str, Any], scope: Iterable[str]) -> dict[str, object]:
+    """Return the answers to questions of these scopes; BadInput names a question that the form does not ask there."""
+    scopes = tuple(scope)
+    names = [question.id for question in form.questions if question.scope in scopes]
+    checked = {}
+    for name, answer in answers.items():
+        if name not in names:
+            raise BadInput(
+                f"answers.{name[:80]}: the form has no such question here{suggestion(name[:80], names)}",
+                remedy=f"one of: {', '.join(names) or 'none'}",
+            )
+        checked[name] = checked_answer(form.by_id[name], answer)
+    return checked
+
+
+def missing_answers(questions: Sequence[StudyQuestion], answers: Mapping[str, Any]) -> list[str]:
+    """Return the required questions of one place that are shown and have no answer."""
+    return [
+        question.id
+        for question in questions
+        if question.required and question.is_shown(answers) and _is_empty(answers.get(question.id))
+    ]
+
+
+def _is_empty(answer: Any) -> bool:
+    return answer is None or (isinstance(answer, str) and not answer.strip())
+
+
+def _number(question: StudyQuestion, answer: Any) -> Any:
+    is_number = isinstance(answer, int | float) and not isinstance(answer, bool)
+    whole = question.type == "likert"
+    if not is_number or not question.least <= answer <= question.most or (whole and answer != int(answer)):
+        kind = "a whole number" if whole else "a number"
+        raise _bad(question, answer, f"{kind} from {question.least:g} to {question.most:g}")
+    return int(answer) if whole else answer
+
+
+def _spans(question: StudyQuestion, answer: Any) -> list[dict[str, object]]:
+    if not isinstance(answer, list) or len(answer) > MOST_SPANS:
+        raise _bad(question, answer, f"a list of at most {MOST_SPANS} spans")
+    spans = []
+    for span in answer:
+        is_span = isinstance(span, dict) and set(span) == {"start", "end", "label"}
+        bounds = (span["start"], span["end"]) if is_span else (0, 0)
+        if not all(type(bound) is int for bound in bounds) or not 0 <= bounds[0] < bounds[1]:
+            raise _bad(question, span, '{"start": 0, "end": 5, "label": "…"}, characters from 0')
+        if span["label"] not in question.values:
+            raise _bad(question, span["label"], f"a label of: {', '.join(question.values)}")
+        spans.append(dict(span))
+    return spans
+
+
+def _bad(question: StudyQuestion, answer: Any, remedy: str) -> BadInput:
+    return BadInput(f"answers.{question.id}: {str(answer)[:60]!r} is no answer", remedy=remedy)

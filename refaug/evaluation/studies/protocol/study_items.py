@@ -21,7 +21,7 @@ from typing import Any, Final, TypedDict
 import orjson
 
 from refaug.core.errors import BadInput
-from refaug.evaluation.studies.protocol.study_fields import StudyFields
+from refaug.evaluation.studies.protocol.study_form import StudyFields
 from refaug.evaluation.studies.records import StudyKind
 
 MOST_ITEMS: Final = 100_000

@@ -17,9 +17,15 @@ import orjson
 
 from refaug.core.errors import BadInput
 from refaug.core.files import NAME
-from refaug.evaluation.studies.protocol.form_answers import checked_answers
-from refaug.evaluation.studies.protocol.study_fields import ID, StudyFields
-from refaug.evaluation.studies.protocol.study_form import StudyForm, StudyQuestion, find_form, form_of
+from refaug.evaluation.studies.protocol.study_form import (
+    ID,
+    StudyFields,
+    StudyForm,
+    StudyQuestion,
+    checked_answers,
+    find_form,
+    form_of,
+)
 from refaug.evaluation.studies.records import StudyKind
 
 MOST_TRAINING: Final = 50

@@ -7,4 +7,4 @@ The main names:
 - `pages.write_study_report`: the page, Markdown and JSON in a folder.
 """
 
-__all__ = ["beside", "numbers", "pages", "sections"]
+__all__ = ["beside", "numbers", "pages"]

@@ -16,9 +16,8 @@ import numpy as np
 from refaug.core.errors import BadInput
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.conversations.judged import JudgedConversations
+from refaug.evaluation.conversations.judged import JudgedConversations, TurnJudges, judge_turns
 from refaug.evaluation.conversations.records import Conversation
-from refaug.evaluation.conversations.turn_scores import TurnJudges, judge_turns
 from refaug.evaluation.studies.questions import (
     AskedQuestion,
     choice_rows,

@@ -18,11 +18,16 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, Usage
 from refaug.core.version import VERSION
 from refaug.evaluation.studies.exclusions import Exclusions, exclusions, repeat_differences
-from refaug.evaluation.studies.figures.agreement import choice_agreement, rating_agreement
-from refaug.evaluation.studies.figures.decisions import decided_tasks, decision_counts
+from refaug.evaluation.studies.figures.disagreements import (
+    PairFigures,
+    choice_agreement,
+    decided_tasks,
+    decision_counts,
+    pair_figures,
+    rating_agreement,
+)
 from refaug.evaluation.studies.figures.factors import factor_tests, protocol_factors
 from refaug.evaluation.studies.figures.means import mean_rows, rating_means, standardised
-from refaug.evaluation.studies.figures.pairs import PairFigures, pair_figures
 from refaug.evaluation.studies.questions import (
     ATTENTION,
     AskedQuestion,
@@ -35,8 +40,7 @@ from refaug.evaluation.studies.questions import (
     rating_rows,
 )
 from refaug.evaluation.studies.records import StudyTask, TaskSideName, TaskState, TurnRole, task_order
-from refaug.metrics.statistics.bradley_terry import BradleyTerry
-from refaug.metrics.statistics.pairwise import ShareEstimate, wilson
+from refaug.metrics.statistics.pairwise import BradleyTerry, ShareEstimate, wilson
 
 FORMAT: Final = 1
 Z_LEAST: Final = (3, 10)  # ratings of a participant from which on they are standardised

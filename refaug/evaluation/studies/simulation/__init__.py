@@ -7,4 +7,4 @@ The main names:
 - `server_rehearsal.ServerRehearsal`: simulated people in the pilot of a study at a running server.
 """
 
-__all__ = ["answering", "people", "people_options", "rehearsal", "server_rehearsal"]
+__all__ = ["people", "people_options", "rehearsal", "server_rehearsal"]

@@ -14,12 +14,11 @@ import httpx2
 import numpy as np
 from scipy import stats
 
-from refaug.bots.endpoint.rate_limit import retry_after_s
+from refaug.bots.endpoint.client import retry_after_s
 from refaug.core.backoff import Backoff
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, Unavailable, Usage
 from refaug.core.progress import Progress
-from refaug.evaluation.studies.assignment.next_task import bot_pairs
-from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
+from refaug.evaluation.studies.assignment.next_task import bot_pairs, planned_order, williams_rows
 from refaug.evaluation.studies.exclusions import Exclusions, exclusions
 from refaug.evaluation.studies.questions import (
     ATTENTION,
@@ -30,8 +29,14 @@ from refaug.evaluation.studies.questions import (
     rating_rows,
 )
 from refaug.evaluation.studies.records import StudyKind, StudyTask, TurnRole
-from refaug.evaluation.studies.simulation.answering import REFERENCES, AnsweringPerson, Place, RehearsedPeople
-from refaug.evaluation.studies.simulation.people import Carelessness, careless_places
+from refaug.evaluation.studies.simulation.people import (
+    REFERENCES,
+    AnsweringPerson,
+    Carelessness,
+    Place,
+    RehearsedPeople,
+    careless_places,
+)
 from refaug.evaluation.studies.simulation.rehearsal import caught_shares
 
 BotsOf = Callable[[str], Awaitable[Mapping[str, str]]]  # the bot on each side of a task of this id

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `open_table.OpenTable`: the columns of a file, and its rows as they are read
+- `text_tables.OpenTable`: the columns of a file, and its rows as they are read
 - `text_tables.open_text_table`: CSV and tab-separated text
-- `exports.export_of`: the program whose export rows are.
+- `json_tables.export_of`: the program whose export rows are.
 """
 
-__all__ = ["arrow_tables", "exports", "json_tables", "open_table", "text_tables"]
+__all__ = ["arrow_tables", "json_tables", "text_tables"]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from refaug.core.errors import BadInput, DamagedSource, NoSource
-from refaug.evaluation.tables.files.open_table import NumberedRow, OpenTable
+from refaug.evaluation.tables.files.text_tables import NumberedRow, OpenTable
 from refaug.logs.reading.arrow_files import arrow_batches, arrow_schema
 from refaug.logs.reading.containers import open_parquet, table_rows
 from refaug.logs.reading.saved_datasets import SPLITS_FILE, STATE_FILE
-from refaug.logs.reading.sources import BadRow, Source
-from refaug.logs.reading.watched_reading import note_reading
+from refaug.logs.reading.sources import BadRow, Source, note_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa

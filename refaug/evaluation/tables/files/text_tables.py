@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.tables.columns import KNOWN_COLUMNS, folded
-from refaug.evaluation.tables.files.open_table import NumberedRow, OpenTable
 from refaug.evaluation.tables.table_request import FIELDS
 from refaug.logs.reading.containers import csv_blocks, numbered_lines
 from refaug.logs.reading.sources import BadRow, LineReader, Source
+
+# ── a table that is open: its columns, and its rows as they are read ──────────────────────────────────────────────────
+
+Cells = Sequence[Any] | Mapping[str, Any]
+NumberedRow = tuple[int, Cells] | BadRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTable:
+    """The columns of a file, and a function that reads its rows from the start, with those columns at least."""
+
+    kind: str  # how the file holds rows, in words
+    columns: Sequence[str]
+    rows: Callable[[Sequence[str]], Iterator[NumberedRow]]
+    has_keys: bool = False  # rows are objects, else lists of cells
+    has_decimal_commas: bool = False
+    of_annotators: str = ""  # the column of ratings, where the file is an export of annotators' work
+    has_items: bool = False  # rows are items already
+
+
+# ── CSV and tab-separated text: which sign sets cells apart, the header, and rows of cells ────────────────────────────
 
 TAB_SUFFIX: Final = ".tsv"
 _DELIMITERS: Final[dict[str, str]] = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}

@@ -4,7 +4,7 @@ The main names:
 
 - `shards.make_shards_on`: all stages, each as tasks that may run on any machine
 - `tasks`: what such a task does
-- `attempts.attempt`: a task's own folder, whose files become those of the build at its end.
+- `tasks.attempt`: a task's own folder, whose files become those of the build at its end.
 """
 
-__all__ = ["attempts", "shards", "tasks"]
+__all__ = ["shards", "tasks"]

@@ -27,14 +27,12 @@ from refaug.core.progress import Progress
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building import segment_stages, sharding
 from refaug.indexer.building.on_cluster import tasks
-from refaug.indexer.building.on_cluster.attempts import scratch_of
-from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
+from refaug.indexer.building.on_cluster.tasks import CODED, ClusterBuild, LogPiece, WordStatistics, scratch_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import shard_memory
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.installed_software import PACKAGES, software
-from refaug.indexer.manifest import RecallCheck, SegmentInfo
+from refaug.indexer.manifest import PACKAGES, RecallCheck, SegmentInfo, software
 from refaug.indexer.search.segments import EXTRA_WORDS
 
 PROCESS: Final = 250_000_000  # bytes of a task's process with its modules and compiled kernels, as measured

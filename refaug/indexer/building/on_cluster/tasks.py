@@ -18,32 +18,110 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from refaug.core.artefacts.build_stages import Stages
+from refaug.core.artefacts.build_stages import MARK, Stages
 from refaug.core.artefacts.manifests import describe_files
 from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.calls import machine_name
-from refaug.core.errors import NotFound, SourceChanged
-from refaug.core.files import remove_tree, sync_file, unique_suffix
-from refaug.core.full_disk import storage_errors
+from refaug.core.errors import Conflict, NotFound, SourceChanged
+from refaug.core.files import make_folder, remove_tree, storage_errors, sync_file, sync_folder, unique_suffix
 from refaug.core.progress import Silent
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building import sharding
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.on_cluster.attempts import attempt, make_inside
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.segment_files import add_bm25, encode, map_words, measure_lengths
 from refaug.indexer.building.segment_stages import SegmentWork, check_segments, code_words
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.installed_software import software
-from refaug.indexer.manifest import MAIN, SHARDS, SegmentInfo
+from refaug.indexer.manifest import MAIN, SHARDS, SegmentInfo, software
 from refaug.indexer.pair_table import ErasedKeySets, build_table
 from refaug.indexer.search import segments
 from refaug.indexer.search.similarity import COARSE
 from refaug.logs.manifest import LogManifest, LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.store import StoredLog
+
+# ── a folder for one attempt at a task: links to the files of the build, and what the task writes beside them ─────────
+#
+# A process that was taken for dead may still write, while its task is done again elsewhere. Each attempt therefore
+# writes into a separate folder, and its finished files are renamed into the build: two attempts at one task make the
+# same bytes, so it does not matter whose rename comes last.
+
+
+@contextmanager
+def attempt(build: Path, attempts: Path, writes: Sequence[str]) -> Iterator[Path]:
+    """Yield a folder that looks like the build's; what is written there moves into the build when the block ends.
+
+    `writes` are the folders of the build in which there will be new files; the top always is one of them.
+    """
+    folder = attempts / unique_suffix()
+    make_inside(attempts, folder)
+    try:
+        _link(build, folder, {Path(name) for name in writes})
+        yield folder
+        _move(folder, build)
+    finally:
+        remove_tree(folder)
+
+
+def make_inside(scratch: Path, folder: Path) -> None:
+    """Create a folder inside the scratch folder.
+
+    The scratch folder is not made again: a task that outlives its build would leave it behind.
+    """
+    inner = folder.relative_to(scratch)
+    for path in [*reversed(inner.parents), inner][1:]:
+        try:
+            with storage_errors(scratch):
+                (scratch / path).mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            raise Conflict(f"the build has ended: {scratch} is gone", remedy="run the build again") from error
+    sync_folder(folder.parent)
+
+
+def scratch_of(cache: Path, stages: Stages) -> Path:
+    """Return the folder of what tasks of a build write that is no part of the index."""
+    return cache.resolve() / f"cluster-{stages.folder.name}"
+
+
+def remove_scratch(cache: Path, name: str, *, but: Path | None = None) -> None:
+    """Remove what stopped builds of an index on a cluster left behind, texts among it, but this folder.
+
+    Only the holder of the lock of the index may call this.
+    """
+    for folder in cache.resolve().glob(f"cluster-index-{name}-{'?' * 12}"):
+        if folder != but:
+            remove_tree(folder)
+
+
+def _link(build: Path, folder: Path, writes: set[Path], at: Path = Path()) -> None:
+    """Link everything, but make the folders that are written to, and those around them."""
+    own = {parent for path in writes for parent in (path, *path.parents)} - {Path()}
+    present = {path.name for path in (build / at).iterdir()} if (build / at).is_dir() else set()
+    for name in sorted(present | {path.name for path in own if path.parent == at}):
+        inner = at / name
+        if inner in own:
+            (folder / inner).mkdir()
+            _link(build, folder, writes, inner)
+        elif name != MARK and not name.endswith(".aside"):
+            (folder / inner).symlink_to((build / inner).resolve())
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Rename every new file into the build; a link is none."""
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink():
+            continue
+        if path.is_dir():
+            make_folder(target / path.name)
+            _move(path, target / path.name)
+        else:
+            path.replace(target / path.name)
+    sync_folder(target)
+
+
+# ── the tasks of a build on a cluster; each reads the build's folder and the home, which all machines mount ───────────
 
 CODED: Final = "coded"  # holds texts as codes of one shard's own words, until all words have one number
 _CODES_AT_ONCE: Final = 1 << 20

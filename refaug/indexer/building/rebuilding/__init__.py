@@ -3,8 +3,8 @@
 The main names:
 
 - `compaction.compact_index`: builds the shards in which something has changed
-- `compaction_choice.CompactionChoice`: which shards these are
-- `compaction_choice.query_hashes`: the utterances that recall is measured on
+- `compaction.CompactionChoice`: which shards these are
+- `compaction.query_hashes`: the utterances that recall is measured on
 """
 
-__all__ = ["compaction", "compaction_choice"]
+__all__ = ["compaction"]

@@ -5,7 +5,7 @@ The main names:
 - `pool.collect`: the candidates of some queries in all segments
 - `pool.CandidateSegments`: the segments that are asked, wherever they lie
 - `searched_segments.LocalSegments`: those of this process
-- `choice.choose_best`: the best of a table, ties broken by the hash of the utterance.
+- `pool.choose_best`: the best of a table, ties broken by the hash of the utterance.
 """
 
-__all__ = ["choice", "local", "pool", "searched_segments"]
+__all__ = ["pool", "searched_segments"]

@@ -9,21 +9,131 @@ share, where outdated utterances took up places, or where its last one ties with
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import ceil, sqrt
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from refaug.indexer.search.candidates import choice
-from refaug.indexer.search.search_tables import Rows
+from refaug.core.kernels import compiled
+from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.segments import SegmentFacts
+
+# ── choosing the best of the candidates of all segments: by similarity, then by the hashes of the utterance's text ────
+#
+# The hashes are the same in whichever segment an utterance lies, and so is the choice.
+
+Similarities = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+
+class UtteranceHashes(Protocol):
+    """What knows the hashes of utterances, by which ties are broken."""
+
+    def hashes(self, rows: Sequence[Rows]) -> Sequence[tuple[Keys, Keys]]:
+        """Return the hashes and the keys of these utterances of each segment."""
+        ...
+
+
+def choose_best(
+    segments: UtteranceHashes, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
+) -> list[Marks]:
+    """Mark the `count` most similar candidates of each query over all segments; fewer where there are fewer."""
+    joined = np.concatenate(similarities, axis=1)
+    is_best, is_tied, places = _best_and_tied(joined, count)
+    if is_tied.any():
+        _fill_with_tied(segments, tables, is_best, is_tied, places)
+    borders = np.cumsum([0, *(table.shape[1] for table in tables)])
+    return [is_best[:, first:last] for first, last in pairwise(borders)]
+
+
+def _fill_with_tied(
+    segments: UtteranceHashes, tables: Sequence[Rows], is_best: Marks, is_tied: Marks, places: Rows
+) -> None:
+    """Give the last places to those of the tied candidates whose utterances have the smallest hashes."""
+    query, column = np.nonzero(is_tied)
+    borders = np.cumsum([0, *(table.shape[1] for table in tables)])
+    sha, key = np.empty(len(query), np.uint64), np.empty(len(query), np.uint64)
+    inside = [(column >= first) & (column < last) for first, last in pairwise(borders)]
+    rows = [
+        table[query[here], column[here] - first]
+        for table, here, first in zip(tables, inside, borders[:-1], strict=True)
+    ]
+    for here, (of_sha, of_key) in zip(inside, segments.hashes(rows), strict=True):
+        sha[here], key[here] = of_sha, of_key
+    order = np.lexsort((key, sha, query))
+    query, column = query[order], column[order]
+    rank = np.arange(len(query)) - np.searchsorted(query, query)
+    is_first = rank < places[query]
+    is_best[query[is_first], column[is_first]] = True
+
+
+@compiled
+def _best_and_tied(similarities: Similarities, count: int) -> tuple[Marks, Marks, Rows]:
+    """Mark the best of each row, and those equal to the last of them where not all equals have a place.
+
+    The third array says how many places are left for the tied ones. −∞ marks an empty place in the table.
+    """
+    is_best = np.zeros(similarities.shape, np.bool_)
+    is_tied = np.zeros(similarities.shape, np.bool_)
+    places = np.zeros(similarities.shape[0], np.int64)
+    for query in range(similarities.shape[0]):
+        row = similarities[query]
+        least = -np.inf if len(row) <= count else -np.partition(-row, count - 1)[count - 1]
+        above, equal = 0, 0
+        for at in range(len(row)):
+            above += row[at] > least
+            equal += row[at] == least
+        fits = above + equal <= count
+        for at in range(len(row)):
+            if row[at] > least or (fits and row[at] == least and least > -np.inf):
+                is_best[query, at] = True
+            elif row[at] == least and least > -np.inf:
+                is_tied[query, at] = True
+        places[query] = count - above
+    return is_best, is_tied, places
+
+
+@compiled
+def least_of_best(similarities: Similarities, count: int) -> NDArray[np.float64]:
+    """Return the `count`-th highest similarity of each row, −∞ where there are fewer."""
+    least = np.full(similarities.shape[0], -np.inf)
+    if similarities.shape[1] >= count:
+        for query in range(similarities.shape[0]):
+            least[query] = -np.partition(-similarities[query], count - 1)[count - 1]
+    return least
+
+
+@compiled
+def pack(rows: Rows, similarities: Similarities, marks: Marks) -> tuple[Rows, Similarities]:
+    """Return the marked candidates of each query, moved together; −1 and −∞ fill the rest."""
+    most = 0
+    for query in range(rows.shape[0]):
+        count = 0
+        for place in range(rows.shape[1]):
+            count += marks[query, place]
+        most = max(most, count)
+    packed = np.full((rows.shape[0], most), -1, np.int64)
+    packed_similarities = np.full((rows.shape[0], most), -np.inf)
+    for query in range(rows.shape[0]):
+        used = 0
+        for place in range(rows.shape[1]):
+            if marks[query, place]:
+                packed[query, used] = rows[query, place]
+                packed_similarities[query, used] = similarities[query, place]
+                used += 1
+    return packed, packed_similarities
+
+
+# ── collecting candidates: the best of all segments by their codes, merged to one depth, then by a finer comparison ───
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
 _GROWTH: Final = 2
 _DEVIATIONS: Final = 4.0
 
 
-class CandidateSegments(choice.UtteranceHashes, Protocol):
+class CandidateSegments(UtteranceHashes, Protocol):
     """The segments of an index, wherever they lie, as one search asks them for candidates."""
 
     @property
@@ -37,7 +147,7 @@ class CandidateSegments(choice.UtteranceHashes, Protocol):
 
     def ask(
         self, numbers: Sequence[int], query_numbers: Sequence[Rows], widths: Sequence[int], efforts: Sequence[int]
-    ) -> Sequence[tuple[Rows, choice.Similarities]]:
+    ) -> Sequence[tuple[Rows, Similarities]]:
         """Ask some segments for their best utterances: each for some queries, so many, with so much effort.
 
         Returned are those of each segment, best first, and their similarities; −1 and −∞ fill the rest, where the
@@ -45,7 +155,7 @@ class CandidateSegments(choice.UtteranceHashes, Protocol):
         """
         ...
 
-    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[choice.Similarities | None]:
+    def finer(self, query_numbers: Rows, tables: Sequence[Rows]) -> Sequence[Similarities | None]:
         """Return finer similarities of each segment's candidates; None where those by codes are fine enough."""
         ...
 
@@ -57,7 +167,7 @@ def collect(
     efforts: Sequence[int],
     *,
     resolves_ties: bool = True,
-) -> tuple[list[Rows], choice.Marks]:
+) -> tuple[list[Rows], Marks]:
     """Return the best candidates of all segments together: at least `count` of each query, if there are so many.
 
     They are one table (queries, …) a segment; the marks say which queries have fewer than asked for.
@@ -80,7 +190,7 @@ def collect(
     return tables, np.asarray(sizes < width)
 
 
-def live_similarities(rows: Rows, similarities: choice.Similarities) -> choice.Similarities:
+def live_similarities(rows: Rows, similarities: Similarities) -> Similarities:
     """Return the similarities of what a segment has named without those of outdated utterances."""
     return np.where(rows >= 0, similarities, -np.inf)
 
@@ -100,10 +210,10 @@ def asked_width(part: int) -> int:
 
 
 def _best(
-    segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[choice.Similarities], count: int
-) -> tuple[list[Rows], list[choice.Similarities]]:
-    marks = choice.choose_best(segments, tables, similarities, count)
-    packed = [choice.pack(*table) for table in zip(tables, similarities, marks, strict=True)]
+    segments: CandidateSegments, tables: Sequence[Rows], similarities: Sequence[Similarities], count: int
+) -> tuple[list[Rows], list[Similarities]]:
+    marks = choose_best(segments, tables, similarities, count)
+    packed = [pack(*table) for table in zip(tables, similarities, marks, strict=True)]
     return [rows for rows, _ in packed], [levels for _, levels in packed]
 
 
@@ -114,7 +224,7 @@ def _name(
     efforts: Sequence[int],
     *,
     resolves_ties: bool,
-) -> list[tuple[Rows, choice.Similarities]]:
+) -> list[tuple[Rows, Similarities]]:
     """Ask every segment for its likely part of the best, and again until nothing that belongs to them is left out."""
     total = max(1, sum(facts.utterance_count for facts in segments.facts))
     asked_for, at_most = list[int](), list[int]()
@@ -127,7 +237,7 @@ def _name(
     named = list(segments.ask(everything, [query_numbers] * len(efforts), asked_for, efforts))
     while True:
         live = [live_similarities(*of_segment) for of_segment in named]
-        least = choice.least_of_best(np.concatenate(live, axis=1), width)
+        least = least_of_best(np.concatenate(live, axis=1), width)
         last = [similarities[:, -1] for _, similarities in named]
         lacking = [np.isfinite(of) & ((of > least) | ((of == least) & resolves_ties)) for of in last]
         numbers = [number for number, queries in enumerate(lacking) if queries.any()]
@@ -146,8 +256,8 @@ def _name(
 
 
 def _replace_queries(
-    rows: Rows, similarities: choice.Similarities, more_rows: Rows, more: choice.Similarities, queries: choice.Marks
-) -> tuple[Rows, choice.Similarities]:
+    rows: Rows, similarities: Similarities, more_rows: Rows, more: Similarities, queries: Marks
+) -> tuple[Rows, Similarities]:
     """Return what a segment has named, wider, with the new answers of some queries."""
     shape = len(rows), max(rows.shape[1], more_rows.shape[1])
     wider, wider_similarities = np.full(shape, -1, np.int64), np.full(shape, -np.inf)

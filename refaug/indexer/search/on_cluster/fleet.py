@@ -18,8 +18,7 @@ from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedR
 from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import Item
-from refaug.indexer.installed_software import software
-from refaug.indexer.manifest import MANIFEST, IndexManifest
+from refaug.indexer.manifest import MANIFEST, IndexManifest, software
 from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.on_cluster.node_copies import VECTORS, CopySource, collect_here

@@ -30,8 +30,7 @@ from refaug.core.artefacts.store.objects import Store
 from refaug.core.artefacts.transfer import require_room
 from refaug.core.artefacts.verified_files import Stamp, stamp_of, verified_files
 from refaug.core.errors import Corrupt, NoAccess, NotFound, RefaugError, Unavailable
-from refaug.core.files import make_folder, read_json, remove_tree, unique_suffix, write_json
-from refaug.core.full_disk import storage_errors
+from refaug.core.files import make_folder, read_json, remove_tree, storage_errors, unique_suffix, write_json
 
 VARIABLE: Final = "REFAUG_NODE_CACHE"
 

@@ -17,8 +17,7 @@ from refaug.core.cluster.actors import Actors
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.core.kernels import compiled
 from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import likely_part
+from refaug.indexer.search.candidates.pool import Similarities, likely_part
 from refaug.indexer.search.on_cluster import shard_server
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth

@@ -24,20 +24,15 @@ from refaug.core.kernels import frozen
 from refaug.core.records import Item
 from refaug.indexer.bm25.index import Bm25Queries
 from refaug.indexer.columns import map_array
-from refaug.indexer.installed_software import software
-from refaug.indexer.manifest import SegmentInfo
-from refaug.indexer.search.bm25_similarity import Bm25Likeness
+from refaug.indexer.manifest import SegmentInfo, software
 from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.candidates.choice import Similarities
-from refaug.indexer.search.candidates.pool import live_similarities
-from refaug.indexer.search.exclusion import ExclusionReason
+from refaug.indexer.search.candidates.pool import Similarities, live_similarities
 from refaug.indexer.search.on_cluster import node_copies
-from refaug.indexer.search.ranking import Events, chosen_events, first_k
+from refaug.indexer.search.ranking import Events, ExclusionReason, chosen_events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Keys, QueryTables, Rows
-from refaug.indexer.search.segment_checks import require_sound
-from refaug.indexer.search.segments import Segment, SegmentFacts, open_segment
-from refaug.indexer.search.similarity import EncoderLikeness, Levels, Likeness, WordVectorLikeness
+from refaug.indexer.search.segments import Segment, SegmentFacts, open_segment, require_sound
+from refaug.indexer.search.similarity import Bm25Likeness, EncoderLikeness, Levels, Likeness, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 VECTORS_FILE: Final = "vectors.npy"

@@ -19,9 +19,9 @@ from refaug.core.cluster.connection import Cluster
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
 from refaug.core.text.tokenizer_base import Tokenizer
-from refaug.indexer.installed_software import PACKAGES, software
-from refaug.indexer.tokens.tokenizer_choice import save_tokenizer
+from refaug.indexer.manifest import PACKAGES, software
 from refaug.indexer.tokens.tokens import WordCounts, hash_words
+from refaug.indexer.tokens.vocabulary import save_tokenizer
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, Entries, write_cooccurrences
 from refaug.indexer.vectors.coverage import CoverageCounter
 from refaug.indexer.vectors.on_cluster import tasks

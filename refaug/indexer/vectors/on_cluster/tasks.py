@@ -24,9 +24,9 @@ from refaug.core.files import make_folder, read_json, remove_tree, unique_suffix
 from refaug.core.progress import Silent
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.indexer.columns import NpyWriter, map_array
-from refaug.indexer.installed_software import software
-from refaug.indexer.tokens.tokenizer_choice import load_tokenizer
+from refaug.indexer.manifest import software
 from refaug.indexer.tokens.tokens import Splitter, Tokens, WordCounts, WordTable
+from refaug.indexer.tokens.vocabulary import load_tokenizer
 from refaug.indexer.vectors import cooccurrence
 from refaug.indexer.vectors.coverage import CoverageCounter
 from refaug.logs.store import StoredLog

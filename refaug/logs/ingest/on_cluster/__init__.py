@@ -3,8 +3,8 @@
 The main names:
 
 - `ingest_cluster.IngestCluster`: the cluster as the steps of an ingest use it
-- `tasks`: what one task does
-- `block_files`: the files in which tasks hand over what they have read.
+- `ingest_cluster`: what one task does
+- `ingest_cluster`: the files in which tasks hand over what they have read.
 """
 
-__all__ = ["block_files", "ingest_cluster", "tasks"]
+__all__ = ["ingest_cluster"]

@@ -6,30 +6,259 @@ message's place in its tree, for which it reads ids alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import islice
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import count, groupby, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from refaug.core.cluster.alike import require_alike
+from refaug.core.cluster.calls import machine_name
 from refaug.core.cluster.connection import Cluster
-from refaug.core.errors import NoSource
+from refaug.core.errors import Conflict, Corrupt, NoSource, RefaugError
+from refaug.core.files import unique_suffix, write_aside
 from refaug.core.progress import Progress
-from refaug.logs.ingest.on_cluster import tasks
-from refaug.logs.ingest.on_cluster.block_files import read_block_results
-from refaug.logs.ingest.on_cluster.tasks import Piece, ReadOrder, piece_file, with_absolute_paths
+from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.order import IngestOrder, Unit
-from refaug.logs.ingest.pairing import BlockResult, ReadSettings
-from refaug.logs.ingest.reply_trees import Trees
+from refaug.logs.ingest.pairing import BlockResult, ReadSettings, Reject, block_worker
+from refaug.logs.ingest.reply_trees import TREE_PAIR_SCHEMA, Trees, pairs_of_trees, sort_by_tree
 from refaug.logs.ingest.stage import Stage
 from refaug.logs.manifest import PACKAGES
+from refaug.logs.reading.containers import Block, as_stream
 from refaug.logs.reading.formats import Container
-from refaug.logs.reading.sources import LineCut, Source
+from refaug.logs.reading.sources import BadRow, LineBlock, LineCut, Source, line_cuts
+
+# ── the tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
+#
+# Every task may run twice, on two machines at once: what it writes depends on its arguments alone.
+
+# ── results of blocks as files: tasks on many machines write them, and the process that gathers them reads them ───────
+
+_SCHEMA: Final = pa.schema(
+    [("rows", pa.large_binary()), ("turns", pa.large_binary()), ("flood_keys", pa.large_binary()), ("facts", "binary")]
+)
+_LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def write_block_results(path: Path, results: Iterable[tuple[BlockResult, int]]) -> int:
+    """Write the results of blocks, each with the position in its source where the block ends; return their number."""
+    count = 0
+    with write_aside(path) as file, pa.ipc.new_file(file, _SCHEMA, options=_LZ4) as writer:
+        for block_result, position in results:
+            columns = [as_stream(block_result.rows), *map(_bytes_of, (block_result.turns, block_result.flood_keys))]
+            facts = {
+                "position": position,
+                "counts": block_result.counts,
+                "bad": [asdict(bad) for bad in block_result.bad],
+                "rejects": [asdict(reject) for reject in block_result.rejects],
+            }
+            columns.append(
+                json.dumps(facts, default=int).encode()
+            )  # escapes half characters, which UTF-8 does not have
+            writer.write_batch(
+                pa.record_batch(
+                    [pa.array([c], type_) for c, type_ in zip(columns, _SCHEMA.types, strict=True)], _SCHEMA
+                )
+            )
+            count += 1
+    return count
+
+
+def _bytes_of(numbers: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(numbers).tobytes()
+
+
+def read_block_results(path: Path) -> Iterator[tuple[BlockResult, int]]:
+    """Yield what `write_block_results` wrote, one block after the other."""
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            for number in range(file.num_record_batches):
+                yield _result_of(file.get_batch(number))
+    except pa.ArrowException as error:
+        raise Corrupt(f"{path} is damaged: {error}", remedy="delete it and run the same command again") from error
+
+
+def _result_of(batch: pa.RecordBatch) -> tuple[BlockResult, int]:
+    rows, turns, flood_keys, packed_facts = (column[0].as_py() for column in batch.columns)
+    facts = json.loads(packed_facts)
+    with pa.ipc.open_stream(rows) as reader:
+        block_rows = next(iter(reader))
+    block_result = BlockResult(
+        rows=block_rows,
+        turns=np.frombuffer(turns, np.int64),
+        flood_keys=np.frombuffer(flood_keys, np.uint64),
+        counts=Counter(facts["counts"]),
+        bad=[BadRow(**bad) for bad in facts["bad"]],
+        rejects=[Reject(**reject) for reject in facts["rejects"]],
+    )
+    return block_result, int(facts["position"])
+
+
+# ── the tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
+
+BLOCKS_A_PIECE: Final = 16  # of 4 MiB: some seconds of work
+
+
+# Reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """A source's fingerprint, and where its blocks begin if each can be read by itself."""
+
+    source: Source
+    cuts: Sequence[LineCut] | None
+
+
+def examine(path: Path, name: str, encoding: str, block_bytes: int) -> Examined:
+    """Read a source once for its fingerprint, and again to cut it if it is plain text."""
+    with _named(path, name):
+        source = Source.of(path)
+        cuts = line_cuts(source, encoding=encoding, block_bytes=block_bytes)
+        source.require_unchanged()
+    return Examined(source=source, cuts=cuts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Neighbouring blocks of a unit that can be read by themselves; or all from one on, where there are no cuts."""
+
+    unit: int
+    number: int  # among the pieces of the unit, or the first that is not yet gathered
+    cuts: Sequence[LineCut] | None
+
+
+def piece_file(unit: int, number: int) -> str:
+    """Return the name of the file with what a task has read of a piece."""
+    return f"read-{unit:05}-{number:06}.arrow"
+
+
+def read_piece(folder: Path, piece: Piece, shared: ReadOrder) -> int:
+    """Read, clean and pair a piece into its file, or all pieces into files; return the number of the unit's pieces."""
+    unit, settings = shared.units[piece.unit], shared.settings[piece.unit]
+    with _named(unit.sources[0].path, unit.name, [source.path for source in unit.sources]):
+        _require_same(unit)
+        if piece.cuts is not None:
+            blocks = _blocks_at(unit.sources[0].path, piece.cuts)
+            run = block_worker(settings)
+            write_block_results(folder / piece_file(piece.unit, piece.number), ((run(b), at) for b, at in blocks))
+            pieces = piece.number + 1
+        else:
+            pieces = _read_all(folder, piece, unit, shared)
+        unit.require_unchanged()
+    return pieces
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOrder:
+    """What every reading task needs to know."""
+
+    units: Sequence[Unit]  # with absolute paths
+    settings: Sequence[ReadSettings]  # one a unit
+    encoding: str
+    block_bytes: int
+    blocks_a_piece: int
+
+
+def _read_all(folder: Path, piece: Piece, unit: Unit, order: ReadOrder) -> int:
+    """Write piece after piece of a source that has no cuts; those that are there already are only passed over."""
+    position, blocks = unit.reader(order.encoding, order.block_bytes)
+    run, number = block_worker(order.settings[piece.unit]), -1
+    numbered = groupby(zip(count(), blocks, strict=False), key=lambda block: block[0] // order.blocks_a_piece)
+    for number, of_piece in numbered:
+        path = folder / piece_file(piece.unit, number)
+        if number >= piece.number and not path.exists():
+            write_block_results(path, ((run(block), position()) for _, block in of_piece))
+    return number + 1
+
+
+def _blocks_at(path: Path, cuts: Sequence[LineCut]) -> Iterator[tuple[Block, int]]:
+    """Yield the blocks at these cuts, each with the position of its end."""
+    with path.open("rb") as file:
+        for cut in cuts:
+            file.seek(cut.start)
+            yield LineBlock(first_line=cut.first_line, data=file.read(cut.size)), cut.start + cut.size
+
+
+def _require_same(unit: Unit) -> None:
+    """Refuse a machine on which another file lies under the path of a source."""
+    for source in unit.sources:
+        stat = source.path.stat()
+        if (stat.st_size, stat.st_mtime_ns) != (source.size, source.modified_ns):
+            raise Conflict(
+                f"{source.name} has {stat.st_size:,} bytes on the machine {machine_name()} of the cluster, or was "
+                f"written to; it had {source.size:,} when the work began",
+                remedy="mount the sources' folder under the same path on all machines; else run the same command again",
+            )
+
+
+@contextmanager
+def _named(path: Path, name: str, paths: Sequence[Path] = ()) -> Iterator[None]:
+    """Name the machine where a source cannot be read; other errors name the source as the order does."""
+    try:
+        yield
+    except RefaugError as error:
+        names = name.split(" + ")
+        for absolute, as_ordered in zip(paths or [path], names, strict=False):
+            error.message = error.message.replace(str(absolute), as_ordered)
+            error.args = (error.message,)
+        raise
+    except OSError as error:
+        if error.filename is not None and str(error.filename) not in {str(path), *map(str, paths)}:
+            raise
+        raise NoSource(
+            f"{name}: {error.strerror or error}, on the machine {machine_name()} of the cluster",
+            remedy="mount the sources' folder under the same path on all machines",
+        ) from error
+
+
+# Message trees
+
+
+def sort_slice(folder: Path, parts: Sequence[Path], place: Path, target: str, memory: int) -> int:
+    """Sort neighbouring messages by their tree; `place` holds the tree and the parent of each."""
+    with _engine(folder, memory) as engine:
+        aside = folder / f"{target}.{unique_suffix()}.aside"
+        sort_by_tree(engine, parts, place, aside)
+    aside.replace(folder / target)
+    return 0
+
+
+def pair_trees(
+    folder: Path, slices: Sequence[Path], ranges: Sequence[tuple[int, int]], target: str, memory: int
+) -> int:
+    """Write the pairs of some ranges of trees, in the order of the log."""
+    rows = 0
+    with (
+        _engine(folder, memory) as engine,
+        write_aside(folder / target) as file,
+        pa.ipc.new_file(file, TREE_PAIR_SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+    ):
+        for first, last in ranges:
+            for batch in pairs_of_trees(engine, slices, first, last):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    return rows
+
+
+def _engine(folder: Path, memory: int) -> QueryEngine:
+    return QueryEngine(folder / f"engine-{unique_suffix()}", memory=memory, threads=1)
+
+
+def with_absolute_paths(unit: Unit) -> Unit:
+    """Return a unit that can be read from any folder."""
+    return replace(unit, sources=tuple(replace(source, path=source.path.resolve()) for source in unit.sources))
+
+
+# ── a cluster as the steps of an ingest use it: what its machines see, read and join, gathered here in order ──────────
 
 PROCESS: Final = 300 << 20  # bytes of a task's process that has read its modules
 _TIMES_A_BLOCK: Final = 30  # bytes of work for each byte of a block
@@ -85,7 +314,7 @@ class IngestCluster:
             for file in files
         ]
         sources = dict[int, Source]()
-        for number, examined in self._run(tasks.examine, calls):
+        for number, examined in self._run(examine, calls):
             source = replace(examined.source, path=files[number])
             source.require_unchanged()  # as this machine sees it
             sources[number], self._cuts[files[number]] = source, examined.cuts
@@ -99,7 +328,7 @@ class IngestCluster:
             settings=settings,
             encoding=self._order.encoding,
             block_bytes=self._order.block_bytes,
-            blocks_a_piece=tasks.BLOCKS_A_PIECE,
+            blocks_a_piece=BLOCKS_A_PIECE,
         )
         return ClusterReading(stage, order, [self._cuts_of(unit) for unit in stage.units], self._read)
 
@@ -112,7 +341,7 @@ class IngestCluster:
 
     def _read(self, folder: Path, pieces: Sequence[Piece], order: ReadOrder) -> Iterator[tuple[int, int]]:
         calls = [{"folder": folder, "piece": piece} for piece in pieces]
-        return self._run(tasks.read_piece, calls, memory=self.read_memory, shared=order)
+        return self._run(read_piece, calls, memory=self.read_memory, shared=order)
 
     def tree_pairs(self, stage: Stage, trees: Trees) -> Iterator[pa.RecordBatch]:
         """Yield the pairs of linked messages: their texts are sorted by tree in slices, then joined tree by tree."""
@@ -129,7 +358,7 @@ class IngestCluster:
                 sort_calls.append({"parts": paths, "place": place, "target": target})
             first += rows
         self._progress.advance(len(slices) - len(sort_calls))
-        self._finish(tasks.sort_slice, folder, sort_calls)
+        self._finish(sort_slice, folder, sort_calls)
         ranges = trees.ranges()
         join_calls: list[dict[str, Any]] = [
             {
@@ -142,7 +371,7 @@ class IngestCluster:
         lacking = [call for call in join_calls if not (folder / call["target"]).exists()]
         self._progress.stage(self.stage_name("joining message trees"), len(join_calls), "tasks")
         self._progress.advance(len(join_calls) - len(lacking))
-        self._finish(tasks.pair_trees, folder, lacking)
+        self._finish(pair_trees, folder, lacking)
         self._progress.stage("writing pairs", unit="pairs")
         for call in join_calls:
             with pa.memory_map(str(folder / call["target"])) as file, pa.ipc.open_file(file) as reader:

@@ -4,7 +4,7 @@ The main names:
 
 - `build.pretrain_vhred`: logs to a published vhred
 - `build.VhredOrder`: what is ordered
-- `excluded_texts.ExcludedTexts`: what must not be seen.
+- `dialogues.ExcludedTexts`: what must not be seen.
 """
 
-__all__ = ["build", "dialogues", "excluded_texts", "windows"]
+__all__ = ["build", "dialogues", "windows"]

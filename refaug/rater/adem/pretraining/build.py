@@ -17,17 +17,15 @@ from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from refaug.rater.adem.pretraining.dialogues import (
     CodedDialogues,
+    ExcludedTexts,
     code_dialogues,
     open_dialogues,
     require_dialogues,
 )
-from refaug.rater.adem.pretraining.excluded_texts import ExcludedTexts
 from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings
-from refaug.rater.adem.vhred.artefact import KIND, save_vhred
+from refaug.rater.adem.vhred.artefact import KIND, piece_log_likelihoods, save_vhred
 from refaug.rater.adem.vhred.encoder import Turns
-from refaug.rater.adem.vhred.latent import divergence
-from refaug.rater.adem.vhred.likelihood import piece_log_likelihoods
-from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
+from refaug.rater.adem.vhred.network import VhredNetwork, divergence, new_vhred
 from refaug.rater.adem.vhred.sizes import VhredConfig
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.training.loop import (

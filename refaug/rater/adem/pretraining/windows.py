@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
 from refaug.rater.adem.pretraining.dialogues import CodedDialogues
-from refaug.rater.adem.vhred.encoder import DialogueBatch, batch_dialogues
-from refaug.rater.adem.vhred.packing import Numbers
-from refaug.rater.adem.vhred.turns import DecodedTurns, pack_turns
+from refaug.rater.adem.vhred.encoder import DialogueBatch, Numbers, batch_dialogues
+from refaug.rater.adem.vhred.network import DecodedTurns, pack_turns
 from refaug.rater.training.loop import VALIDATION_EPOCH
 
 _POOL: Final = 50  # batches of windows that are sorted by length together

@@ -7,4 +7,4 @@ The main names:
 - `adem.Adem`: a scorer with its encoder, which scores triples.
 """
 
-__all__ = ["adem", "encoding", "fitting", "rated_triples", "seen_texts", "settings"]
+__all__ = ["adem", "encoding", "fitting", "rated_triples", "settings"]

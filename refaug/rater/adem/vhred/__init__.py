@@ -9,13 +9,8 @@ The main names:
 
 __all__ = [
     "artefact",
-    "cells",
     "encoder",
     "generation_settings",
-    "latent",
-    "likelihood",
     "network",
-    "packing",
     "sizes",
-    "turns",
 ]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from refaug.core.artefacts.changes import observing_changes
+from refaug.core.artefacts.versions import observing_changes
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.service.evaluations.expiry import remove_expired

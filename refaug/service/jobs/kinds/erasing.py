@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute
 
-from refaug.core.artefacts.changes import report_change
 from refaug.core.artefacts.kinds import encodings_in
+from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference

@@ -14,15 +14,14 @@ from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.home.stored_artefacts import stored_artefacts
 from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
-from refaug.indexer.building.checked_publication import publish_new, require_recall
 from refaug.indexer.building.rebuilding.compaction import compact_index
-from refaug.indexer.building.update import publish_version, update_index
+from refaug.indexer.building.update import publish_new, publish_version, require_recall, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.vectors.index_encodings import encode_index
+from refaug.indexer.vectors.encoder_vectors import encode_index
 from refaug.logs.store import StoredLog
 from refaug.operations.build_index import BuildIndex
 from refaug.operations.compact_index import CompactIndex

@@ -9,8 +9,7 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
-from refaug.evaluation.agreement.metric_choice import choose_metrics
-from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
+from refaug.evaluation.agreement.records import ComparedMetric, RatedItems, choose_metrics
 from refaug.evaluation.home.indexes import places_of
 from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
 from refaug.evaluation.metric_setup import metric_requests
@@ -24,8 +23,7 @@ from refaug.metrics.base import Metric
 from refaug.operations.agreement import MeasureAgreement
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import job_models
-from refaug.service.jobs.kinds.result_files import store_agreement
+from refaug.service.jobs.kinds.result_files import job_models, store_agreement
 from refaug.service.jobs.kinds.sources import ReplyLimit, named_file, resolve_metric_files
 
 _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named

@@ -12,8 +12,8 @@ from typing import Any, Final
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.pins import versions_for_judges
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
+from refaug.evaluation.home.stored_artefacts import versions_for_judges
 from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.items import BadItem, read_items

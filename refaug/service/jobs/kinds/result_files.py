@@ -12,11 +12,13 @@ from refaug.core.files import write_aside
 from refaug.core.installation.extras import missing_part
 from refaug.evaluation.agreement.records import MetaResult
 from refaug.evaluation.agreement.report.report import as_csv, as_latex, write_report
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.score_views.stored_view import write_view
 from refaug.evaluation.scoring.score_tables import latex_table
 from refaug.evaluation.scoring.scores import Evaluation
 from refaug.operations.agreement import MeasureAgreement
 from refaug.operations.score import Score
+from refaug.operations.scoring_options import ReferenceOptions
 from refaug.service.evaluations import evaluation_store
 from refaug.service.jobs.kinds.job_context import JobContext
 
@@ -68,3 +70,11 @@ def store_agreement(
 def _write(path: Path, content: bytes) -> None:
     with write_aside(path) as file:
         file.write(content)
+
+
+# ── the models that the metrics of an order need ──────────────────────────────────────────────────────────────────────
+
+
+def job_models(context: JobContext, order: ReferenceOptions, threads: int) -> ModelRegistry:
+    """Return the models of the metrics of an order; metrics name no files of the server."""
+    return ModelRegistry(context.home, threads, allows_paths=False, default_rater=order.rater)

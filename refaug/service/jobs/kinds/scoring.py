@@ -11,7 +11,7 @@ from refaug.evaluation.item_files.item_files import ItemFiles
 from refaug.evaluation.metric_setup.metric_requests import baseline_advice, refuse_judge
 from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references
 from refaug.evaluation.metric_setup.signature_requests import specification_texts
-from refaug.evaluation.score_files.score_details import FIELD, details_of
+from refaug.evaluation.score_files.score_document import FIELD, details_of
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem
@@ -20,8 +20,7 @@ from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.operations.score import Score
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import job_models
-from refaug.service.jobs.kinds.result_files import store_scores
+from refaug.service.jobs.kinds.result_files import job_models, store_scores
 from refaug.service.jobs.kinds.sources import ReplyLimit, item_files, resolve_metric_files
 
 _SHOWN_BAD_ITEMS: Final = 5

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from refaug.core.files import read_json
 from refaug.evaluation.home.indexes import places_of
+from refaug.evaluation.home.networks import rater_places
 from refaug.evaluation.home.piece_vectors import learn_piece_vectors
-from refaug.evaluation.home.raters import rater_places
-from refaug.evaluation.rater_report.plots import training_images
+from refaug.evaluation.rater_report.page import training_images
 from refaug.indexer.vectors.training import train_vectors
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import CROSS, TrainRater

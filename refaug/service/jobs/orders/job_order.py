@@ -9,9 +9,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, Va
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from refaug.core.errors import BadInput
-from refaug.core.options.describing import options_of
-from refaug.core.options.json_schema import schema_of
-from refaug.core.text.name_suggestions import suggestion
+from refaug.core.options.describing import options_of, schema_of
+from refaug.core.text.messages import suggestion
 from refaug.operations.catalogue import find_operation
 from refaug.operations.operation import Operation
 from refaug.service.option_groups import decoded

@@ -3,8 +3,8 @@
 The main names:
 
 - `batcher.Batcher`: requests in, their answers out
-- `request_queue.RequestQueue`: where a request waits
+- `batcher.RequestQueue`: where a request waits
 - `batcher.BatchRunner`: the work of a batch.
 """
 
-__all__ = ["batcher", "reference_lookup", "request_queue"]
+__all__ = ["batcher", "queued_requests"]

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
 from refaug.core.records import Item
@@ -15,11 +16,76 @@ from refaug.evaluation.scoring.augmentation import own_texts, with_ratings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.service.serving.batches.reference_lookup import ReferenceLookup
-from refaug.service.serving.batches.stage_timings import StageObserver, notify
+from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 
+# ── how long the stages of a batch take: callbacks that hear of them, and moving averages ─────────────────────────────
+
 log = logging.getLogger(__name__)
+
+_SMOOTHING: Final = 0.3  # weight of the newest measurement in a moving average
+
+
+class StageObserver(Protocol):
+    """A callback for how long a stage (`queue`, `search`, `rate`, `score`) took, and for how many items."""
+
+    def __call__(self, stage: str, seconds: float, items: int) -> None:
+        """Record a stage that has ended."""
+
+
+def moving_average(before: float, measured: float) -> float:
+    """Return the expected value after a new measurement."""
+    return before + _SMOOTHING * (measured - before)
+
+
+def notify(listener: Callable[..., None] | None, *figures: object) -> None:
+    """Call a listener of statistics; its failure does not fail the request."""
+    if listener is not None:
+        try:
+            listener(*figures)
+        except Exception:
+            log.exception("not counted")
+
+
+# ── the references of a request's items: those in the cache, and those that are found for it ──────────────────────────
+
+
+class ReferenceLookup:
+    """The items of a request, with the references that are known so far."""
+
+    def __init__(self, cache: ReferenceCache, lease: Lease, items: Sequence[Item], settings: AugmentSettings) -> None:
+        self._cache, self._items = cache, items
+        self._rater = lease.rater if settings.needs_rater else None
+        self._keys = cache.keys(lease, settings, items)
+        self._known = [cache.get(key) for key in self._keys]
+        self.missing = [place for place, known in enumerate(self._known) if known is None]
+
+    def missing_items(self) -> list[Item]:
+        """Return the items whose references were not in the cache."""
+        return [self._items[place] for place in self.missing]
+
+    def add(self, augmented: Sequence[Item], coverages: Sequence[Coverage]) -> None:
+        """Add the references of the missing items, and store them in the cache, without the rest of the item."""
+        for place, one, coverage in zip(self.missing, augmented, coverages, strict=True):
+            references = Item(id=one.id, references=one.references, search_notes=one.search_notes)
+            self._known[place] = known = references, coverage
+            if "missing_shards" not in one.search_notes:  # these may answer the next time
+                self._cache.put(self._keys[place], known)
+
+    def augmented(self) -> tuple[list[Item], tuple[str, ...]]:
+        """Return the items with their references, and a warning where the rater does not know their language."""
+        known = [one for one in self._known if one is not None]
+        coverage = sum((coverage for _, coverage in known), Coverage())
+        warning = None if self._rater is None else self._rater.unfamiliar(coverage)
+        augmented = [
+            replace(item, references=references.references, search_notes=references.search_notes)
+            for item, (references, _) in zip(self._items, known, strict=True)
+        ]
+        return augmented, () if warning is None else (warning,)
+
+
+# ── requests that wait in a queue or are in a batch: their items, how many of them have begun, and their results ──────
+
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -20,13 +20,12 @@ from refaug.evaluation.scoring import evaluate
 from refaug.evaluation.scoring.cases import Reply, UnsuitableReferences, bind_to_replies
 from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
+from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
 from refaug.metrics.base import Indexes, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
-from refaug.service.serving.sets.held_metric import UNKNOWN_ITEM, AskedMetric, HeldMetric, references_of
-from refaug.service.serving.sets.held_set import HeldSet
+from refaug.service.serving.sets.held_set import UNKNOWN_ITEM, AskedMetric, HeldMetric, HeldSet, references_of
 
 OnError = Literal["fail", "report"]
 

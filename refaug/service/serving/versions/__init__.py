@@ -7,4 +7,4 @@ The main names:
 - `leases.Lease`: fixes the versions of one request.
 """
 
-__all__ = ["leases", "open_versions", "served_versions", "shard_cluster", "version_watcher"]
+__all__ = ["leases", "open_versions", "version_opener"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
@@ -143,3 +143,31 @@ class Lease:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.release()
+
+
+# ── the versions that serve now ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServedVersions:
+    """The versions that serve requests without a pin, and the problems of the others; never changed in place."""
+
+    generation: int = 0
+    # by kind and name; a default version of the settings is listed under name@version
+    opened: Mapping[tuple[Kind, str], OpenVersion] = field(default_factory=dict)
+    published: Mapping[Kind, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # all published names, also those that cannot be opened
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    is_loaded: bool = False
+
+    def versions(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the version that serves under each published name, by kind."""
+        return {
+            kind: {
+                name: version.key.version
+                for (of, name), version in self.opened.items()
+                if of == kind and "@" not in name
+            }
+            for kind in KINDS
+        }

@@ -8,8 +8,7 @@ from typing import Final
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, RefaugError, Unavailable
 from refaug.core.files import require_name
-from refaug.service.serving.versions.leases import Kind, VersionKey
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import Kind, ServedVersions, VersionKey
 
 
 class NoIndex(Conflict):

@@ -3,30 +3,96 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from refaug.core.artefacts.mapped_files import MappedFiles
+from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
-from refaug.core.errors import RefaugError, Unavailable
+from refaug.core.cluster.connection import connect
+from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
 from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.service import prometheus_figures
+from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
-from refaug.service.serving.versions.shard_cluster import ShardCluster
+
+if TYPE_CHECKING:
+    from refaug.indexer.search.on_cluster.fleet import ShardHosts, ShardState
+
+# ── the cluster on which a web process has the shards of its indexes open, connected to when the first one is opened ──
 
 log = logging.getLogger(__name__)
+
+
+def require_shards() -> StoreSettings | None:
+    """Return the store of shards, if one is named; Usage where it is named wrongly, MissingPart without Ray."""
+    store = StoreSettings.from_env_or_none()
+    if find_spec("ray") is None:
+        raise MissingPart("shards on a cluster need Ray", remedy="pip install 'refaug[cluster]' on every machine")
+    return store
+
+
+class ShardCluster:
+    """The connection of this process to a cluster; thread-safe."""
+
+    def __init__(self, serve: ServeSettings) -> None:
+        self._serve = serve
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._hosts: ShardHosts | None = None
+        self._is_closed = False
+
+    def hosts(self) -> ShardHosts:
+        """Return where shards are opened; connect to the cluster if this process is not connected yet."""
+        from refaug.indexer.search.on_cluster.fleet import ShardHosts  # noqa: PLC0415  only for a cluster
+
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable("the service is stopping", remedy="try again in a moment")
+            if self._hosts is None:
+                store = require_shards()
+                cluster = self._stack.enter_context(connect(self._serve.shards))
+                self._hosts = ShardHosts(
+                    cluster,
+                    replicas=self._serve.replicas,
+                    timeout_s=self._serve.shard_timeout_s,
+                    store=store,
+                    observe=prometheus_figures.shard,
+                )
+                log.info("connected to a cluster", extra={"address": self._serve.shards})
+            return self._hosts
+
+    def states(self) -> list[ShardState]:
+        """Return how every shard is that is open now."""
+        hosts = self._hosts
+        return [] if hosts is None else hosts.states()
+
+    def close(self) -> None:
+        """End all processes of this one on the cluster, and leave it."""
+        with self._lock:
+            self._is_closed = True
+            if self._hosts is not None:
+                self._hosts.close()
+                self._hosts = None
+            self._stack.close()
+
+
+# ── opening a version: it is read, warmed up, and after a failure not tried again at once ─────────────────────────────
 
 _FIRST_WAIT_S: Final = 1.0  # before a version that could not be opened is tried again; doubled each time
 _LONGEST_WAIT_S: Final = 60.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import Kind, OpenVersion, ServedVersions, VersionKey
 
 
 @dataclass(kw_only=True)

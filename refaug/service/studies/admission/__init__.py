@@ -3,8 +3,8 @@
 The main names:
 
 - `invites.InviteStore`: invitations, the sessions that they open, and links to go on elsewhere
-- `newcomers.Newcomers`: slows people who are new, by invitation and address
-- `places.take_place`: the place that a participant takes with the first answer.
+- `invites.Newcomers`: slows people who are new, by invitation and address
+- `invites.take_place`: the place that a participant takes with the first answer.
 """
 
-__all__ = ["invites", "newcomers", "places"]
+__all__ = ["invites"]

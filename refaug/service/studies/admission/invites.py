@@ -12,21 +12,96 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import orjson
 from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound
+from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, TooMany
+from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations import tables
+from refaug.service.database.migrations.tables import STUDY_INVITES, STUDY_PARTICIPANTS
 from refaug.service.database.row_ids import new_row_id
-from refaug.service.studies.admission.places import is_used_up, places_are_taken
-from refaug.service.studies.study_rows import DIGITS, StoredStudy, participant_row
+from refaug.service.keys import MinuteBucket, network_of
+from refaug.service.studies.study_store import DIGITS, Attendance, StoredStudy, lock_study, participant_row
+
+# ── places in a study: a participant takes one with the first message or answer, and not by opening a link ────────────
+#
+# Who has a link can open it as often as they like; sessions that never answer keep no other person out. So a place
+# may be gone between the consent and the first answer, which is why it is looked at with both.
+
+_COLUMNS: Final = STUDY_PARTICIPANTS.c
+FULL: Final = "full"
+QUOTA: Final = "quota"
+
+
+def places_are_taken(connection: Connection, study: StoredStudy, *, is_pilot: bool) -> bool:
+    """Return whether as many participants have answered as the study wants."""
+    query = select(func.count()).where(*_with_place(study, is_pilot=is_pilot))
+    return int(connection.execute(query).scalar_one()) >= int(study.protocol["participants"])
+
+
+def is_used_up(invite: Row[Any]) -> bool:
+    """Return whether as many participants of an invitation have answered as it lets in."""
+    return bool(invite.uses_max is not None and invite.uses >= invite.uses_max)
+
+
+def quota_is_full(connection: Connection, attending: Attendance, answers: Mapping[str, Any]) -> bool:
+    """Return whether a quota of people with such answers to the screening is reached by those who have a place."""
+    quotas = attending.protocol["quotas"]
+    if not quotas:
+        return False
+    with_place = _with_place(attending.study, is_pilot=attending.participant.is_pilot)
+    query = select(_COLUMNS.screening).where(*with_place, _COLUMNS.screening.is_not(None))
+    others = [orjson.loads(text) for text in connection.execute(query).scalars()]
+    for quota in quotas:
+        question, answer = quota["question"], quota["value"]
+        count = sum(other.get(question) == answer for other in others)
+        if answers.get(question) == answer and count >= quota["most"]:
+            return True
+    return False
+
+
+def take_place(connection: Connection, attending: Attendance) -> str | None:
+    """Give a participant who answers for the first time a place, and return None; or why there is none any more."""
+    participant, study = attending.participant, attending.study
+    if participant.answered is not None or participant.state not in ("training", "active"):
+        return None
+    lock_study(connection, study.id)
+    columns = STUDY_INVITES.c
+    invite = connection.execute(select(STUDY_INVITES).where(columns.id == participant.invite)).first()
+    reason, now = None, time_text(attending.now)
+    values: dict[str, object] = {"answered": now}
+    if places_are_taken(connection, study, is_pilot=participant.is_pilot) or (
+        invite is not None and is_used_up(invite)
+    ):
+        reason, values = FULL, {"state": FULL, "ended": now}
+    elif quota_is_full(connection, attending, orjson.loads(participant.screening or "{}")):
+        reason, values = QUOTA, {"state": "screened_out", "reason": QUOTA, "ended": now}
+    elif invite is not None:
+        connection.execute(update(STUDY_INVITES).where(columns.id == invite.id).values(uses=columns.uses + 1))
+    connection.execute(update(STUDY_PARTICIPANTS).where(_COLUMNS.id == participant.id).values(values))
+    return reason
+
+
+def _with_place(study: StoredStudy, *, is_pilot: bool) -> tuple[Any, ...]:
+    return (
+        _COLUMNS.study == study.id,
+        _COLUMNS.is_pilot == is_pilot,
+        _COLUMNS.answered.is_not(None),
+        _COLUMNS.state.not_in(("screened_out", "withdrawn")),
+    )
+
+
+# ── invitations to a study, the sessions that they open, and the links by which participants go on elsewhere ──────────
 
 _TOKEN_BYTES: Final = 24
 _RESUME_PREFIX: Final = "r."  # of links that go on; no token of an invitation has a dot
@@ -372,3 +447,36 @@ def _invite(row: Row[Any]) -> StudyInvite:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+# ── new people are counted by the invitation that they open and the address that they come from ───────────────────────
+#
+# Who tries ids of others, or fills a study with people who are none, comes again and again by one link from one
+# address; a class that begins together does so, too, and waits a little. Addresses are held in memory alone, and are
+# bounded.
+
+_MOST_ENTRIES: Final = 10_000
+
+
+class Newcomers:
+    """The people of the last minutes whom no study knew; each of `workers` processes lets in its share."""
+
+    def __init__(self, a_minute: int, *, workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
+        self._a_minute, self._clock = max(1.0, a_minute / workers), clock
+        self._lock = threading.Lock()
+        self._buckets = BoundedCache[tuple[str, str], MinuteBucket](_MOST_ENTRIES)
+
+    def count(self, invite: str, address: str) -> None:
+        """Count a person who is new, or claims an id that is known; TooMany for too many of them in a minute."""
+        key, now = (invite, network_of(address)), self._clock()
+        with self._lock:
+            bucket = self._buckets.get(key) or MinuteBucket(self._a_minute, now)
+            self._buckets.put(key, bucket)
+            wait_s = bucket.wait_s(self._a_minute, now)
+            if wait_s:
+                raise TooMany(
+                    "too many new people open this link from one address",
+                    remedy="wait a little; this page tries again by itself",
+                    retry_after_s=wait_s,
+                )
+            bucket.allowed -= 1.0

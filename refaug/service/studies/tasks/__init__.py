@@ -7,4 +7,4 @@ The main names:
 - `task_acts.finish_task`: ends a task that is complete.
 """
 
-__all__ = ["chat_turns", "reservations", "task_acts", "task_assignment"]
+__all__ = ["chat_turns", "task_acts", "task_assignment"]

@@ -16,7 +16,7 @@ from refaug.core.errors import BadInput, Conflict
 from refaug.evaluation.studies.protocol.study_protocol import side_names
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
-from refaug.service.studies.study_rows import Attendance, storable
+from refaug.service.studies.study_store import Attendance, storable
 
 # Names by which replies give away what they come from; the names of the study's own bots are added.
 VENDOR_NAMES: Final = (

@@ -10,16 +10,15 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict, NotFound
-from refaug.evaluation.studies.protocol.form_answers import checked_answers, missing_answers
-from refaug.evaluation.studies.protocol.study_form import ShownForm, StudyQuestion
+from refaug.evaluation.studies.protocol.study_form import ShownForm, StudyQuestion, checked_answers, missing_answers
 from refaug.evaluation.studies.protocol.study_items import ShownMessage, StudyUnit, dialogue_messages
 from refaug.evaluation.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
 from refaug.service.database.migrations import tables
-from refaug.service.studies.study_rows import Attendance, json_text, storable, storable_json
+from refaug.service.studies.study_store import Attendance, json_text, storable, storable_json
 from refaug.service.studies.tasks import task_assignment
 from refaug.service.studies.tasks.chat_turns import messages_of
-from refaug.service.studies.tasks.reservations import change_load
+from refaug.service.studies.tasks.task_assignment import change_load
 
 _MOST_REASON: Final = 500
 ATTENTION_TEXT: Final[Mapping[str, str]] = {

@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from refaug.evaluation.studies.assignment import next_task
-from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
+from refaug.evaluation.studies.assignment.next_task import planned_order, williams_rows
 from refaug.evaluation.studies.protocol.study_protocol import is_chat, side_names
 from refaug.evaluation.studies.records import StudyKind, TaskCheck
 from refaug.service.database.database import time_of, time_text
@@ -26,8 +26,75 @@ from refaug.service.database.migrations.tables import (
     STUDY_TASKS,
 )
 from refaug.service.database.row_ids import new_row_id
-from refaug.service.studies.study_rows import DIGITS, Attendance, json_text, lock_study
-from refaug.service.studies.tasks.reservations import LIVE, change_load, expire_due_tasks, expire_unanswered_task
+from refaug.service.studies.study_store import DIGITS, Attendance, json_text, lock_study
+
+# ── reservations of tasks: how they count for an item, and when they are given back ───────────────────────────────────
+
+LIVE: Final = ("reserved", "started")
+_READING: Final = timedelta(minutes=1)  # for so long nobody else is given what a participant has not answered yet
+_DUE: Final = (
+    select(STUDY_TASKS.c.id, STUDY_TASKS.c.unit, STUDY_TASKS.c.is_pilot, STUDY_TASKS.c.check_kind)
+    .where(
+        STUDY_TASKS.c.study == bindparam("study"),
+        STUDY_TASKS.c.state.in_(LIVE),
+        STUDY_TASKS.c.reserved_until <= bindparam("now"),
+        STUDY_TASKS.c.participant != bindparam("participant"),
+    )
+    .with_for_update(skip_locked=True)
+)
+_UNANSWERED: Final = (
+    select(STUDY_TASKS.c.id, STUDY_TASKS.c.unit, STUDY_TASKS.c.is_pilot, STUDY_TASKS.c.check_kind)
+    .join_from(STUDY_TASKS, STUDY_PARTICIPANTS, STUDY_TASKS.c.participant == STUDY_PARTICIPANTS.c.id)
+    .where(
+        STUDY_TASKS.c.study == bindparam("study"),
+        STUDY_TASKS.c.state.in_(LIVE),
+        STUDY_TASKS.c.reserved_until <= bindparam("until"),
+        STUDY_TASKS.c.participant != bindparam("participant"),
+        STUDY_PARTICIPANTS.c.answered.is_(None),
+    )
+    .order_by(STUDY_TASKS.c.reserved_until, STUDY_TASKS.c.id)
+    .limit(1)
+    .with_for_update(of=STUDY_TASKS, skip_locked=True)
+)
+
+
+def expire_due_tasks(connection: Connection, attending: Attendance) -> None:
+    """Give back the reservations of tasks whose time is over."""
+    whose = {"study": attending.study.id, "participant": attending.participant.id, "now": time_text(attending.now)}
+    _expire(connection, attending, connection.execute(_DUE, whose).all())
+
+
+def expire_unanswered_task(connection: Connection, attending: Attendance) -> bool:
+    """Release the oldest task of a participant who has not answered yet, and return whether there is one.
+
+    Only where no other task is left, and not while its participant may be reading: one who comes back after that can
+    still finish it, so that one task more is done.
+    """
+    until = attending.now + timedelta(minutes=attending.protocol["reservation_minutes"]) - _READING
+    whose = {"study": attending.study.id, "participant": attending.participant.id, "until": time_text(until)}
+    rows = connection.execute(_UNANSWERED, whose).all()
+    _expire(connection, attending, rows)
+    return bool(rows)
+
+
+def _expire(connection: Connection, attending: Attendance, rows: Sequence[Any]) -> None:
+    for row in rows:
+        values = {"state": "expired", "ended": time_text(attending.now)}
+        connection.execute(update(STUDY_TASKS).where(STUDY_TASKS.c.id == row.id).values(values))
+        change_load(connection, attending, row, -1)
+
+
+def change_load(connection: Connection, attending: Attendance, task: Any, by: int) -> None:
+    """Count a task of an item as taken or given back; those of a pilot do not count when the study is open."""
+    is_counted = task.unit is not None and task.check_kind != TaskCheck.REPEAT
+    if not is_counted or bool(task.is_pilot) != attending.study.is_pilot:
+        return
+    columns = STUDY_ITEMS.c
+    mine = (columns.study == attending.study.id, columns.unit == task.unit)
+    connection.execute(update(STUDY_ITEMS).where(*mine).values(load=columns.load + by))
+
+
+# ── gives out tasks, in one transaction: balanced over slots, in a Williams order, with reservations that expire ──────
 
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest

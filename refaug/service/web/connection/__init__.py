@@ -4,8 +4,8 @@ The main names:
 
 - `admission.Gate`: admits or refuses a request
 - `body.read_body`: the body, within the limits
-- `body_marks.count_marks`: how many values and fields a body has, before they are made
-- `head_requests.HeadAsGet`: HEAD is answered like GET.
+- `body.count_marks`: how many values and fields a body has, before they are made
+- `admission.HeadAsGet`: HEAD is answered like GET.
 """
 
-__all__ = ["admission", "body", "body_marks", "event_stream", "head_requests"]
+__all__ = ["admission", "body", "event_stream"]

@@ -10,13 +10,10 @@ The main names:
 __all__ = [
     "audit_rows",
     "database_threads",
-    "deadline_progress",
-    "idempotency_keys",
     "job_queueing",
     "pagination",
     "request_items",
     "request_lease",
     "score_request",
     "set_freezing",
-    "set_scoring",
 ]

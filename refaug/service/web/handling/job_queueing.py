@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeVar
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+from fastapi import Header, Request
+from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
@@ -11,9 +21,105 @@ from refaug.operations.operation import OwnedOperation
 from refaug.service.jobs.clusters import require_cluster
 from refaug.service.jobs.kinds.sources import files_in, require_source
 from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
-from refaug.service.web.handling.idempotency_keys import CreatedResource
+from refaug.service.web.answers import json_response
+from refaug.service.web.dependencies import key_of
+from refaug.service.web.handling import database_threads
 from refaug.service.web.schemas.jobs import describe_job
-from refaug.service.web.state import ServiceState
+from refaug.service.web.state import ServiceState, state_of
+
+# ── requests that create something and may be repeated: the same Idempotency-Key gets the same response ───────────────
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        description="Any text that names this request, such as a UUID. Sent again with the same body within a day, it "
+        "gets the first answer; with another body it is 409 `idempotency_key_reused`.",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+    ),
+]
+
+_MAX_THREADS: Final = 16
+_LIMITER: Final[RunVar[CapacityLimiter]] = RunVar("refaug.service.web.handling.job_queueing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreatedResource:
+    """The response to a request that has created something, and the address of that."""
+
+    status: int
+    body: Mapping[str, Any] = field(repr=False)
+    location: str
+
+    def as_json(self) -> tuple[int, Mapping[str, Any]]:
+        """Return the status and the content to store."""
+        return self.status, {"body": self.body, "location": self.location}
+
+    def response(self, request: Request, *, is_again: bool = False) -> Response:
+        """Return the response; a repeated one says so in a header."""
+        location = f"{request.scope.get('root_path', '')}{self.location}"
+        again = {"Idempotent-Replayed": "true"} if is_again else {}
+        return json_response(self.body, status=self.status, headers={"Location": location, **again})
+
+
+async def create_once(
+    request: Request, what: str, key: str | None, raw: bytes, make: Callable[[], Awaitable[CreatedResource]]
+) -> Response:
+    """Return the stored response of the same key and body; without one, or without a key, that of `make`."""
+    if key is None:
+        return (await make()).response(request)
+    loop = asyncio.get_running_loop()
+
+    def create() -> tuple[int, Mapping[str, Any]]:
+        # The store waits in a thread; the event loop creates the resource, since it has index and rater.
+        return asyncio.run_coroutine_threadsafe(_await(make), loop).result().as_json()
+
+    remember = partial(_store_call(request, what, key, raw), create)
+    # Waiting threads have a limit apart, so that they do not block the ones they wait for. A client that hangs up does
+    # not undo the creation: the same request again finds it.
+    return _respond(request, await run_sync(remember, limiter=_limiter(), abandon_on_cancel=True))
+
+
+async def create_once_in_database(
+    request: Request, what: str, key: str | None, raw: bytes, make: Callable[[], CreatedResource]
+) -> Response:
+    """Do the same for a resource that is only a row of the database: row and response are committed together."""
+    if key is None:
+        return (await database_threads.run_query(make)).response(request)
+    remember = _store_call(request, what, key, raw)
+    return _respond(request, await database_threads.run_query(lambda: remember(lambda: make().as_json(), at_once=True)))
+
+
+def _store_call(
+    request: Request, what: str, key: str, raw: bytes
+) -> Callable[..., tuple[int, Mapping[str, Any], bool]]:
+    """Return the call of the store for one key; keys of different callers are kept apart."""
+    scope, digest = f"{what} {key_of(request).id}", hashlib.sha256(raw).hexdigest()
+    return partial(state_of(request).idempotency.get_or_create, scope, key, digest)
+
+
+def _respond(request: Request, remembered: tuple[int, Mapping[str, Any], bool]) -> Response:
+    status, content, is_again = remembered
+    return CreatedResource(status=status, body=content["body"], location=content["location"]).response(
+        request, is_again=is_again
+    )
+
+
+async def _await(make: Callable[[], Awaitable[CreatedResource]]) -> CreatedResource:
+    return await make()
+
+
+def _limiter() -> CapacityLimiter:
+    """Return the limiter of this event loop."""
+    try:
+        return _LIMITER.get()
+    except LookupError:
+        _LIMITER.set(CapacityLimiter(_MAX_THREADS))
+        return _LIMITER.get()
+
+
+# ── jobs that a request queues: their input files are checked first, and the job is the response ──────────────────────
 
 Order = TypeVar("Order", bound=JobOrder)
 

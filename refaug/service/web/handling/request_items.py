@@ -15,8 +15,7 @@ from refaug.core.records import Item
 from refaug.evaluation.scoring.cases import NO_GOLD_IN_ITEM
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.service.server_settings import ServeSettings
-from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
-from refaug.service.web.unknown_fields import UnknownField, unknown_item_fields
+from refaug.service.web.problems import BadRequest, UnknownField, bad_items_error, field_problem, unknown_item_fields
 
 _MAX_ITEMS_INLINE: Final = 50  # items: parsing fewer takes less time than handing them to a thread
 _NOT_AN_OBJECT: Final = "an item is an object, with a test pair in it"

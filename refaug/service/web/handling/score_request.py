@@ -32,12 +32,11 @@ from refaug.service.serving.versions.leases import Lease
 from refaug.service.web import scoring_limits
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.dependencies import count_items
-from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items, problems_of
-from refaug.service.web.handling.request_lease import open_lease
+from refaug.service.web.handling.request_lease import DeadlineProgress, open_lease
+from refaug.service.web.problems import unknown_field_warnings
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.state import ServiceState
-from refaug.service.web.unknown_fields import unknown_field_warnings
 
 _GIVEN_METRIC: Final = "multi-bleu"  # of items that come with their references; all of BLEU cost the same
 _MAX_ITEMS_INLINE: Final = 50  # items: measuring the texts of fewer takes less time than handing them to a thread

@@ -21,11 +21,11 @@ from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.evaluation.scoring.augmentation import augment, require_preset_index
 from refaug.evaluation.scoring.items import BadItem, item_json
 from refaug.evaluation.scoring.provenance import references_provenance
-from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE
+from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.operations.references.freeze_set import FreezeSet
@@ -33,15 +33,12 @@ from refaug.service.jobs.kinds.freezing import put_items
 from refaug.service.jobs.kinds.job_context import jobs_folder
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
-from refaug.service.web.handling.deadline_progress import DeadlineProgress
-from refaug.service.web.handling.idempotency_keys import CreatedResource
-from refaug.service.web.handling.job_queueing import enqueue_job
+from refaug.service.web.handling.job_queueing import CreatedResource, enqueue_job
 from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items, problems_of
-from refaug.service.web.handling.request_lease import open_lease
-from refaug.service.web.problems import bad_items_error
+from refaug.service.web.handling.request_lease import DeadlineProgress, open_lease
+from refaug.service.web.problems import UnknownField, bad_items_error, unknown_field_warnings
 from refaug.service.web.schemas.sets import SetIn
 from refaug.service.web.state import ServiceState
-from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnings
 
 # Beside the executor of other answers, which must not wait for seconds; two threads would slow it down twice as much.
 _ONE_AT_A_TIME: Final = ThreadPoolExecutor(1, thread_name_prefix="freezing")

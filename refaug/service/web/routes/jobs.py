@@ -23,7 +23,7 @@ from refaug.service.web.connection.event_stream import PING_S, EventStream
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads, job_queueing
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
-from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
+from refaug.service.web.handling.job_queueing import CreatedResource, IdempotencyKey, create_once_in_database
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.schemas.jobs import JobIn, JobsOut, OneJobOut, describe_job
 from refaug.service.web.state import ServiceState, state_of

@@ -19,8 +19,12 @@ from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import count_items, key_of, requires
-from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import enqueue_job
+from refaug.service.web.handling.job_queueing import (
+    CreatedResource,
+    IdempotencyKey,
+    create_once_in_database,
+    enqueue_job,
+)
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest

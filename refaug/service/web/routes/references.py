@@ -18,9 +18,9 @@ from refaug.service.web.dependencies import Deadline, count_items, requires, whi
 from refaug.service.web.handling.request_items import faults_named, good_items, parse_items, problems_of
 from refaug.service.web.handling.request_lease import open_lease
 from refaug.service.web.openapi import errors
+from refaug.service.web.problems import unknown_field_warnings
 from refaug.service.web.schemas.references import ReferencesIn, ReferencesOut
 from refaug.service.web.state import state_of
-from refaug.service.web.unknown_fields import unknown_field_warnings
 
 router = APIRouter(prefix="/v1", tags=["scoring"])
 

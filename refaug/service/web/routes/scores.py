@@ -29,9 +29,8 @@ from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import Deadline, count_items, requires, while_connected
-from refaug.service.web.handling.deadline_progress import DeadlineProgress
 from refaug.service.web.handling.request_items import ListedItems, faults_named, good_items, parse_items
-from refaug.service.web.handling.request_lease import open_lease
+from refaug.service.web.handling.request_lease import DeadlineProgress, open_lease
 from refaug.service.web.handling.score_request import ScoreRequest
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas import scoring

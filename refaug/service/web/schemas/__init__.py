@@ -8,7 +8,6 @@ The main names:
 """
 
 __all__ = [
-    "artefacts",
     "catalogue",
     "common",
     "jobs",

@@ -11,9 +11,8 @@ import pytest
 from endpoints import FakeEndpoint, Received, Sent, endpoint, llama_cpp, ollama, openai, vllm
 
 from refaug.bots.endpoint.answer_store import AnswerStore
-from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest
+from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest, Fault, FaultKind
 from refaug.bots.endpoint.client import Breaker, ClientSettings, ask_all
-from refaug.bots.endpoint.faults import Fault, FaultKind
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import Budget, Price, Spending
 from refaug.core.errors import BadInput, StorageFull

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest
-from refaug.bots.endpoint.daily_spending import DailySpending, DailyTokens
+from refaug.bots.endpoint.spending import DailySpending, DailyTokens
 
 REQUEST = ChatRequest(messages=(ChatMessage("user", "x" * 30),), max_tokens=12)  # 8 + 10 tokens in, 12 out
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refaug.bots.endpoint.rate_limit import retry_after_s
+from refaug.bots.endpoint.client import retry_after_s
 from refaug.bots.endpoint.specification import endpoint_of, read_endpoint
 from refaug.bots.endpoint.spending import Budget, Price
 from refaug.core.errors import BadInput, NotFound

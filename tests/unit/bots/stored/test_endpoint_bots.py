@@ -14,7 +14,7 @@ from endpoints import FakeEndpoint, Received, Sent, endpoint, llama_cpp, ollama,
 from refaug.bots.endpoint.addresses import AddressPolicy
 from refaug.bots.endpoint.client import Breaker, ClientSettings
 from refaug.bots.replier import BotReply, ReplyRequest
-from refaug.bots.stored.endpoint_access import EndpointAccess, RestingEndpoints
+from refaug.bots.stored.endpoint_bot import EndpointAccess, RestingEndpoints
 from refaug.bots.stored.opening import StoredBotSources, open_stored
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, NotAllowed

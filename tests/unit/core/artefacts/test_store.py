@@ -15,9 +15,8 @@ from refaug.core.artefacts.manifests import describe_files, verify_files
 from refaug.core.artefacts.store.collecting import collect_unused, damaged_objects, outdated_records, remove_versions
 from refaug.core.artefacts.store.fetching import fetch_version, resolve
 from refaug.core.artefacts.store.locations import StoreSettings, open_store
-from refaug.core.artefacts.store.objects import Store
+from refaug.core.artefacts.store.objects import NeededVersion, Store, VersionRecord, object_path
 from refaug.core.artefacts.store.pushing import push_version
-from refaug.core.artefacts.store.records import NeededVersion, VersionRecord, object_path
 from refaug.core.artefacts.store.store_files import ArrowFiles, LocalFiles, without_secrets
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, Locked, NoAccess, NotFound, StorageFull, Unavailable, Usage

@@ -10,9 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from refaug.core.cluster.addresses import require_address, require_reachable
 from refaug.core.cluster.calls import Failure, brought_home, call, name_of
-from refaug.core.cluster.connection import connect
+from refaug.core.cluster.connection import connect, require_address, require_reachable
 from refaug.core.cluster.replicas import NoReplica
 from refaug.core.errors import BadInput, Conflict, Corrupt, MissingPart, NoAccess, StorageFull, Unavailable, Usage
 
@@ -73,8 +72,8 @@ def refuse(reason):
 
 
 def test_errors_of_calls_come_back_as_they_were(monkeypatch):
-    monkeypatch.setattr("refaug.core.cluster.addresses.refuse", refuse, raising=False)
-    failure = call("refaug.core.cluster.addresses:refuse", {"reason": "taken"})
+    monkeypatch.setattr("refaug.core.cluster.connection.refuse", refuse, raising=False)
+    failure = call("refaug.core.cluster.connection:refuse", {"reason": "taken"})
     assert failure == Failure(kind="Conflict", message="taken", remedy="another one")
     with pytest.raises(Conflict) as again:
         failure.raise_again()
@@ -85,9 +84,9 @@ def test_an_error_of_another_module_comes_back_as_the_nearest_kind(monkeypatch):
     def refuse():
         raise NoReplica("shard 1 has no process that answers", remedy="ask again")
 
-    monkeypatch.setattr("refaug.core.cluster.addresses.refuse", refuse, raising=False)
+    monkeypatch.setattr("refaug.core.cluster.connection.refuse", refuse, raising=False)
     with pytest.raises(Unavailable) as again:
-        call("refaug.core.cluster.addresses:refuse", {}).raise_again()
+        call("refaug.core.cluster.connection:refuse", {}).raise_again()
     assert (type(again.value), again.value.exit_code, again.value.status) == (Unavailable, 4, 503)
     assert again.value.message == "shard 1 has no process that answers"
 
@@ -125,7 +124,7 @@ def test_an_error_of_the_system_without_a_file_stays_as_it_is():
 
 
 def test_functions_are_called_by_their_names():
-    assert name_of(require_address) == "refaug.core.cluster.addresses:require_address"
+    assert name_of(require_address) == "refaug.core.cluster.connection:require_address"
     assert call(name_of(require_address), {"address": "auto"}) == "auto"
 
 
@@ -133,7 +132,7 @@ def test_a_full_disk_in_a_call_comes_back_as_such(monkeypatch):
     def fill():
         raise OSError(errno.ENOSPC, "No space left on device", "/data/table.arrow")
 
-    monkeypatch.setattr("refaug.core.cluster.addresses.fill", fill, raising=False)
-    failure = call("refaug.core.cluster.addresses:fill", {})
+    monkeypatch.setattr("refaug.core.cluster.connection.fill", fill, raising=False)
+    failure = call("refaug.core.cluster.connection:fill", {})
     assert failure.kind == "StorageFull"
     assert failure.message == f"/data/table.arrow on {socket.gethostname()}: the disk is full"

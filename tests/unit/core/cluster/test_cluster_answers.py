@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from refaug.core.cluster.answers import ProcessLost, answer_or_failure, result_of
-from refaug.core.cluster.calls import Failure
+from refaug.core.cluster.calls import Failure, ProcessLost, answer_or_failure, result_of
 from refaug.core.errors import Conflict, RefaugError
 
 

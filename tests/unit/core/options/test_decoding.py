@@ -15,7 +15,7 @@ import pytest
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Distinct, Doc, FileNames, Ge, Gt, Le, Length, Lt, Named, Pattern, Schema, Size
 from refaug.core.options.decoding import BadOptions, Options, as_values, decode, from_texts
-from refaug.core.options.json_schema import schema_of
+from refaug.core.options.describing import schema_of
 
 
 class Weights(StrEnum):

@@ -26,9 +26,8 @@ import refaug.core.text.tokenizers
 from refaug.core.errors import Corrupt, MissingPart, NotFound, Usage
 from refaug.core.text.normalisation import normalise, normalised_words
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
-from refaug.core.text.tokenizer_base import Tokenizer
+from refaug.core.text.tokenizer_base import Tokenizer, WordTokenizer
 from refaug.core.text.tokenizers import TOKENIZERS, default_tokenizer, get_tokenizer
-from refaug.core.text.words import WordTokenizer
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)  # lone surrogates too
 FIXED_NAMES = ["word", "char", "13a", "intl", "mecab", "mecab:unidic-lite"]

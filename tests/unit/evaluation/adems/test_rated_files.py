@@ -9,7 +9,7 @@ import pytest
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
-from refaug.evaluation.adems.rated_files import parse_scale, rated_file
+from refaug.evaluation.adems.training import parse_scale, rated_file
 from refaug.evaluation.scoring.items import item_of
 from refaug.rater.adem.scorer.rated_triples import Form
 

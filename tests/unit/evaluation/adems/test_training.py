@@ -16,10 +16,19 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
-from refaug.evaluation.adems.leave_one_out import LENGTH, TRAINED, file_groups, leave_one_out
-from refaug.evaluation.adems.rated_files import RatedFile, rated_file
-from refaug.evaluation.adems.training import AdemOrder, NamedEncoder, conicity, train_adem
-from refaug.evaluation.metric_setup.adem_metrics import ReplyAdem
+from refaug.evaluation.adems.training import (
+    LENGTH,
+    TRAINED,
+    AdemOrder,
+    NamedEncoder,
+    RatedFile,
+    conicity,
+    file_groups,
+    leave_one_out,
+    rated_file,
+    train_adem,
+)
+from refaug.evaluation.metric_setup.model_metrics import ReplyAdem
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.models.adem import FittedReplies

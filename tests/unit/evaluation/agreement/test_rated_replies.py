@@ -23,7 +23,7 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, ope
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.records import ComparedMetric, MetaResult, RatedItems
-from refaug.evaluation.home.raters import ReplyJudge, with_rater
+from refaug.evaluation.home.networks import ReplyJudge, with_rater
 from refaug.evaluation.scoring.cases import references_for, references_of
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import item_of
@@ -35,7 +35,7 @@ from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Metric, Reference
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.metrics.specification import build
-from refaug.rater.nn.rate import NNRater
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 

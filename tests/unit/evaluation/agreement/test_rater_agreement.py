@@ -25,7 +25,7 @@ from refaug.evaluation.agreement.records import RatedItems
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet, mean_over_sets
-from refaug.rater.nn.rate import NNRater
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 

@@ -18,10 +18,9 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.evaluation.comparison.comparison import ComparisonRequest, PairComparison, RunComparison, compare
 from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction
-from refaug.evaluation.comparison.report.csv_table import as_csv
-from refaug.evaluation.comparison.report.latex_table import as_latex
 from refaug.evaluation.comparison.report.page import page
-from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.comparison.report.plain_tables import as_csv, as_latex
+from refaug.evaluation.score_files.score_document import details_of
 from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.provenance import with_provenance

@@ -14,17 +14,14 @@ from onnx import TensorProto, helper, numpy_helper
 from refaug.core.errors import BadInput, Usage
 from refaug.core.options.decoding import as_values, decode
 from refaug.core.vectors.word_vectors import WordVectors
-from refaug.evaluation.conversations.encoders.opening import OnnxMeaning
+from refaug.evaluation.conversations.encoders.opening import OnnxMeaning, VectorReader
 from refaug.evaluation.conversations.encoders.sentiment_readers import DeepMojiSentiment, LexiconSentiment
-from refaug.evaluation.conversations.encoders.vector_reader import VectorReader
 from refaug.evaluation.conversations.hybrid_report import require_paper
-from refaug.evaluation.conversations.options.conversation_source import ConversationSource
+from refaug.evaluation.conversations.options.conversation_source import ConversationSource, TurnReferences
 from refaug.evaluation.conversations.options.hybrid_settings import HybridSettings
-from refaug.evaluation.conversations.options.turn_references import TurnReferences
 from refaug.metrics.conversations.components import component_values
 from refaug.metrics.conversations.exchanges import Side, human_exchanges
-from refaug.metrics.conversations.sentiment import EMOJIS, emoji_weights
-from refaug.metrics.conversations.variants import Variants
+from refaug.metrics.conversations.sentiment import EMOJIS, Variants, emoji_weights
 
 PAPER = {"sent": "deepmoji[d#1]", "sem": "infersent1[i#2]", "coh": "word2vec-news[v#3]"}
 

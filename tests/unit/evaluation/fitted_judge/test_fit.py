@@ -10,9 +10,14 @@ import pytest
 from scipy.stats import norm, rankdata, spearmanr
 
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.evaluation.fitted_judge.fit import context_folds, fit_judge
-from refaug.evaluation.fitted_judge.held_out import out_of_fold_scores, out_of_group_scores, shuffled_within_sets
-from refaug.evaluation.fitted_judge.rated_table import RatedTable
+from refaug.evaluation.fitted_judge.training import (
+    RatedTable,
+    context_folds,
+    fit_judge,
+    out_of_fold_scores,
+    out_of_group_scores,
+    shuffled_within_sets,
+)
 from refaug.evaluation.metric_setup.combined.combination import CombinedJudge, FitSettings, NormalScale
 
 

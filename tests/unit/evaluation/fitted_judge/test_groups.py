@@ -13,17 +13,15 @@ from refaug.core.progress import Silent
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.row_scores import values_of_rows
 from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.fitted_judge.fit import fit_judge
-from refaug.evaluation.fitted_judge.rated_table import RatedTable
 from refaug.evaluation.fitted_judge.scoring import score_rows, unrated_rows
-from refaug.evaluation.fitted_judge.training import table_of_sets
+from refaug.evaluation.fitted_judge.training import RatedTable, fit_judge, table_of_sets
 from refaug.evaluation.metric_setup.combined.combination import FitSettings
 from refaug.evaluation.metric_setup.combined.stored_judge import StoredJudge
 from refaug.evaluation.scoring.items import item_of
 from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
-from refaug.rater.adem.scorer.seen_texts import SeenTexts
+from refaug.rater.adem.scorer.adem import SeenTexts
 
 CHRF = ComparedMetric(name="chrf", metric=build(Specification.parse("chrf")))
 

@@ -16,8 +16,7 @@ from refaug.core.artefacts.manifests import describe_files
 from refaug.core.errors import Conflict
 from refaug.core.files import write_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.pins import versions_for_judges
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.evaluation.home.stored_artefacts import stored_artefacts, versions_for_judges
 
 
 def add(settings: Settings, kind: str, name: str, folder: Path, **fields: Any) -> str:

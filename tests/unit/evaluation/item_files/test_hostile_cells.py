@@ -14,8 +14,7 @@ from refaug.core.errors import BadInput, RefaugError
 from refaug.evaluation.conversations.options.conversation_source import ConversationColumns
 from refaug.evaluation.conversations.records import BadConversation
 from refaug.evaluation.conversations.talks import conversations_in
-from refaug.evaluation.item_files.item_files import InputFile, ItemFiles
-from refaug.evaluation.item_files.preview import preview
+from refaug.evaluation.item_files.item_files import InputFile, ItemFiles, preview
 from refaug.evaluation.tables.table_request import TableRequest
 
 GOOD_ROWS = 20

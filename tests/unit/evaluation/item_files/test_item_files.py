@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import RefaugError
 from refaug.core.records import Item
-from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
-from refaug.evaluation.item_files.preview import preview
+from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles, preview
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.tables.table_request import TableRequest
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from refaug.core.errors import Interrupted, TooLarge
-from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
-from refaug.evaluation.item_files.preview import preview
+from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles, preview
 from refaug.evaluation.tables.table_request import TableRequest
 
 MIB = 1 << 20

@@ -7,8 +7,7 @@ from math import log
 import pytest
 from endpoints import number_logprobs, openai
 
-from refaug.bots.endpoint.answer_shapes import read_answer
-from refaug.bots.endpoint.chat import AnswerToken, ChatAnswer
+from refaug.bots.endpoint.chat import AnswerToken, ChatAnswer, read_answer
 from refaug.evaluation.judge.answer_reading import read_choice, read_ratings
 from refaug.evaluation.judge.rubric import rubric_of
 from refaug.metrics.base import Problem

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from refaug.core.errors import BadInput, Usage
-from refaug.evaluation.judge.questions import pair_messages, reply_messages
-from refaug.evaluation.judge.rubric import built_in_rubrics, find_rubric, rubric_of
+from refaug.evaluation.judge.rubric import built_in_rubrics, find_rubric, pair_messages, reply_messages, rubric_of
 from refaug.metrics.models.judged_replies import BUILT_IN_RUBRICS, JudgeQuestion
 
 PLAIN = {

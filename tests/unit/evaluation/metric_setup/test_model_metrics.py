@@ -25,8 +25,7 @@ from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.probe import probe
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.raters import open_rater
-from refaug.evaluation.home.rubers import open_ruber
+from refaug.evaluation.home.networks import open_rater, open_ruber
 from refaug.evaluation.metric_setup import ruber_ranges
 from refaug.evaluation.metric_setup.log_sample import live_segments, sample_items
 from refaug.evaluation.metric_setup.model_metrics import ReplyRelevance, with_parts

@@ -9,7 +9,7 @@ import pytest
 
 from refaug.core.errors import Corrupt
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.metric_setup.on_cluster.blocks import BlockFolder, block_key
+from refaug.evaluation.metric_setup.on_cluster.references import BlockFolder, block_key
 from refaug.evaluation.scoring.items import BadItem
 from refaug.rater.language_coverage import Coverage
 

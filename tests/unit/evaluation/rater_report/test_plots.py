@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 from safeguards import mostly_slow
 
-from refaug.evaluation.rater_report.plots import retrieved_plot, training_images, training_plots
+from refaug.evaluation.rater_report.page import retrieved_plot, training_images, training_plots
 from refaug.evaluation.rater_report.report import Histogram, RetrievedFigures, SimilarityBin
 
 EDGES = np.linspace(-1, 1, 41).tolist()

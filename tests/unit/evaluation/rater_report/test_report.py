@@ -23,7 +23,7 @@ from unit.evaluation.rater_report.test_plots import report_of
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 from refaug.evaluation.rater_report.page import page, write_report
 from refaug.evaluation.rater_report.report import (
     RaterDescription,
@@ -36,7 +36,7 @@ from refaug.evaluation.reports.plotting import Plot, with_palette
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.augmentation import augment
 from refaug.evaluation.scoring.items import BadItem
-from refaug.rater.nn.rate import NNRater
+from refaug.rater.nn.checkpoint import NNRater
 
 K = 4
 ASKED = AugmentSettings(k=K, parrot="rated")

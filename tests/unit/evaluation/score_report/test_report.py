@@ -14,8 +14,8 @@ import numpy as np
 from set_items import item_of
 
 from refaug.core.records import Item
-from refaug.evaluation.reports.histograms import BINS, ScoreHistogram, ends_of
-from refaug.evaluation.score_files.score_details import details_of
+from refaug.evaluation.reports.html_page import BINS, ScoreHistogram, ends_of
+from refaug.evaluation.score_files.score_document import details_of
 from refaug.evaluation.score_files.score_file import ScoreFile
 from refaug.evaluation.score_report.report import write_report
 from refaug.evaluation.scoring.evaluate import evaluate

@@ -20,12 +20,10 @@ from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.evaluation.comparison.comparison import ComparisonRequest, compare
 from refaug.evaluation.score_files.score_document import seal_of
 from refaug.evaluation.score_files.score_file import ScoreFile, sealed
-from refaug.evaluation.score_report.csv_table import as_csv
-from refaug.evaluation.score_report.page import page
+from refaug.evaluation.score_report.report import as_csv, page
 from refaug.evaluation.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
-from refaug.evaluation.score_views.score_view import ScoreView
+from refaug.evaluation.score_views.score_view import ScoreView, summary_json
 from refaug.evaluation.score_views.stored_view import SCORES, open_view, write_view
-from refaug.evaluation.score_views.summary import summary_json
 
 SIGNATURES = (
     "multi-bleu|n:2|smooth:exp|bp:closest|eff:auto|case:lc|tok:word|tokenizer.:unicode 14.0.0|refaug:0.1.0",

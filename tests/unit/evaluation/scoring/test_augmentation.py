@@ -27,7 +27,7 @@ from refaug.evaluation.scoring.provenance import references_provenance
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.base import NO_UTTERANCE, References
 from refaug.metrics.metric_info import Uses
-from refaug.rater.nn.rate import NNRater
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
 

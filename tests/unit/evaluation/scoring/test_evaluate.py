@@ -12,7 +12,7 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, references_of, score_replies
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held.item_digests import data_hash
+from refaug.evaluation.scoring.held.item_collection import data_hash
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings

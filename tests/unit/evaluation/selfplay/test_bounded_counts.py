@@ -13,8 +13,7 @@ from refaug.evaluation.selfplay import check
 from refaug.evaluation.selfplay.check import DistinctCount
 from refaug.evaluation.selfplay.windows import shared_windows
 from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
-from refaug.metrics.conversations.variety import distinct
-from refaug.metrics.conversations.windows import Overlap, utterance_hashes
+from refaug.metrics.conversations.variety import Overlap, distinct, utterance_hashes
 
 CONVERSATIONS = st.lists(st.lists(st.sampled_from("abcd"), max_size=7), max_size=25)
 TEXTS = st.lists(st.lists(st.sampled_from(["tea", "te", "a", "お茶"]), max_size=6), max_size=40)

@@ -15,8 +15,7 @@ from refaug.core.errors import BadInput, Corrupt, NoSource, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.evaluation.selfplay.check import check_self_play, is_looping
-from refaug.evaluation.selfplay.order import PlayingBot, SelfPlayOrder
-from refaug.evaluation.selfplay.recording import RecordedSelfPlay, record_self_play
+from refaug.evaluation.selfplay.recording import PlayingBot, RecordedSelfPlay, SelfPlayOrder, record_self_play
 from refaug.evaluation.selfplay.starts import read_starts
 from refaug.evaluation.selfplay.stored import CONVERSATIONS, open_self_play, self_play_versions
 

@@ -20,11 +20,12 @@ from refaug.evaluation.studies.assignment.next_task import (
     least_used,
     left_slot,
     next_slot,
+    planned_order,
     replanned,
     silence_s,
     slot_loads,
+    williams_rows,
 )
-from refaug.evaluation.studies.assignment.williams import planned_order, williams_rows
 from refaug.evaluation.studies.records import TaskCheck
 
 

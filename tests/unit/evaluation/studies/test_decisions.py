@@ -9,7 +9,7 @@ from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.exports.formats import ExportFormat, export_study
-from refaug.evaluation.studies.figures.decisions import require_possible_decision
+from refaug.evaluation.studies.figures.disagreements import require_possible_decision
 from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.records import read_tasks, task_order, write_tasks
 from refaug.evaluation.studies.report.numbers import study_report

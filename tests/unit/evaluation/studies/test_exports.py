@@ -10,8 +10,7 @@ from study_tasks import protocol, study_task
 from refaug.core.errors import BadInput, Usage
 from refaug.evaluation.conversations.reading import read_conversations
 from refaug.evaluation.scoring.items import read_items
-from refaug.evaluation.studies.exports.chat_records import COLUMNS
-from refaug.evaluation.studies.exports.formats import ExportFormat, export_study
+from refaug.evaluation.studies.exports.formats import COLUMNS, ExportFormat, export_study
 from refaug.evaluation.studies.imports.rated_conversations import imported_conversations
 from refaug.evaluation.studies.records import read_tasks
 

@@ -7,10 +7,14 @@ import pytest
 from scipy import stats
 from study_tasks import protocol, study_task
 
-from refaug.evaluation.studies.figures.agreement import choice_agreement, rating_agreement
+from refaug.evaluation.studies.figures.disagreements import (
+    choice_agreement,
+    length_difference,
+    pair_figures,
+    rating_agreement,
+)
 from refaug.evaluation.studies.figures.factors import factor_tests
 from refaug.evaluation.studies.figures.means import bot_means, standardised
-from refaug.evaluation.studies.figures.pairs import length_difference, pair_figures
 from refaug.evaluation.studies.questions import choice_rows, protocol_questions, rating_rows
 
 PAIR = {"id": "better", "text": "better", "type": "pair"}

@@ -6,9 +6,12 @@ from study_tasks import study_task
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.exclusions import exclusions
-from refaug.evaluation.studies.exports.chat_records import chat_records
-from refaug.evaluation.studies.imports.chat_rows import imported_chat_rows, is_chat_rows
-from refaug.evaluation.studies.imports.rated_conversations import imported_conversations
+from refaug.evaluation.studies.exports.formats import chat_records
+from refaug.evaluation.studies.imports.rated_conversations import (
+    imported_chat_rows,
+    imported_conversations,
+    is_chat_rows,
+)
 from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.records import TaskCheck
 

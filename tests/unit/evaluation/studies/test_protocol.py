@@ -9,8 +9,14 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.evaluation.studies.figures.factors import protocol_factors
-from refaug.evaluation.studies.protocol.form_answers import checked_answer, checked_answers, missing_answers
-from refaug.evaluation.studies.protocol.study_form import StudyQuestion, find_form, form_of
+from refaug.evaluation.studies.protocol.study_form import (
+    StudyQuestion,
+    checked_answer,
+    checked_answers,
+    find_form,
+    form_of,
+    missing_answers,
+)
 from refaug.evaluation.studies.protocol.study_items import items_sha256, units_of
 from refaug.evaluation.studies.protocol.study_protocol import StudyProtocol
 from refaug.evaluation.studies.records import StudyKind

@@ -9,7 +9,7 @@ from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Silent
-from refaug.evaluation.conversations.turn_scores import TurnJudges
+from refaug.evaluation.conversations.judged import TurnJudges
 from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.report.beside import ScoredHybrid, dialogues_of, metrics_beside
 from refaug.evaluation.studies.report.numbers import study_report

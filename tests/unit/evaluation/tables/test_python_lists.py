@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refaug.evaluation.tables.cells import listed
-from refaug.evaluation.tables.python_lists import MAX_CHARS, BadCell, read_printed_list
+from refaug.evaluation.tables.cells import MAX_CHARS, BadCell, listed, read_printed_list
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.text("'\"\\\n\t\0é😀[],", max_size=6)
 SCALARS = (

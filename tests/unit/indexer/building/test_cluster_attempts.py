@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refaug.core.errors import Conflict
-from refaug.indexer.building.on_cluster.attempts import attempt, make_inside
+from refaug.indexer.building.on_cluster.tasks import attempt, make_inside
 
 
 def test_what_an_attempt_writes_moves_into_the_build(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.rebuilding import compaction_choice
+from refaug.indexer.building.rebuilding import compaction
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 
 WORDS = tuple(f"w{number}" for number in range(60))
 UNKNOWN = tuple(f"x{number}" for number in range(30))  # without a vector
@@ -240,7 +240,7 @@ def test_a_shard_that_gains_an_utterance_and_loses_it_is_left_out(tmp_path):
 
 @pytest.mark.slow
 def test_many_numbers_of_words_that_are_gone_lead_to_a_whole_build(tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction_choice, "_MANY_DEAD_WORDS", 20)
+    monkeypatch.setattr(compaction, "_MANY_DEAD_WORDS", 20)
     random = Random(10)
     places = home_of(tmp_path, pairs_of_chance(random, 300, words=WORDS), vectors())
     build(places, "chat", **order_with("Flat"))

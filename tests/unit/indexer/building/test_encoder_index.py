@@ -18,7 +18,7 @@ from refaug.core.errors import BadInput, Conflict, MissingPart, NotFound, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
-from refaug.core.vectors import shared_encoders
+from refaug.core.vectors import encoders
 from refaug.evaluation.home.encoders import import_encoder
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
@@ -27,8 +27,8 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.vectors import index_encodings
-from refaug.indexer.vectors.index_encodings import encode_index
+from refaug.indexer.vectors import encoder_vectors
+from refaug.indexer.vectors.encoder_vectors import encode_index
 
 TEXTS = [
     ("i like tea", "me too"),
@@ -167,7 +167,7 @@ def encoder_of(places, index="chat"):
 
 
 def test_an_index_is_built_with_an_encoder_of_the_home_and_needs_it(own):
-    shared_encoders._open_once.cache_clear()
+    encoders._open_once.cache_clear()
     build(own, vectors=None, encoder="small", check_queries=0)
     utterances = {text for text, _ in TEXTS} - {"i like tea !"}  # one surface form of each
     encoder = encoder_of(own)
@@ -177,7 +177,7 @@ def test_an_index_is_built_with_an_encoder_of_the_home_and_needs_it(own):
         assert (source.name, source.path) == (f"small@{own.encoders.current('small')}", "")
         index.search([Item(id="a", turns=("the cat likes tea",))], SearchSettings(k=2))
     assert encoder.encoded == len(utterances) + 1
-    shared_encoders._open_once.cache_clear()
+    encoders._open_once.cache_clear()
     build(own, "again", vectors=None, encoder="small", check_queries=0)
     assert encoder_of(own, "again").encoded == 0
     shutil.rmtree(own.encoders.folder("small", own.encoders.current("small")))
@@ -200,10 +200,10 @@ def test_an_encoder_under_another_name_serves_as_well(own):
 
 
 def test_encoding_an_index_keeps_all_its_texts_and_goes_on_where_it_was(own, monkeypatch):
-    shared_encoders._open_once.cache_clear()
+    encoders._open_once.cache_clear()
     build(own, vectors=None, encoder="small", check_queries=0)
     texts = {text for text, _ in TEXTS if text != "i like tea !"} | {response for _, response in TEXTS}
-    monkeypatch.setattr(index_encodings, "_TEXTS_A_PIECE", 2)
+    monkeypatch.setattr(encoder_vectors, "_TEXTS_A_PIECE", 2)
     with pytest.raises(KeyboardInterrupt):
         encode_index(own, "chat", None, Stopping(5))
     first = encode_index(own, "chat", None, Silent())

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import Usage
 from refaug.indexer.building.plan import Calibration, Demand, Limits, choose, options, shard_memory
-from refaug.indexer.nearest.faiss_index import AnnIndex
-from refaug.indexer.nearest.index_builder import AnnBuilder
+from refaug.indexer.nearest.index_builder import AnnBuilder, AnnIndex
 from refaug.indexer.nearest.index_kinds import AnnKind
 
 # One core that multiplies 10¹⁰ times a second and compares a component in 0.1 ns

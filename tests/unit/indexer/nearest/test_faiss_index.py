@@ -17,8 +17,7 @@ from refaug.core.errors import Corrupt, StorageFull, Usage
 from refaug.core.progress import Silent
 from refaug.indexer.building.recall import ExactSearch
 from refaug.indexer.nearest.faiss_calls import nearest, openmp_threads, search_threads, set_threads
-from refaug.indexer.nearest.faiss_index import AnnIndex
-from refaug.indexer.nearest.index_builder import AnnBuilder
+from refaug.indexer.nearest.index_builder import AnnBuilder, AnnIndex
 from refaug.indexer.nearest.index_kinds import AnnKind
 
 CODE_ERROR = {"Flat": 1e-6, "SQfp16": 1e-3, "SQ8": 0.01}

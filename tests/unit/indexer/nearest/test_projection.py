@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refaug.indexer.nearest.projection import Projection, quantisation_steps, quantise
+from refaug.indexer.nearest.index_kinds import Projection, quantisation_steps, quantise
 from refaug.indexer.search.similarity import _by_bytes
 
 

@@ -15,7 +15,7 @@ from indexes import built, home_of, pairs_of
 from plain_search import RawPair
 
 from refaug.core.records import Item, Origin, Reference
-from refaug.indexer.search.exclusion import ExclusionReason
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 
 AXES = ("tea", "coffee", "yes", "no", "so")

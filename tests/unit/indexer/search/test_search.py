@@ -31,8 +31,8 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.encoders import of_unit_length
 from refaug.indexer.building.plan import Limits
 from refaug.indexer.building.update import update_index
-from refaug.indexer.search.exclusion import ExclusionReason
 from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.ranking import ExclusionReason
 from refaug.indexer.search.search_settings import SearchSettings
 
 WORD = get_tokenizer("word")

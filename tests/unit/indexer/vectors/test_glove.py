@@ -13,10 +13,19 @@ from plain_glove import AdaGrad
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
-from refaug.indexer.vectors import glove_blocks
+from refaug.indexer.vectors import glove
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
-from refaug.indexer.vectors.glove import GloveModel, GloveSettings, block_settings, new_parameters, strata, train_glove
-from refaug.indexer.vectors.glove_blocks import Blocks, BlockSettings, ranges_for
+from refaug.indexer.vectors.glove import (
+    Blocks,
+    BlockSettings,
+    GloveModel,
+    GloveSettings,
+    block_settings,
+    new_parameters,
+    ranges_for,
+    strata,
+    train_glove,
+)
 
 WORDS = 60
 SMALL = GloveSettings(dimensions=9, epochs=3, x_max=10.0, threads=1, seed=5)
@@ -291,7 +300,7 @@ def test_blocks_are_the_same_whatever_the_pieces_they_are_dealt_in(
 ) -> None:
     settings = BlockSettings(ranges=4, x_max=10.0, alpha=0.75, seed=1)
     whole = Blocks.lay_out(counted, settings, tmp_path / "whole", Silent())
-    monkeypatch.setattr(glove_blocks, "_ENTRIES_A_CALL", 7)
+    monkeypatch.setattr(glove, "_ENTRIES_A_CALL", 7)
     pieces = Blocks.lay_out(counted, settings, tmp_path / "pieces", Silent())
     assert pieces.pairs.tobytes() == whole.pairs.tobytes()
     assert pieces.targets.tobytes() == whole.targets.tobytes()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from safeguards import require
 from wordnet import DEBIAN_WORDNET, write_wordnet
 
-from refaug.library.nlgeval.meteor import MeteorScorer
-from refaug.library.nlgeval.meteor_words import is_function_word, normalize
+from refaug.library.nlgeval.meteor import MeteorScorer, is_function_word, normalize
 
 NUMBERS = json.loads(Path(__file__).with_name("nlg_eval_numbers.json").read_text("utf-8"))
 

@@ -24,18 +24,22 @@ from refaug.logs.demo.demo_items import (
     demo_items,
 )
 from refaug.logs.demo.generator import (
+    REPAIRS,
+    SHORT,
     SPEAKERS,
+    VAGUE_BEGINNINGS,
+    VAGUE_ENDS,
     DemoSettings,
+    Register,
     demo_dialogues,
     demo_log_lines,
     draw_slots,
     is_reserved,
+    polite,
     reserved_reply,
+    terse,
 )
-from refaug.logs.demo.registers import Register, polite, terse
-from refaug.logs.demo.small_talk import REPAIRS, SHORT, VAGUE_BEGINNINGS, VAGUE_ENDS
-from refaug.logs.demo.topic_model import COMMON_SLOTS, SLOT, Intent, fill
-from refaug.logs.demo.topics import TOPICS
+from refaug.logs.demo.topics import COMMON_SLOTS, SLOT, TOPICS, Intent, fill
 
 SYSTEMS = [HUMAN_LIKE, DECENT, GENERIC, RANDOM]
 SEEDS = [1, 2, 3, 4, 5]

@@ -17,7 +17,7 @@ from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest import reply_trees as trees_module
 from refaug.logs.ingest.reply_trees import Trees
 from refaug.logs.ingest.source_reading import STAGED_MESSAGE_SCHEMA
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 
 
 def staged(messages, context=frozenset()):

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from refaug.logs.reading.chat_roles import chat_turns
-from refaug.logs.reading.shapes import Fields, TurnColumns, dialogue_columns
+from refaug.logs.reading.shapes import Fields, TurnColumns, chat_turns, dialogue_columns
 
 
 def message(role: str, content: Any = "", **more: Any) -> dict[str, Any]:

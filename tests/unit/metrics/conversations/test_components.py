@@ -26,8 +26,7 @@ from refaug.metrics.conversations.components import (
     question_score,
 )
 from refaug.metrics.conversations.exchanges import AnsweredTurn, Side, human_exchanges, self_play_exchanges
-from refaug.metrics.conversations.sentiment import EMOJIS, emoji_score, emoji_weights, min_max_slope
-from refaug.metrics.conversations.variants import Variants
+from refaug.metrics.conversations.sentiment import EMOJIS, Variants, emoji_score, emoji_weights, min_max_slope
 
 Floats = NDArray[np.float64]
 

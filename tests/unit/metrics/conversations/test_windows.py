@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refaug.metrics.conversations.variety import distinct, variety
-from refaug.metrics.conversations.windows import Overlap
+from refaug.metrics.conversations.variety import Overlap, distinct, variety
 
 
 def test_percentages_of_the_published_table_are_counts_of_pairs() -> None:

@@ -14,11 +14,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.statistics.alpha import krippendorff_alpha
-from refaug.metrics.statistics.intraclass import FORMS, intraclass_correlations
-from refaug.metrics.statistics.kappa import kappa, kappa_of_each, kappa_shares, select_annotators
+from refaug.metrics.statistics.annotator_agreement import (
+    FORMS,
+    _half_means,
+    intraclass_correlations,
+    kappa,
+    kappa_of_each,
+    kappa_shares,
+    krippendorff_alpha,
+    one_against_others,
+    select_annotators,
+    spearman_brown,
+    split_half,
+)
 from refaug.metrics.statistics.resampling import Floats
-from refaug.metrics.statistics.split_half import _half_means, one_against_others, spearman_brown, split_half
 
 NAN = np.nan
 # Shrout & Fleiss 1979, table 2: six targets, four judges.

@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from scipy import optimize
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.statistics.bradley_terry import RIDGE, PairVote, bradley_terry
+from refaug.metrics.statistics.pairwise import RIDGE, PairVote, bradley_terry
 
 STRENGTHS = {"alpha": 0.8, "beta": 0.1, "gamma": -0.2, "delta": -0.7}
 

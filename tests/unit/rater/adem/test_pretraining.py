@@ -14,7 +14,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
-from refaug.logs.text_keys import text_key
+from refaug.logs.pairs import text_key
 from refaug.rater.adem.pretraining.build import (
     PretrainingTask,
     bound_terms,
@@ -24,10 +24,9 @@ from refaug.rater.adem.pretraining.build import (
     report_of,
     unigram_nll,
 )
-from refaug.rater.adem.pretraining.dialogues import CodedDialogues, require_dialogues
-from refaug.rater.adem.pretraining.excluded_texts import ExcludedTexts
+from refaug.rater.adem.pretraining.dialogues import CodedDialogues, ExcludedTexts, require_dialogues
 from refaug.rater.adem.pretraining.windows import DialogueWindows, WindowBatch, WindowSettings, cut_windows
-from refaug.rater.adem.vhred.likelihood import piece_log_likelihoods
+from refaug.rater.adem.vhred.artefact import piece_log_likelihoods
 from refaug.rater.adem.vhred.network import VhredNetwork, new_vhred
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.training.loop import TrainConfig, run

@@ -8,10 +8,8 @@ import torch
 from vhreds import VOCABULARY, PlainVhred, plain_divergence, tiny_vhred_network
 
 from refaug.core.errors import Usage
-from refaug.rater.adem.vhred.cells import GatedCell
-from refaug.rater.adem.vhred.encoder import batch_dialogues
-from refaug.rater.adem.vhred.latent import Gaussian, divergence
-from refaug.rater.adem.vhred.packing import pack
+from refaug.rater.adem.vhred.encoder import GatedCell, batch_dialogues, pack
+from refaug.rater.adem.vhred.network import Gaussian, divergence
 from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 
 END = VOCABULARY - 1

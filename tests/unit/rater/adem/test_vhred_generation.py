@@ -9,7 +9,7 @@ import pytest
 from vhreds import PlainVhred, tiny_vhred_network
 
 from refaug.core.errors import Usage
-from refaug.rater.adem.vhred.generation import generate_replies
+from refaug.rater.adem.vhred.artefact import generate_replies
 from refaug.rater.adem.vhred.generation_settings import GenerationSettings
 from refaug.rater.adem.vhred.network import VhredNetwork
 

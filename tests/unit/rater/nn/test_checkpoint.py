@@ -20,9 +20,8 @@ from refaug.core.files import read_json, write_json
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.rater.nn.checkpoint import REPORT, TOKENIZER, WEIGHTS, open_rater, read_manifest, save_rater
+from refaug.rater.nn.checkpoint import REPORT, TOKENIZER, WEIGHTS, NNRater, open_rater, read_manifest, save_rater
 from refaug.rater.nn.model import BiGRURater, Features
-from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 

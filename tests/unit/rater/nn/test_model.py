@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from raters import tiny_corpus, tiny_model
 
 from refaug.core.errors import Usage
-from refaug.rater.layers import PAD
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.model import BiGRURater, RaterConfig
+from refaug.rater.text_encoding import PAD
 from refaug.rater.training.examples import Examples, ExampleSettings
 
 VOCABULARY = 20

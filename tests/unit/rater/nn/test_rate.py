@@ -22,8 +22,8 @@ from refaug.core.errors import Usage
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater
-from refaug.rater.nn.rate import NNRater
 from refaug.rater.rating import Rater, RatingRequest, combine_probabilities
 from refaug.rater.rating_settings import COMBINES, Calibration, Combine, RatingSettings
 from refaug.rater.text_encoding import bytes_of

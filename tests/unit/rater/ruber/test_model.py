@@ -8,7 +8,7 @@ from rubers import score_plainly, tiny_network
 from torch import Tensor
 
 from refaug.core.errors import Usage
-from refaug.rater.ruber.model import RuberConfig, RuberNetwork
+from refaug.rater.ruber.network import RuberConfig, RuberNetwork
 
 UTTERANCES = [[5, 9, 4, 25, 3, 8], [3, 3, 7, 6], [2, 14], [21]]  # the longest first
 REPLIES = [[8, 7, 11, 20, 2], [19, 4, 6], [12, 2, 2], [23]]

@@ -23,8 +23,7 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, ope
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import REPORT, TOKENIZER, WEIGHTS
-from refaug.rater.ruber.model import RuberNetwork
-from refaug.rater.ruber.network import Relevance, open_relevance, read_ruber_manifest, save_ruber
+from refaug.rater.ruber.network import Relevance, RuberNetwork, open_relevance, read_ruber_manifest, save_ruber
 from refaug.rater.text_encoding import bytes_of
 
 MOST = 16  # pieces of a text that are read

@@ -31,7 +31,7 @@ from refaug.rater.ruber.build import (
     statistics_of,
     train_network,
 )
-from refaug.rater.ruber.model import RuberNetwork
+from refaug.rater.ruber.network import RuberNetwork
 from refaug.rater.training.initial_embeddings import new_network
 from refaug.rater.training.loop import TrainConfig
 

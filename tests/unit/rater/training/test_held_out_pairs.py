@@ -18,11 +18,10 @@ from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.index_folders import Places
 from refaug.logs.manifest import MANIFEST
-from refaug.logs.pairs import SharedSettings
+from refaug.logs.pairs import SharedSettings, text_key
 from refaug.logs.store import StoredLog
-from refaug.logs.text_keys import text_key
+from refaug.rater.training.corpus import held_out
 from refaug.rater.training.examples import ExampleSettings
-from refaug.rater.training.held_out_pairs import held_out
 
 UTTERANCES = 300
 Row = tuple[str, str]

@@ -19,8 +19,8 @@ from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, ope
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.logs.store import StoredLog
-from refaug.rater.layers import PAD
 from refaug.rater.nn.model import BiGRURater
+from refaug.rater.text_encoding import PAD
 from refaug.rater.training.initial_embeddings import (
     PieceVectors,
     PieceVectorSettings,

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from refaug.core.artefacts.versions import Versions
-from refaug.rater.training.stopped_trainings import ORDER, remove_interrupted
+from refaug.rater.training.order import ORDER, remove_interrupted
 
 
 def stopped(cache: Path, name: str, number: int, *logs: str, more: tuple[str, ...] = ()) -> Path:

@@ -7,7 +7,7 @@ from disks import small_disk
 
 from refaug.core.errors import StorageFull
 from refaug.core.home import Settings
-from refaug.service.database.row_holders import RowHolders
+from refaug.service.database.row_ids import RowHolders
 
 
 def names(home):

@@ -17,7 +17,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import IDEMPOTENCY
-from refaug.service.database.row_holders import RowHolders
+from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore, InProgress, KeyReused
 from refaug.service.jobs.store import JobStore
 

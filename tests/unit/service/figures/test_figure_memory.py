@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, sum_up
-from refaug.service.figures.figure_table import FigureTable
+from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, FigureTable, sum_up
 
 
 def table(size: int = 1 << 12) -> FigureTable:

@@ -18,10 +18,9 @@ from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
 from refaug.operations.logs.cleaning_options import CleaningOptions
 from refaug.service.jobs import inbox as module
-from refaug.service.jobs.inbox import BadDialogues, Inbox
+from refaug.service.jobs.inbox import LIST_FILE, BadDialogues, Inbox
 from refaug.service.jobs.kinds.ingesting import ingest_posted
 from refaug.service.jobs.kinds.job_context import JobContext, TimedProgress
-from refaug.service.jobs.posted_requests import LIST_FILE
 from refaug.service.server_settings import ServeSettings
 
 

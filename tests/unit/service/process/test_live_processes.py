@@ -20,15 +20,15 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.service.process.live_processes import FOLDER, LiveProcesses
 from refaug.service.server_settings import ServeSettings
+from refaug.service.serving.versions.leases import ServedVersions
 from refaug.service.serving.versions.open_versions import OpenVersions
-from refaug.service.serving.versions.served_versions import ServedVersions
 
 ROOT: Final = Path(__file__).parents[4]
 # Another process, which says what is in its engine and then waits for a line.
 OTHER: Final = """
 import sys
 from pathlib import Path
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import ServedVersions
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.core.home import Settings
 presence = LiveProcesses(Settings(home=Path(sys.argv[1])))

@@ -15,10 +15,17 @@ from refaug.core.home import Settings
 from refaug.service import prometheus_figures
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
+from refaug.service.process.job_process import RestartBackoff
 from refaug.service.process.listening_socket import address_of, bound_socket
-from refaug.service.process.restart_backoff import RestartBackoff
-from refaug.service.process.server import APP, config_of, environment_of
-from refaug.service.process.start_conditions import has_keys, lock_home, raise_file_limit, require_keys_if_public
+from refaug.service.process.server import (
+    APP,
+    config_of,
+    environment_of,
+    has_keys,
+    lock_home,
+    raise_file_limit,
+    require_keys_if_public,
+)
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings, is_local
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 from refaug_client._core import errors
-from refaug_client._http.retry import Retry
-from refaug_client._http.settings import KEY_VARIABLE, URL_VARIABLE
+from refaug_client._http.settings import KEY_VARIABLE, URL_VARIABLE, Retry
 from refaug_client._threads import Client
 from refaug_client._version import VERSION
 

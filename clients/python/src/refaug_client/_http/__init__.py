@@ -4,7 +4,7 @@ The main names:
 
 - `connection.Connection`: sends calls of threads
 - `async_connection.AsyncConnection`: sends calls of asyncio
-- `retry.Retry`: how often a request is tried, and how long the client waits in between.
+- `settings.Retry`: how often a request is tried, and how long the client waits in between.
 """
 
-__all__ = ["async_connection", "call", "connection", "downloads", "exchange", "retry", "settings"]
+__all__ = ["async_connection", "call", "connection", "exchange", "settings"]

@@ -13,8 +13,7 @@ from refaug_client._core import errors
 
 from .call import Call, read_answer
 from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
-from .httpx_options import client_options, transport_options
-from .settings import ConnectionSettings
+from .settings import ConnectionSettings, client_options, transport_options
 
 if TYPE_CHECKING:
     import asyncio

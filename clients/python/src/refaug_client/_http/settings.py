@@ -4,17 +4,109 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional, Union
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
 from urllib.parse import urlsplit
 
 import httpx
 
-from refaug_client._core.errors import Usage
+from refaug_client._core import errors
+from refaug_client._core.errors import (
+    BadAnswer,
+    CannotConnect,
+    Conflict,
+    Later,
+    NoAnswer,
+    Problem,
+    RefaugError,
+    TooMany,
+    Usage,
+)
 
-from .retry import NO_RETRY, Retry
+# ── when a failed request is sent again, and after how long; nothing sleeps here ──────────────────────────────────────
+
+# not the generator that a training seeds: a retry would change its draws, and all ranks would wait equally long
+_DICE = random.SystemRandom()
+
+
+def draw_random() -> float:
+    """Return a number from 0 up to 1 that differs between processes."""
+    return _DICE.random()
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often a request is tried, and how long the client waits in between.
+
+    The pause doubles from `first_s` up to `most_s`, drawn between nothing and that (full jitter), so that many clients
+    do not come back at the same moment. A server that says when to come back (Retry-After) is obeyed; where that is
+    later than what is left of `total_s`, the error is raised at once instead of after a sleep that cannot help.
+    """
+
+    tries: int = 6
+    first_s: float = 0.2
+    most_s: float = 10.0
+    total_s: float = 90.0
+    draw: Callable[[], float] = field(default=draw_random, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tries, bool) or not isinstance(self.tries, int):
+            raise Usage(f"tries={self.tries!r} is no number of tries", remedy="1 for no second try")
+        if self.tries < 1:
+            raise Usage(f"tries={self.tries}: a request is sent at least once", remedy="tries=1 for no second try")
+        for name in ("first_s", "most_s", "total_s"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+                raise Usage(f"{name}={seconds!r} is not a number of seconds", remedy="0 or more")
+
+    def pause(self, error: RefaugError, *, tried: int, spent_s: float, repeatable: bool) -> Optional[float]:
+        """Return the seconds until the next try; None where there is none."""
+        busy = is_being_answered(error)
+        if (
+            self.tries == 1
+            or (tried >= self.tries and not busy)
+            or not is_worth_repeating(error, repeatable=repeatable)
+        ):
+            return None
+        wait = min(self.most_s, self.first_s * 2 ** min(tried - 1, 60)) * self.draw()
+        retry_after_s = error.retry_after_s if isinstance(error, (Later, BadAnswer)) else None
+        if retry_after_s is None and busy:  # the server works on it already: the number of tries does not count
+            retry_after_s = min(self.most_s, 0.1 * 2 ** min(tried, 60))
+        if retry_after_s is not None:  # never earlier than the server says, and not all clients at once
+            wait = max(wait, retry_after_s + min(wait, 0.1 * retry_after_s))
+        return None if spent_s + wait > self.total_s else wait
+
+
+NO_RETRY = Retry(tries=1)
+
+
+def is_being_answered(error: RefaugError) -> bool:
+    """Whether the server still works on the first request with the same idempotency key."""
+    return isinstance(error, Conflict) and error.code == "in_progress"
+
+
+def is_worth_repeating(error: RefaugError, *, repeatable: bool) -> bool:
+    """Whether the same request may succeed later, and sending it twice does no harm.
+
+    Without a connection the server has done nothing, nor has an overloaded server: what it refused may be sent again,
+    whatever it is. What was lost on the way, or timed out, may have been done: only `repeatable` ones are sent again.
+    """
+    if isinstance(error, (CannotConnect, TooMany)) or (isinstance(error, Later) and error.code == "overloaded"):
+        return True
+    if isinstance(error, BadAnswer):
+        is_transient = error.status is None or error.status < 300 or error.status in (408, 425, 429, 500, 502, 503, 504)
+        return repeatable and is_transient and not error.complete
+    if isinstance(error, Problem):
+        return repeatable and (isinstance(error, Later) or error.status == 408 or is_being_answered(error))
+    return repeatable and isinstance(error, NoAnswer)
+
+
+# ── how to reach the server: from arguments first, then from the environment ──────────────────────────────────────────
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "REFAUG_URL"
@@ -124,3 +216,46 @@ def _check_headers(headers: object) -> dict[str, str]:
             raise Usage(f"the header {name} has characters that no header has", remedy="printable ASCII in one line")
         checked_headers[name.lower()] = content.strip()
     return checked_headers
+
+
+# ── the options of httpx clients, from the settings of a connection ───────────────────────────────────────────────────
+
+
+def client_options(to: ConnectionSettings) -> dict[str, Any]:
+    if to.uds:
+        return {}
+    address = httpx.URL(to.url)
+    # a proxy of the environment (HTTP_PROXY) would look for the server on its own machine, and see key and texts
+    mounts = {f"all://{address.netloc.decode('ascii')}": None} if _is_this_machine(address.host) else None
+    return {"limits": _limits(to), "verify": _certificates(to), "mounts": mounts}
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _certificates(to: ConnectionSettings) -> Any:
+    """Return what certificates are checked against; without TLS nothing is read, which would take time."""
+    if not isinstance(to.verify, str):
+        return to.verify and to.url.startswith("https")
+    import ssl  # noqa: PLC0415  httpx reads it only when it is needed, too
+
+    try:
+        if Path(to.verify).is_dir():
+            return ssl.create_default_context(capath=to.verify)
+        return ssl.create_default_context(cafile=to.verify)
+    except (OSError, ssl.SSLError) as error:
+        raise errors.Usage(f"verify={to.verify!r}: {error}", remedy="a file or folder of certificates") from error
+
+
+def transport_options(to: ConnectionSettings) -> dict[str, Any]:
+    return {"uds": to.uds, "limits": _limits(to), "verify": False}  # no other user can listen on its path
+
+
+def _limits(to: ConnectionSettings) -> httpx.Limits:
+    return httpx.Limits(
+        max_connections=to.connections, max_keepalive_connections=to.connections, keepalive_expiry=4.0
+    )  # shorter than servers and proxies keep one, so that they rarely close it just as it is used

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `events.Event`: an event of a job
-- `events.Reader`: events from the lines of a stream
+- `following.Event`: an event of a job
+- `following.Reader`: events from the lines of a stream
 - `following.JobFollower`: follows a job to its end.
 """
 
-__all__ = ["events", "following"]
+__all__ = ["following"]

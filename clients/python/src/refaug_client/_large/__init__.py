@@ -4,7 +4,7 @@ The main names:
 
 - `batches.cut`: batches of a large input
 - `sending.WholeCall`: a call about them, several requests at once
-- `scores.LargeScores`: merges the answers.
+- `streams.LargeScores`: merges the answers.
 """
 
-__all__ = ["batches", "documents", "scores", "sending", "streams", "threads"]
+__all__ = ["batches", "documents", "sending", "streams"]

@@ -3,14 +3,221 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from refaug_client._core import errors
-from refaug_client._http.call import Answer, Call
+from refaug_client._http.call import Answer, Call, read_json
 
 from .batches import Batch, Document, Part
-from .documents import LargeRatings, LargeReferences, LargeRequest, with_ids
-from .scores import NOT_OF_SUMS, read_sums, reply_scores
+from .documents import LargeRatings, LargeReferences, LargeRequest, require_unique_ids, with_ids
+
+# ── scores of many replies: the sums of each batch, from which the server then makes the scores of all ────────────────
+
+NOT_OF_SUMS = ("explain", "percent")
+_OF_RESAMPLING = ("draws", "confidence", "seed", "baseline")
+_NO_REPLY = {"problem": "no_reply", "message": "the system has no reply to this item"}
+
+
+class LargeScores(LargeRequest):
+    """Scores of replies to many items."""
+
+    def __init__(self, call: Call[Any]) -> None:
+        super().__init__(call)
+        self._require_sums()
+        self._require_items()
+        self._gives = self.template.pop("return", "scores")
+        self._resampling = {key: self.template.pop(key) for key in _OF_RESAMPLING if key in self.template}
+        self._sums: list[Document] = []
+        self._refused: Optional[errors.BadInput] = None
+        self._signatures: tuple[str, ...] = ()
+        self._replies: dict[str, dict[str, list[Document]]] = {}  # by signature, by system
+        self._ids: list[str] = []
+
+    def body(self, batch: Batch) -> Document:
+        """Return the body of a request for sums, which each batch can give."""
+        return {**with_ids(super().body(batch), batch.first), "return": "stats"}
+
+    def read(self, answer: Answer) -> Document:
+        """Return the document of an answer, with sums in it."""
+        return read_sums(answer)
+
+    def substitute(self, error: errors.BadInput, batch: Batch) -> Optional[Document]:
+        """Return an answer of problems only, unless the metrics are the problem: others would be scored in part."""
+        return None if error.code == "no_gold" else super().substitute(error, batch)
+
+    def add(self, part: Part) -> None:
+        """Take sums and scores in."""
+        super().add(part)
+        answer = part.answer
+        if "refused" in answer:
+            self._refused = self._refused or answer["refused"]
+            return
+        self._require_signatures(answer, part.batch)
+        ids: list[str] = next(iter(answer["stats"][0]["systems"].values()))["items"]
+        for sheet in answer["stats"]:
+            systems = self._replies.setdefault(sheet["signature_full"], {})
+            for name in [one for one in sheet["systems"] if one not in systems]:
+                systems[name] = [_missing_reply(one) for one in self._ids]
+            for name, replies in systems.items():
+                system = sheet["systems"].get(name)
+                replies.extend(map(_missing_reply, ids) if system is None else reply_scores(system))
+        self._ids += ids
+        self._sums.append(
+            {key: answer[key] for key in ("data", "set", "copies", "reply_provenance") if key in answer}
+            | {"stats": [without_scores(sheet) for sheet in answer["stats"]]}
+        )
+
+    def new_problems(self, answer: Document) -> list[Document]:
+        """Return the problems of an answer, without metrics that other batches may suit: combining tells of those."""
+        undecided = {sheet["metric"] for sheet in answer.get("stats") or [] if sheet.get("unsuitable")}
+        return [one for one in super().new_problems(answer) if one.get("metric") not in undecided]
+
+    def combine_call(self) -> Optional[Call[Document]]:
+        """Return the request that combines all sums; raise the first refusal where there are none."""
+        if not self._sums:
+            if self._refused is not None:
+                raise self._refused
+            raise errors.Usage("there are no items to score", remedy="at least one")
+        reports = {"on_error": "report"} if self.template.get("on_error") == "report" else {}
+        body = {"batches": self._sums, **self._resampling, **reports}
+        return Call("POST", "/v1/scores/combine", read_json, body=body, headers=self.whole.headers, timed=True)
+
+    def document(self, combined: Optional[Document] = None) -> Document:
+        """Return the document of a small request to the same route."""
+        assert combined is not None, "sums are put together by the server"
+        for metric_scores in combined["scores"]:
+            for name, system in metric_scores["systems"].items():
+                replies = self._replies[metric_scores["signature_full"]][name]
+                if self._gives == "values":
+                    system["values"] = [reply["score"] for reply in replies]
+                else:
+                    system["replies"] = replies
+        document = super().document()
+        warnings = dict.fromkeys([*document["warnings"], *(combined.get("warnings") or [])])
+        problems = [*document["problems"], *(combined.get("problems") or [])]
+        return {**combined, **document, "problems": problems, "warnings": list(warnings)}
+
+    def _require_sums(self) -> None:
+        """Usage for options that several requests cannot give."""
+        for name in NOT_OF_SUMS:
+            if self.template.get(name):
+                raise errors.Usage(
+                    f"{name}=True cannot be had for so many {self.name} that several requests are sent",
+                    remedy=f"leave it out, or batch=… of at least {self._count():,}, if the server takes as many",
+                )
+        if self.template.get("return") == "stats":
+            raise errors.Usage(
+                'return_="stats" is of one request, and several are sent',
+                remedy=f"leave it out: what comes is put together; or batch=… of at least {self._count():,}",
+            )
+        self._require_metrics()
+
+    def _require_items(self) -> None:
+        """Usage where the items do not fit together."""
+        require_unique_ids(self.items)
+
+    def _count(self) -> int:
+        return len(self.items)
+
+    def _require_metrics(self) -> None:
+        """Usage where the server would choose a metric for each batch, perhaps different ones."""
+        has_sources = self.template.get("index") is not None or self.template.get("references") == "find"
+        if self.template.get("metrics") is None and not has_sources:
+            raise errors.Usage(
+                "no metric is named, and which one suits is seen from all items at once, which several requests are",
+                remedy='metric="upsilon-bleu" or another one',
+            )
+
+    def _require_signatures(self, answer: Document, batch: Batch) -> None:
+        """Usage where two batches were scored by different signatures: their sums cannot be added."""
+        signatures = tuple(sheet["signature_full"] for sheet in answer["stats"])
+        self._signatures = self._signatures or signatures
+        for now, before in zip(signatures, self._signatures):
+            if now != before:
+                raise errors.Usage(
+                    f"{self.name} {batch.first:,} to {batch.first + len(batch.items) - 1:,} were scored by {now}, "
+                    f"those before by {before}, and such scores cannot be put together",
+                    remedy=f"batch=… of at least {self._count():,}, where the metric looks at all of them at once",
+                )
+
+
+class LargeSetScores(LargeScores):
+    """Scores of many replies to items of a frozen set; the rows are cut into batches."""
+
+    name = "replies"
+
+    def __init__(self, call: Call[Any]) -> None:
+        super().__init__(call)
+        self._set: Document = {}
+        self._names = self.items
+        self.items = range(len(self._names))
+
+    def body(self, batch: Batch) -> Document:
+        """Return the body with the rows of a batch."""
+        rows = slice(batch.first, batch.first + len(batch.items))
+        replies = {name: texts[rows] for name, texts in self.template["replies"].items()}
+        return {**self.template, "items": list(self._names[rows]), "replies": replies, "return": "stats"}
+
+    def document(self, combined: Optional[Document] = None) -> Document:
+        """Return the document of a small request, with all facts about the set."""
+        document = super().document(combined)
+        document.pop("versions")
+        return {**document, "set": {**(document.get("set") or {}), **self._set}}
+
+    def add(self, part: Part) -> None:
+        """Take sums and scores in, and the facts about the set."""
+        super().add(part)
+        set_facts = part.answer.get("set") or {}
+        self._set = {key: value for key, value in set_facts.items() if key != "places"}
+
+    def _require_metrics(self) -> None:
+        """Accept a request without metrics: the set decides, which is one for all batches."""
+
+    def _require_items(self) -> None:
+        """Usage where the systems have not as many replies as there are items; ids may come several times."""
+        for system, texts in self.template["replies"].items():
+            if len(texts) != len(self.items):
+                raise errors.Usage(
+                    f"{len(texts):,} replies of {system!r} to {len(self.items):,} items",
+                    remedy="one for each; or None",
+                )
+
+
+def read_sums(answer: Answer) -> Document:
+    """Return the document of an answer with sums; KeyError or TypeError where a field is missing."""
+    document = answer.json()
+    for sheet in document["stats"]:
+        sheet["signature_full"] + sheet["signature"] + sheet["metric"]
+        for system in sheet["systems"].values():
+            if not len(system["items"]) == len(system["rows"]) == len(system["scores"]):
+                raise ValueError("scores that are not as many as items")
+            {one["row"]: one["problem"] for one in system["problems"]}
+    if not document["stats"]:
+        raise ValueError("no metric")
+    return document
+
+
+def reply_scores(system: Document) -> list[Document]:
+    replies = [{"id": name, "score": score} for name, score in zip(system["items"], system["scores"])]
+    for problem in system["problems"]:
+        replies[problem["row"]].update({"problem": problem["problem"], "message": problem.get("message")})
+    return replies
+
+
+def _missing_reply(item_id: str) -> Document:
+    return {"id": item_id, "score": None, **_NO_REPLY}
+
+
+def without_scores(sheet: Document) -> Document:
+    """Return a sheet of sums without the scores, for sending it back to the server."""
+    systems = {
+        name: {key: value for key, value in system.items() if key != "scores"}
+        for name, system in sheet["systems"].items()
+    }
+    return {**sheet, "systems": systems}
+
+
+# ── results that are handed out one by one as they come ───────────────────────────────────────────────────────────────
 
 
 class StreamedReferences(LargeReferences):

@@ -11,10 +11,9 @@ from typing import Optional
 
 from refaug_client._core import errors
 
-from .pending import Counts, Pending
+from .pending import Counts, Pending, Place, Source, Submission, Text
 from .settings import ScorerSettings
 from .sources.cache import MemoryCache
-from .submission import Place, Source, Submission, Text
 
 logger = logging.getLogger(__name__)
 

@@ -32,17 +32,13 @@ from refaug_client._core import errors
 from refaug_client._http.settings import ConnectionSettings
 
 from .ledger import Ledger
-from .pending import Counts, Pending
-from .queue import Piece
+from .pending import Counts, Pending, Submission
 from .settings import OnFull, OnUnavailable, ScorerSettings, require_replies
-from .sources.answers import Facts, is_unavailable
 from .sources.cache import MemoryCache, open_cache
-from .sources.corpus import CorpusScorer
-from .sources.groups import GroupScorer
-from .sources.set_client import SetClient
-from .submission import Submission
+from .sources.groups import CorpusScorer, GroupScorer
+from .sources.set_client import Facts, SetClient, is_unavailable
 from .waiting import Waiter
-from .workers import Workers
+from .workers import Piece, Workers
 
 _END_S = 2.0  # that threads have to end
 _LAST_CORPORA = 1_000  # corpus scores that are kept for on_unavailable="last"

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 from refaug_client._core import errors
 
 from .ledger import Ledger
-from .submission import Submission
+from .pending import Submission
 from .workers import Workers
 
 _LOOK_S = 1.0  # between two looks at whether the threads still live, while a caller waits

@@ -9,17 +9,16 @@ from typing import Any, Final
 import orjson
 
 from refaug.core.errors import Usage
-from refaug.evaluation.conversations.judged import JudgedConversations, require_target
+from refaug.evaluation.conversations.judged import JudgedConversations, TurnJudges, judge_turns, require_target
 from refaug.evaluation.conversations.options.conversation_source import ConversationSource
 from refaug.evaluation.conversations.talks import read_talks
-from refaug.evaluation.conversations.turn_scores import TurnJudges, judge_turns
 from refaug.evaluation.item_files.item_files import InputFile
 from refaug.evaluation.metric_setup.metric_requests import refuse_judge
 from refaug.operations.bots.fit_hybrid import FitHybrid
 from refaug.operations.bots.judge_conversations import JudgeConversations
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
 from refaug.service.jobs.kinds.job_context import JobContext
-from refaug.service.jobs.kinds.named_models import job_models
+from refaug.service.jobs.kinds.result_files import job_models
 from refaug.service.jobs.kinds.sources import named_file, resolve_metric_files
 
 _ANONYMOUS: Final = "anonymous"

@@ -7,7 +7,7 @@ from typing import Any
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.evaluation.conversations.hybrids.fitting import HybridOrder, fit_hybrid
-from refaug.evaluation.conversations.options.encoder_request import EncoderRequest
+from refaug.evaluation.conversations.options.hybrid_settings import EncoderRequest
 from refaug.evaluation.conversations.talks import read_talks
 from refaug.operations.bots.fit_hybrid import FitHybrid
 from refaug.service.jobs.kinds.bots.conversation_judging import source_file, turn_judges

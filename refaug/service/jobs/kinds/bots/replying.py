@@ -14,8 +14,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.home import Settings
 from refaug.evaluation.item_files.item_files import ItemFiles
-from refaug.evaluation.replies.reply_journal import ReplyJournal, SystemTotals, item_lines
-from refaug.evaluation.replies.system_replies import AnsweredItem, ReplyRemarks
+from refaug.evaluation.replies.system_replies import AnsweredItem, ReplyJournal, ReplyRemarks, SystemTotals, item_lines
 from refaug.evaluation.replies.without_reply import WithoutReply
 from refaug.operations.bots.reply_to_items import ReplyToItems
 from refaug.service.bots.opening import OpenBot, bot_systems, open_bots

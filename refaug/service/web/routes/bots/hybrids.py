@@ -14,9 +14,9 @@ from refaug.core.errors import Conflict, TooLarge
 from refaug.core.progress import Silent
 from refaug.evaluation.conversations.hybrids.scoring import encoders_of, score_conversations
 from refaug.evaluation.conversations.hybrids.stored import StoredHybrid, open_hybrid
-from refaug.evaluation.conversations.played import played_conversations
 from refaug.evaluation.conversations.reading import usable_conversation
 from refaug.evaluation.conversations.records import BadConversation, Conversation
+from refaug.evaluation.conversations.talks import played_conversations
 from refaug.evaluation.selfplay.stored import open_self_play
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response

@@ -30,11 +30,10 @@ from refaug.service.web.handling.request_items import (
     problems_of,
 )
 from refaug.service.web.openapi import errors
-from refaug.service.web.problems import BadRequest, bad_items_error, field_problem
+from refaug.service.web.problems import BadRequest, UnknownField, bad_items_error, field_problem, unknown_field_warnings
 from refaug.service.web.routes.bots.leased_bots import AskedBot, ask_bots
 from refaug.service.web.schemas.common import ItemsField, OnErrorField, Problems, ResponseModel
 from refaug.service.web.state import ServiceState, state_of
-from refaug.service.web.unknown_fields import UnknownField, unknown_field_warnings
 
 # ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.bots.kinds import parse_bot
-from refaug.bots.latency import timed_replies
-from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.replier import BotReply, ReplyRequest, timed_replies
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import NotAllowed, TooLarge
 from refaug.core.records import Item
@@ -272,7 +271,7 @@ def _require_allowed(state: ServiceState, bot: StoredBot) -> None:
 
     Otherwise a request could send any secret of the server's environment to a listed host.
     """
-    from refaug.bots.stored.endpoint_access import require_hosts  # noqa: PLC0415  httpx
+    from refaug.bots.stored.endpoint_bot import require_hosts  # noqa: PLC0415  httpx
     from refaug.service.bots.stored_bots import bot_policy  # noqa: PLC0415
 
     require_hosts(bot.name, bot.addresses, bot_policy(state.serve.bot_hosts, is_server=True))

@@ -19,24 +19,30 @@ from refaug.core.errors import Conflict, NotFound, Usage
 from refaug.evaluation.comparison.comparison import ComparisonRequest, compare
 from refaug.evaluation.comparison.reply_changes import ChangeFilter
 from refaug.evaluation.score_files.score_file import ScoreFile
-from refaug.evaluation.score_report.csv_table import csv_pieces
-from refaug.evaluation.score_report.page import page
-from refaug.evaluation.score_views.summary import summary_json
+from refaug.evaluation.score_report.report import csv_pieces, page
+from refaug.evaluation.score_views.score_view import summary_json
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations import evaluation_store
 from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found
 from refaug.service.evaluations.uploads import upload_in
-from refaug.service.jobs.ended_jobs import EndedJobs
 from refaug.service.jobs.orders.job_order import EvaluationOrder, parse_order
 from refaug.service.jobs.store import Job, JobState
+from refaug.service.jobs.worker import EndedJobs
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import key_of, requires
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request, try_to_add_audit_row
-from refaug.service.web.handling.idempotency_keys import CreatedResource, IdempotencyKey, create_once_in_database
-from refaug.service.web.handling.job_queueing import enqueue_job, require_sources, sources_of, with_owner
+from refaug.service.web.handling.job_queueing import (
+    CreatedResource,
+    IdempotencyKey,
+    create_once_in_database,
+    enqueue_job,
+    require_sources,
+    sources_of,
+    with_owner,
+)
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.routes.evaluations import access
 from refaug.service.web.schemas.common import ResponseModel

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
 from refaug.core.errors import Expired
-from refaug.evaluation.item_files.preview import preview
+from refaug.evaluation.item_files.item_files import preview
 from refaug.operations.item_sources import ItemSources
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
@@ -29,7 +29,7 @@ from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import ClientGone, Deadline, key_of, requires, while_connected
 from refaug.service.web.handling.audit_rows import try_to_add_audit_row
-from refaug.service.web.handling.deadline_progress import DeadlineProgress
+from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.openapi import CREATED_HEADERS, errors
 from refaug.service.web.problems import BadRequest
 from refaug.service.web.routes.evaluations.access import require_allowed_sources

@@ -16,7 +16,7 @@ from refaug.evaluation.studies.exports.formats import export_study as exported_p
 from refaug.evaluation.studies.records import task_line
 from refaug.service.studies.study_figures import study_progress
 from refaug.service.studies.study_records import study_records
-from refaug.service.studies.study_rows import StoredStudy
+from refaug.service.studies.study_store import StoredStudy
 from refaug.service.web.answers import json_response
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors

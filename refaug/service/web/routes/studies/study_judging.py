@@ -13,16 +13,18 @@ from starlette.responses import Response
 
 from refaug.core.errors import BadInput
 from refaug.core.json_form import json_form
-from refaug.evaluation.studies.figures.agreement import AgreementFigure
-from refaug.evaluation.studies.figures.decisions import require_possible_decision
-from refaug.evaluation.studies.figures.disagreements import disagreements, running_agreement
+from refaug.evaluation.studies.figures.disagreements import (
+    AgreementFigure,
+    disagreements,
+    require_possible_decision,
+    running_agreement,
+)
 from refaug.evaluation.studies.questions import protocol_questions
 from refaug.evaluation.studies.records import StudyTask, TaskDecision
 from refaug.evaluation.studies.report.numbers import StudyAnalysis, study_report
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
-from refaug.service.studies.adjudications import adjudicate, adjudications, unit_systems
-from refaug.service.studies.study_records import study_records
-from refaug.service.studies.study_rows import StoredStudy
+from refaug.service.studies.study_records import adjudicate, adjudications, study_records, unit_systems
+from refaug.service.studies.study_store import StoredStudy
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.handling import database_threads

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from refaug.evaluation.studies.assignment.next_task import check_plan
 from refaug.service.scopes import Scope
 from refaug.service.studies.study_figures import study_counts, study_slots
-from refaug.service.studies.study_rows import StoredStudy
+from refaug.service.studies.study_store import StoredStudy
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import requires

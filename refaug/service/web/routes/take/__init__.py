@@ -7,4 +7,4 @@ The main names:
 - `reply_making.ReplyMaker`: the replies of bots, made beside the requests.
 """
 
-__all__ = ["participant_access", "participant_tasks", "reply_making", "sessions"]
+__all__ = ["participant_tasks", "reply_making", "sessions"]

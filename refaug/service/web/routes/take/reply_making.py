@@ -13,12 +13,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from refaug.bots.kinds import parse_bot
-from refaug.bots.latency import timed_replies, with_times
-from refaug.bots.replier import BotReply, ReplyRequest, openings_of
+from refaug.bots.replier import BotReply, ReplyRequest, openings_of, timed_replies, with_times
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.records import Item
 from refaug.evaluation.replies.system_replies import BotSystem
-from refaug.service.database.row_holders import RowHolders
+from refaug.service.database.row_ids import RowHolders
 from refaug.service.studies.tasks.chat_turns import AskedTurn, claim_turns, store_reply
 from refaug.service.web.handling import database_threads
 from refaug.service.web.routes.bots.leased_bots import ask_systems

@@ -5,25 +5,96 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from refaug.core.backoff import Backoff
-from refaug.service.studies.admission.invites import Visitor, WrongInvite
+from refaug.core.errors import NotAllowed
+from refaug.service.keys import Key
+from refaug.service.studies.admission.invites import SESSION_DAYS, Visitor, WrongInvite
+from refaug.service.studies.participant_acts import ACTION_ID, ParticipantAction
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.admission import lent_place
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.dependencies import while_connected
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors
-from refaug.service.web.routes.take import participant_access
 from refaug.service.web.schemas.studies import taking
 from refaug.service.web.state import ServiceState, state_of
 
+# ── who a participant is to the server: the cookie of a session, and the id of an action ──────────────────────────────
+#
+# The cookie is sent only by pages of this server (`SameSite=Strict`) and only to these routes; a form of another site
+# can send neither the header of an action nor JSON. Requests of a participant have a limit as those of a key.
+
+COOKIE: Final = "refaug_take"
+PATH: Final = "/v1/take"
+_REQUESTS_A_SECOND: Final = 100.0
+INVITATIONS_A_SECOND: Final = 200.0  # of all who come
+
+ActionId = Annotated[
+    str,
+    Header(
+        alias="X-Action",
+        description="An id that the page draws for this action. Sent again with the same body, it gets the same "
+        "answer; with another body it is 409 `conflict`.",
+        pattern=f"^{ACTION_ID.pattern}$",
+    ),
+]
+
+
+async def participant_of(request: Request) -> str:
+    """Return the participant of a request; NoKey where its browser has no session, TooMany where it asks too often.
+
+    The row of the session is looked at each time: what any process has ended is over with the next request to all.
+    """
+    state, cookie = state_of(request), request.cookies.get(COOKIE)
+    participant = await database_threads.run_query(lambda: state.invites.participant_of(cookie))
+    limit_requests(state, f"participant {participant}")
+    return participant
+
+
+def limit_requests(state: ServiceState, sender: str, rate_per_s: float = _REQUESTS_A_SECOND) -> None:
+    """Count a request of a participant, or of all who open invitations; TooMany for too many in a second."""
+    rate = rate_per_s * state.serve.workers
+    state.participant_limits.take(Key(id=sender, name=sender.partition(" ")[0], scopes=frozenset(), rate_per_s=rate))
+
+
+def action_of(request: Request, action: str, kind: str, body: bytes, task: str | None = None) -> ParticipantAction:
+    """Return the action of a request; NotAllowed where a page of another site has sent it."""
+    require_same_site(request)
+    return ParticipantAction(id=action, kind=kind, task=task, body=body)
+
+
+def require_same_site(request: Request) -> None:
+    """Raise NotAllowed for a request that a page of another site makes an old browser send; the gate sees new ones."""
+    origin = request.headers.get("origin")
+    if origin is None or "sec-fetch-site" in request.headers:
+        return
+    if urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise NotAllowed("a page of another site has sent this", remedy="open the link of the invitation")
+
+
+def session_cookie(request: Request, secret: str) -> dict[str, Any]:
+    """Return the arguments of `Response.set_cookie` for a session."""
+    return {
+        "key": COOKIE,
+        "value": secret,
+        "max_age": SESSION_DAYS * 86_400,
+        "path": f"{request.scope.get('root_path', '')}{PATH}",
+        "httponly": True,
+        "samesite": "strict",
+        "secure": request.url.scheme == "https",
+    }
+
+
+# ── routes of participants: sessions, state, consent, training, withdrawing, their own data ───────────────────────────
+
 router = APIRouter(prefix="/v1/take", tags=["take"])
 
-ParticipantId = Annotated[str, Depends(participant_access.participant_of)]
+ParticipantId = Annotated[str, Depends(participant_of)]
 MOST_WAIT_S: Final = 25.0
 _FIRST_LOOK_S: Final = 0.2  # for a reply that another process makes
 _NEXT_LOOKS_S: Final = 2.0
@@ -35,7 +106,7 @@ DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": taking.ActionO
     openapi_extra=request_body(taking.SessionIn),
     responses={200: {"model": taking.SessionOut}, **errors(403, 404, 409, 429)},
 )
-async def open_session(request: Request, action: participant_access.ActionId) -> Response:
+async def open_session(request: Request, action: ActionId) -> Response:
     """Exchange the token of an invitation for a session, and begin where the participant was, or anew.
 
     The answer sets a cookie that scripts cannot read, and has `resume` for a new participant. The same person comes
@@ -44,11 +115,11 @@ async def open_session(request: Request, action: participant_access.ActionId) ->
     404 for a token that is none; 409 for a study that has not begun, pauses or is over; 429 where too many new people
     come by one invitation from one address.
     """
-    participant_access.require_same_site(request)
-    state, cookie = state_of(request), request.cookies.get(participant_access.COOKIE)
+    require_same_site(request)
+    state, cookie = state_of(request), request.cookies.get(COOKIE)
     address = request.client.host if request.client is not None else ""
     body = await parse_body(taking.SessionIn, await read_body(request))
-    participant_access.limit_requests(state, "invitations", participant_access.INVITATIONS_A_SECOND)
+    limit_requests(state, "invitations", INVITATIONS_A_SECOND)
     visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
         opened = await database_threads.run_query(
@@ -60,7 +131,7 @@ async def open_session(request: Request, action: participant_access.ActionId) ->
         state.wrong_keys.count("", address)
         raise
     response = json_response({**await shown_state(state, opened.participant), "resume": opened.resume})
-    response.set_cookie(**participant_access.session_cookie(request, opened.cookie))
+    response.set_cookie(**session_cookie(request, opened.cookie))
     return response
 
 
@@ -124,12 +195,12 @@ async def answered(
 
 
 @router.post("/consent", openapi_extra=request_body(taking.ConsentIn), responses=DONE)
-async def give_consent(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
+async def give_consent(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Agree to the text whose hash is named; screening and quotas decide whether the participant takes part."""
     state, raw = state_of(request), await read_body(request)
     body, page_action = (
         await parse_body(taking.ConsentIn, raw),
-        participant_access.action_of(request, action, "consent", raw),
+        action_of(request, action, "consent", raw),
     )
     return await answered(
         state,
@@ -141,14 +212,12 @@ async def give_consent(request: Request, participant: ParticipantId, action: par
 
 
 @router.post("/training", openapi_extra=request_body(taking.TrainingIn), responses=DONE)
-async def answer_training(
-    request: Request, participant: ParticipantId, action: participant_access.ActionId
-) -> Response:
+async def answer_training(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Answer an item of the training; the state has the feedback, and the gate opens after enough right ones."""
     state, raw = state_of(request), await read_body(request)
     body, page_action = (
         await parse_body(taking.TrainingIn, raw),
-        participant_access.action_of(request, action, "training", raw),
+        action_of(request, action, "training", raw),
     )
     return await answered(
         state, participant, lambda: state.desk.training(participant, page_action, item=body.item, answers=body.answers)
@@ -156,20 +225,20 @@ async def answer_training(
 
 
 @router.post("/undo", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
-async def undo_action(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
+async def undo_action(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Take back the last vote, answer or end of a task, as far as the study allows it."""
     state, raw = state_of(request), await read_body(request)
     await parse_body(taking.EmptyIn, raw)
-    page_action = participant_access.action_of(request, action, "undo", raw)
+    page_action = action_of(request, action, "undo", raw)
     return await answered(state, participant, lambda: state.desk.undo(participant, page_action))
 
 
 @router.post("/withdraw", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
-async def withdraw(request: Request, participant: ParticipantId, action: participant_access.ActionId) -> Response:
+async def withdraw(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Erase all texts and answers of the participant, and keep the fact; it cannot be undone."""
     state, raw = state_of(request), await read_body(request)
     await parse_body(taking.EmptyIn, raw)
-    page_action = participant_access.action_of(request, action, "withdraw", raw)
+    page_action = action_of(request, action, "withdraw", raw)
     return await answered(state, participant, lambda: state.desk.withdraw(participant, page_action))
 
 

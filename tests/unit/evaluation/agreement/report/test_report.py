@@ -25,7 +25,7 @@ from PIL import Image
 
 from refaug.core.errors import Usage
 from refaug.core.records import Item, Origin
-from refaug.core.text.characters import make_printable
+from refaug.core.text.normalisation import make_printable
 from refaug.evaluation.agreement.meta import agreement
 from refaug.evaluation.agreement.records import (
     AgreementRow,

@@ -19,7 +19,7 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Reference
 from refaug.evaluation.reproduction.experiments.adem import WITHOUT_CONTEXT, WITHOUT_REFERENCES, adem
 from refaug.evaluation.reproduction.learned import lines
-from refaug.evaluation.reproduction.learned.untaught import RATER_ALONE, UPSILON_ALONE
+from refaug.evaluation.reproduction.learned.learners import RATER_ALONE, UPSILON_ALONE
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
 from refaug.evaluation.reproduction.report.report import Report, write_report
 from refaug.metrics.statistics.correlation import PARTIAL

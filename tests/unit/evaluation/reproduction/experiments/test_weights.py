@@ -22,7 +22,7 @@ from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors
 from refaug.evaluation.reproduction.experiments.weights import sets_with_rated_replies, weights_report
 from refaug.evaluation.reproduction.figures.correlations import MEAN, IntervalEstimate, correlate
-from refaug.evaluation.reproduction.figures.weight_claims import CLAIMS, METRICS, OTHER_DIFFERENCES, SHARES, alike
+from refaug.evaluation.reproduction.figures.main_lines import CLAIMS, METRICS, OTHER_DIFFERENCES, SHARES, alike
 from refaug.evaluation.reproduction.material.judged_replies import (
     CONDITIONS,
     PEOPLE,
@@ -35,8 +35,7 @@ from refaug.evaluation.reproduction.material.judged_replies import (
 )
 from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
 from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.rated_systems import systems_of_the_log
-from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED
+from refaug.evaluation.reproduction.material.reference_kinds import GOLD, ONE, RATED, systems_of_the_log
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.specification import build
 from refaug.rater.rating import Rater, RatingRequest

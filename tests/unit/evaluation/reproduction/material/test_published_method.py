@@ -14,7 +14,7 @@ from refaug.core.records import Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.evaluation.reproduction.material.chain import IndexRecipe
-from refaug.evaluation.reproduction.material.published_method import (
+from refaug.evaluation.reproduction.material.metric_lines import (
     PUBLISHED_METRIC,
     PUBLISHED_SETTINGS,
     published_line,

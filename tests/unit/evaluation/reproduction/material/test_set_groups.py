@@ -8,8 +8,13 @@ import numpy as np
 from scipy import stats
 
 from refaug.evaluation.reproduction.figures.correlations import MEAN, Line, correlate
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.reproduction.material.set_groups import SetGroup, context_keys, context_numbers, groups_of
+from refaug.evaluation.reproduction.material.rated_sets import (
+    ProofSet,
+    SetGroup,
+    context_keys,
+    context_numbers,
+    groups_of,
+)
 from refaug.evaluation.scoring.items import item_of
 from refaug.metrics.statistics.resampling import count_blocks
 

@@ -10,8 +10,7 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
-from refaug.evaluation.score_files.score_details import details_of, passing_details
-from refaug.evaluation.score_files.score_document import indented_pieces
+from refaug.evaluation.score_files.score_document import details_of, indented_pieces, passing_details
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.held import blocks

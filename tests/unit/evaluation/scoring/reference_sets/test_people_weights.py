@@ -5,8 +5,7 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.reference_sets.derivation import Derivation
-from refaug.evaluation.scoring.reference_sets.people_weights import PeopleWeights
+from refaug.evaluation.scoring.reference_sets.derivation import Derivation, PeopleWeights
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 

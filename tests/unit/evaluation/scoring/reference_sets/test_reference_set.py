@@ -28,8 +28,7 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.items import BadItem, parse_item
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
-from refaug.evaluation.scoring.reference_sets.frozen_items import NO_LINE, line_of
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, line_of
 from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, evidence, join, score
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets

@@ -12,8 +12,7 @@ from indexes import build, home_of, pairs_of
 from refaug.core.artefacts.manifests import MANIFEST, named_files
 from refaug.core.errors import Corrupt, Unavailable
 from refaug.core.files import read_json
-from refaug.indexer.installed_software import software
-from refaug.indexer.manifest import IndexManifest
+from refaug.indexer.manifest import IndexManifest, software
 from refaug.indexer.search.on_cluster.node_copies import VARIABLE, CopySource, collect_copies
 from refaug.indexer.search.on_cluster.shard_server import (
     MESSAGES,

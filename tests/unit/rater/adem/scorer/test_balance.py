@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refaug.core.errors import BadInput
-from refaug.rater.adem.scorer.balance import Balance, balance_rows
+from refaug.rater.adem.scorer.settings import Balance, balance_rows
 
 
 def _replies(lengths: list[int]) -> tuple[str, ...]:

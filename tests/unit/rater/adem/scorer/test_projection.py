@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refaug.core.errors import BadInput
-from refaug.rater.adem.scorer.projection import PrincipalComponents
+from refaug.rater.adem.scorer.fitting import PrincipalComponents
 
 
 def _vectors() -> np.ndarray:

@@ -35,7 +35,7 @@ from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
 from refaug.service.server_settings import MIB, ServeSettings
-from refaug.service.serving.sets import held_metric, held_set
+from refaug.service.serving.sets import held_set
 from refaug.service.serving.sets.held_set import HeldSet
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.sets.set_scoring import SetRequest, UnknownItems, score_set, statistics_of
@@ -67,7 +67,7 @@ def _small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(held_set, "_PIECE", 4)
         patched.setattr(held_set, "BLOCK", 8)
-        patched.setattr(held_metric, "BLOCK", 8)
+        patched.setattr(held_set, "BLOCK", 8)
         yield
 
 

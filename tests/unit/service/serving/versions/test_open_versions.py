@@ -23,18 +23,16 @@ from refaug.core.errors import Conflict, Corrupt, NotFound, Overloaded, RefaugEr
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
 from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.raters import open_rater
+from refaug.evaluation.home.networks import open_rater
 from refaug.indexer.manifest import IndexManifest
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.rater.rating import RatingRequest
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions import version_opener as module
-from refaug.service.serving.versions.leases import Kind, Lease
-from refaug.service.serving.versions.open_versions import OpenVersions
-from refaug.service.serving.versions.served_versions import ServedVersions
+from refaug.service.serving.versions.leases import Kind, Lease, ServedVersions
+from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
 from refaug.service.serving.versions.version_names import NoDefaultIndex, NoDefaultRater, NoIndex, NoRater
-from refaug.service.serving.versions.version_watcher import VersionWatcher
 
 PAIR = Item(id="x", turns=("how do we fly",), references=(Reference(text="we do"),))
 ASKED = RatingRequest(

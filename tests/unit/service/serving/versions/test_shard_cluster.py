@@ -9,7 +9,7 @@ from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.service.process.server import serve
 from refaug.service.server_settings import ServeSettings
-from refaug.service.serving.versions.shard_cluster import ShardCluster
+from refaug.service.serving.versions.version_opener import ShardCluster
 
 SERVE = ServeSettings(shards="127.0.0.1:9")
 WRONG = "REFAUG_STORE_TIMEOUT_S is 'abc'"

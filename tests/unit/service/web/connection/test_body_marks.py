@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refaug.service.web.connection.body_marks import count_marks
+from refaug.service.web.connection.body import count_marks
 
 TEXTS = st.text(st.sampled_from('ab"\\:,[]{}\n\u00e9'), max_size=8)
 JSON = st.recursive(

@@ -24,7 +24,7 @@ from refaug.metrics.specification import build
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.leases import Lease
-from refaug.service.web.handling.deadline_progress import DeadlineProgress
+from refaug.service.web.handling.request_lease import DeadlineProgress
 from refaug.service.web.handling.score_request import ScoreRequest
 from refaug.service.web.schemas.scoring import ScoresIn
 from refaug.service.web.scoring_limits import combining_cost, require_units

@@ -7,10 +7,9 @@ from typing import Any, Optional
 from refaug_client._api.bodies import request_body, to_list
 from refaug_client._api.items import ArtefactKind, Dialogues, OnError
 from refaug_client._api.methods import K, Resource, route
-from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Published
+from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Ingest, Log, Posted, Published
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.jobs import Job
-from refaug_client._api.models.logs import Ingest, Log, Posted
 from refaug_client._api.readers import listing, read_model
 from refaug_client._core.errors import Usage
 from refaug_client._http.call import Call, path

@@ -12,8 +12,7 @@ from refaug_client._api.models.jobs import Job, Schedule
 from refaug_client._api.readers import listing, read_model, read_nothing
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Call, path
-from refaug_client._jobs.events import Event
-from refaug_client._jobs.following import JobFollower, follow, get_job, wait_for_job
+from refaug_client._jobs.following import Event, JobFollower, follow, get_job, wait_for_job
 
 
 class Jobs(Resource[K]):

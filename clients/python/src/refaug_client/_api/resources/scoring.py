@@ -19,17 +19,15 @@ from refaug_client._api.methods import K, Resource, route, streamed
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.references import Ratings, ReferencedItem, References
 from refaug_client._api.models.replies import BotReplies, HybridScores
-from refaug_client._api.models.scored_item import ScoredItem
-from refaug_client._api.models.scores import MetricInfo, Scores, Verification
+from refaug_client._api.models.scores import MetricInfo, ScoredItem, Scores, Verification
 from refaug_client._api.models.server import Health, ProblemCode, Ready
 from refaug_client._api.readers import read_model, read_page, read_scores
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Answer, Call, error_of, path, read_json
 from refaug_client._large.batches import AT_ONCE, BATCH, Input
 from refaug_client._large.documents import LargeRatings, LargeReferences, LargeReplies
-from refaug_client._large.scores import LargeScores
 from refaug_client._large.sending import Streaming, WholeCall
-from refaug_client._large.streams import StreamedRatings, StreamedReferences, StreamedScores
+from refaug_client._large.streams import LargeScores, StreamedRatings, StreamedReferences, StreamedScores
 
 
 class ScoringCalls(Resource[K]):

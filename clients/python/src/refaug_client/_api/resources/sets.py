@@ -18,11 +18,11 @@ from refaug_client._api.readers import listing, read_bytes, read_model, read_sco
 from refaug_client._core.errors import BadAnswer
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Answer, Call, path
-from refaug_client._http.downloads import download
+from refaug_client._http.exchange import download
 from refaug_client._jobs.following import wait_for_job
 from refaug_client._large.batches import AT_ONCE, ROWS
-from refaug_client._large.scores import LargeSetScores
 from refaug_client._large.sending import WholeCall
+from refaug_client._large.streams import LargeSetScores
 
 
 class Sets(Resource[K]):

@@ -32,7 +32,7 @@ from refaug_client._api.models.studies import (
 )
 from refaug_client._api.readers import listing, read_bytes, read_model, read_nothing, read_page
 from refaug_client._http.call import Call, path
-from refaug_client._http.downloads import download
+from refaug_client._http.exchange import download
 
 ExportFormat = Literal["jsonl", "csv", "items", "conversations", "acute", "dpo", "weights"]
 

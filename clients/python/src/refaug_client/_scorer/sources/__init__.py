@@ -4,7 +4,7 @@ The main names:
 
 - `cache.open_cache`: the cache that a user names
 - `groups.GroupScorer`: scores of single replies
-- `corpus.CorpusScorer`: scores of whole corpora.
+- `groups.CorpusScorer`: scores of whole corpora.
 """
 
-__all__ = ["answers", "cache", "corpus", "groups", "set_client"]
+__all__ = ["cache", "groups", "set_client"]
