@@ -85,7 +85,7 @@ class IdfOverlap(SingleReferenceMetric):
         parameters=(),
         corpus=CorpusScore.MEAN,
         paper="",
-        module="rater_people",
+        made_by="rater_people:IdfOverlap",
     )
 
     def __init__(self, idf: Idf) -> None:

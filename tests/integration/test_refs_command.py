@@ -210,7 +210,8 @@ def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Hom
     assert [len(row["references"]) for row in found[:2]] == [1, 1]
     assert ["note" in row for row in found] == [True, True, False, False]
     (score,) = scored(ready, file, *BOTH, "-m", "upsilon-bleu")
-    assert [reply["score"] is None for reply in score["systems"]["a"]["replies"]] == [False] * 4
+    problems = [reply.get("problem") for reply in score["systems"]["a"]["replies"]]
+    assert problems == ["no_utterance", None, None, None]
 
 
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────

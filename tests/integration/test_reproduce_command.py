@@ -297,8 +297,11 @@ def test_a_part_that_is_none_is_refused_with_those_that_are(home: Home, data: Pa
 
 def test_all_of_data_without_conversations_says_so_first(home: Home, data: Path) -> None:
     names, gaps = parts_at_hand(parts_named("all"), data)
-    assert gaps == {"hybrid": "the data has no dialogues/ji2022_run1.jsonl.gz"}
-    assert names == [name for name in PARTS if name != "hybrid"]
+    assert gaps == {
+        "recommended": "the data has no human/grade_dailydialog.jsonl.gz",
+        "hybrid": "the data has no dialogues/ji2022_run1.jsonl.gz",
+    }
+    assert names == [name for name in PARTS if name not in gaps]
     alone = home("reproduce", "hybrid", "--data", data, "--json")
     assert (alone.code, alone.error["code"]) == (3, "not_found")
     assert alone.error["message"] == gaps["hybrid"]

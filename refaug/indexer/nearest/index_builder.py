@@ -68,7 +68,7 @@ def read_index(path: Path, flags: int) -> tuple[Any, Projection | None]:
         if isinstance(index, faiss.IndexPreTransform):
             index, projection = _split_projection(index)
     except (RuntimeError, MemoryError) as error:
-        raise Corrupt(f"{path} is no index: {shorten_error(error)}", remedy="build the index again") from error
+        raise Corrupt(f"{path} is not an index: {shorten_error(error)}", remedy="build the index again") from error
     if (why := objection_to(index, projected=projection is not None)) is not None:
         raise Corrupt(f"{path} is not an index of refaug: {why}", remedy="build the index again")
     if isinstance(index, faiss.IndexIVF):

@@ -428,7 +428,7 @@ def test_a_damaged_file_is_corrupt_by_name(tmp_path, factory):
                 AnnIndex.open(path, mapped=mapped)
             assert "\n" not in str(damage.value)
     path.write_bytes(b"a text, and no index at all; " * 99)
-    with pytest.raises(Corrupt, match="is no index"):
+    with pytest.raises(Corrupt, match="is not an index"):
         AnnIndex.open(path)
     path.unlink()
     for mapped in (True, False):
@@ -440,7 +440,7 @@ def test_an_index_of_another_kind_is_corrupt(tmp_path):
     for number, index in enumerate((faiss.IndexFlatL2(8), faiss.index_factory(8, "PCA4,Flat"))):
         path = tmp_path / f"{number}"
         faiss.write_index(index, str(path))
-        with pytest.raises(Corrupt, match="no index"):
+        with pytest.raises(Corrupt, match="not an index"):
             AnnIndex.open(path)
 
 
