@@ -87,7 +87,7 @@ def openings_of(bot: Replier, requests: Sequence[ReplyRequest]) -> list[BotReply
     return bot.openings(requests) if isinstance(bot, BeginningBot) else bot.replies(requests)
 
 
-# ── how long replies took: a mean, and the times below which half and 95 % of them lie ────────────────────────────────
+# ── How long replies took: a mean, and the times below which half and 95 % of them lie ────────────────────────────────
 
 _STEP_MS: Final = 0.01  # times are counted by such steps
 _FINE: Final = 1 << 16  # steps of which each is counted by itself: up to 655 ms

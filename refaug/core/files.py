@@ -20,7 +20,7 @@ import orjson
 
 from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
 
-# ── what happens when the disk is full: every write ends in StorageFull, which names the file and says what to do ─────
+# ── What happens when the disk is full: every write ends in StorageFull, which names the file and says what to do ─────
 #
 # Nothing is lost by it: files are written aside and renamed when they are whole, so the version before stays the
 # published one, and the same command goes on where it stopped.
@@ -47,7 +47,7 @@ def storage_full(error: OSError, where: str) -> StorageFull | None:
     return StorageFull(f"{where}: {_FULL[error.errno]}", remedy="free some room and run the same command again")
 
 
-# ── files that are either whole or absent: written aside, synced, renamed; and the lock that separates writers ────────
+# ── Files that are either whole or absent: written aside, synced, renamed; and the lock that separates writers ────────
 
 CHECKSUM = "checksum"  # the field with the SHA-256 of everything else in a manifest
 _RESTORE = "restore it from a backup, or make it again"

@@ -194,7 +194,7 @@ def _fields(content: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-# ── the versions of the software that can change an index or an answer ────────────────────────────────────────────────
+# ── The versions of the software that can change an index or an answer ────────────────────────────────────────────────
 
 PACKAGES: Final = ("faiss-cpu", "bm25s", "numpy", "numba", "pyarrow", "duckdb")
 

@@ -23,7 +23,7 @@ from refaug.core.query_engine import QueryEngine, parquet
 from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, TextWriter
 from refaug.logs.store import StoredLog
 
-# ── the log engine's SQL statements: rows of logs without erased ones, grouped into utterances and pairs ──────────────
+# ── The log engine's SQL statements: rows of logs without erased ones, grouped into utterances and pairs ──────────────
 #
 # Only keys, hashes and row numbers are grouped and joined; texts are fetched only for the rows chosen to show them. A
 # row's number combines the number of its part and its place there, so it is valid for one state of the logs only.
@@ -229,7 +229,7 @@ def drop_tables(engine: QueryEngine, tables: Iterable[str]) -> None:
         engine.run(f"DROP TABLE IF EXISTS {table}")
 
 
-# ── the tables of an index, from logs: distinct utterances, their distinct responses, and all occurrences ─────────────
+# ── The tables of an index, from logs: distinct utterances, their distinct responses, and all occurrences ─────────────
 
 __all__ = [
     "NO_TIME",

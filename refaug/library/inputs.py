@@ -24,7 +24,7 @@ Texts = Iterable[str | None]
 Predictions = Texts | Mapping[str, Texts]
 
 
-# ── columns and rows ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Columns and rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def to_list(column: Any, what: str, example: str) -> list[Any]:
@@ -100,7 +100,7 @@ def _describe(content: Any) -> str:
     return f"{kind}, {shorten(str(content))}" if isinstance(content, str | int | float) else kind
 
 
-# ── predictions and references ────────────────────────────────────────────────────────────────────────────────────
+# ── Predictions and references ────────────────────────────────────────────────────────────────────────────────────
 
 
 def predictions_by_system(predictions: Predictions, system: str) -> dict[str, list[str | None]]:
@@ -200,7 +200,7 @@ def with_predictions(
     return [{**row, "replies": _replies_at(predictions, place)} for place, row in enumerate(rows)]
 
 
-# ── test items ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Test items ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse_rows(rows: Sequence[Mapping[str, Any]], *, on_error: str) -> tuple[list[Item | BadItem], tuple[str, ...]]:

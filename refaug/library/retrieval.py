@@ -22,7 +22,7 @@ from refaug.operations.references.find_references import RetrievalOptions
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.provenance import Provenance
 
-# ── the settings of finding and weighing references, as the keys of a dict ────────────────────────────────────────────
+# ── The settings of finding and weighing references, as the keys of a dict ────────────────────────────────────────────
 
 
 def augment_settings(settings: Mapping[str, Any] | None) -> AugmentSettings:
@@ -34,7 +34,7 @@ def augment_settings(settings: Mapping[str, Any] | None) -> AugmentSettings:
     return decode(AugmentSettings, {name: setting for name, setting in settings.items() if setting is not None})
 
 
-# ── weighted references of items, from an index and a rater that stay open ────────────────────────────────────────────
+# ── Weighted references of items, from an index and a rater that stay open ────────────────────────────────────────────
 
 OnError = Literal["fail", "report"]
 

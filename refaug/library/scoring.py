@@ -163,7 +163,7 @@ def _versions(engine: Engine, rater: str | None, provenance: Provenance | None) 
     return versions
 
 
-# ── a metric with its settings, for programs that score again and again ───────────────────────────────────────────────
+# ── A metric with its settings, for programs that score again and again ───────────────────────────────────────────────
 
 
 class Metric:

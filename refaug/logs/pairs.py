@@ -141,7 +141,7 @@ def _choose(engine: QueryEngine, rows: str, settings: SharedSettings) -> None:
         engine.run(step)
 
 
-# ── keys of texts: logs store them beside utterances and responses ────────────────────────────────────────────────────
+# ── Keys of texts: logs store them beside utterances and responses ────────────────────────────────────────────────────
 
 
 def text_key(normalised: str) -> int:

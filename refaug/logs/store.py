@@ -262,7 +262,7 @@ def remove_leftovers(folder: Path, manifest: LogManifest, *, stages: bool) -> No
         remove_unnamed(folder, manifest)
 
 
-# ── figures of a log, computed by the log engine over its parts: totals, duplicates, statistics ───────────────────────
+# ── Figures of a log, computed by the log engine over its parts: totals, duplicates, statistics ───────────────────────
 
 
 def totals_of(engine: QueryEngine, paths: Sequence[Path]) -> dict[str, int]:

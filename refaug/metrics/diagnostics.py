@@ -154,7 +154,7 @@ class Diagnosis:
         }
 
 
-# ── systems and replies ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Systems and replies ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def diagnose_items(
@@ -210,7 +210,7 @@ def diagnose(
     )
 
 
-# ── variety ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Variety ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def ngrams(tokens: Sequence[str], n: int) -> list[Ngram]:
@@ -258,7 +258,7 @@ def entropy(counts: Mapping[Ngram, int]) -> DiagnosticFigure:
     return DiagnosticFigure(math.fsum(f / total * math.log2(total / f) for f in counts.values()))
 
 
-# ── length ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Length ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lengths(replies: Sequence[DiagnosedReply]) -> dict[str, DiagnosticFigure]:
@@ -279,7 +279,7 @@ def _statistic(lengths: Sequence[int], statistic: Callable[[Sequence[int]], floa
     return DiagnosticFigure(float(statistic(lengths))) if lengths else _NO_REPLY
 
 
-# ── shares of the replies ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Shares of the replies ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _shares(replies: Sequence[DiagnosedReply], settings: DiagnosisSettings) -> dict[str, DiagnosticFigure]:
@@ -344,7 +344,7 @@ def in_repeated(tokens: Sequence[str], n: int) -> int:
     return len({place + step for place, ngram in enumerate(all_ngrams) if times[ngram] > 1 for step in range(n)})
 
 
-# ── copies ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Copies ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _copies(replies: Sequence[DiagnosedReply]) -> dict[str, DiagnosticFigure]:

@@ -147,7 +147,7 @@ def shortest(number: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if exponent else mantissa
 
 
-# ── ranges, which map scores on different scales to [0, 1] ────────────────────────────────────────────────────────────
+# ── Ranges, which map scores on different scales to [0, 1] ────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.metrics.base import NO_GOLD, NO_REFERENCE, Floats, Indexes, MeanMetric, Prepared, Problem, References
 from refaug.metrics.words.bleu import tokenizer_and_case
 
-# ── libraries ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Libraries ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def import_library(module: str, *, package: str, metric: str) -> ModuleType:
@@ -45,7 +45,7 @@ def package_version(package: str) -> dict[str, str]:
         return {package: "unknown"}
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @functools.cache
@@ -83,7 +83,7 @@ class MetricTokenizer:
         return {"tokenizer": self.tokenizer.version, **(package_version("nltk") if self._stem else {})}
 
 
-# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── References ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class DistinctTexts(NamedTuple):
@@ -157,7 +157,7 @@ def non_empty(texts: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
     return np.fromiter(map(bool, texts), dtype=np.bool_, count=len(texts))
 
 
-# ── pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class TextPairs(NamedTuple):

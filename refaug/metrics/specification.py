@@ -76,7 +76,7 @@ def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener
     return metric
 
 
-# ── models that specifications name ───────────────────────────────────────────────────────────────────────────────────
+# ── Models that specifications name ───────────────────────────────────────────────────────────────────────────────────
 
 
 def model_kind_of(metric: str, key: str) -> ModelKind | None:
@@ -116,7 +116,7 @@ def named_models(specification: Specification) -> list[tuple[ModelKind, str]]:
     return list(dict.fromkeys(named))
 
 
-# ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def settings_of(info: MetricInfo, specification: Specification, defaults: Mapping[str, str]) -> dict[str, str]:

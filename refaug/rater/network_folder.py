@@ -21,7 +21,7 @@ from refaug.core.files import make_folder, read_json, write_aside, write_json
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.rater.language_coverage import Coverage
 
-# ── tensors on disk: written whole or not at all, and never pickled ───────────────────────────────────────────────────
+# ── Tensors on disk: written whole or not at all, and never pickled ───────────────────────────────────────────────────
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -41,7 +41,7 @@ def read_tensors(path: Path, device: str = "cpu", *, remedy: str) -> dict[str, T
     return tensors
 
 
-# ── a trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last ─────
+# ── A trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last ─────
 
 FORMAT_VERSION: Final = 1
 WEIGHTS: Final = "weights.safetensors"

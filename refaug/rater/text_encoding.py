@@ -76,7 +76,7 @@ def bytes_of(text: str, vector: Vector) -> int:
     return vector.nbytes + 4 * len(text) + _ENTRY
 
 
-# ── what the networks share: padding, reading a text to its last states, and checked sizes ────────────────────────────
+# ── What the networks share: padding, reading a text to its last states, and checked sizes ────────────────────────────
 
 PAD: Final = 0  # of the tokenizers trained here
 _SIZES: Final = {  # a manifest's network is built before it is compared with the weights

@@ -127,7 +127,7 @@ def id_in(text: str | None) -> str:
     return "" if match is None else match[1]
 
 
-# ── limits of a key ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Limits of a key ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class RateLimits:
@@ -225,7 +225,7 @@ class KeyPlaces:
                 del self._places[key.id]
 
 
-# ── stored keys ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Stored keys ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class KeyStore:
@@ -343,7 +343,7 @@ def _require_sensible(key: Key, now: datetime) -> None:
         raise BadInput(f"a key that has expired on {key.expires:%Y-%m-%d}", remedy="a time that is still to come")
 
 
-# ── in memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── In memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -420,7 +420,7 @@ class KeyRing:
             self.refresh()
 
 
-# ── wrong keys are slowed, by the key that they claim to be and by the address that they come from ────────────────────
+# ── Wrong keys are slowed, by the key that they claim to be and by the address that they come from ────────────────────
 #
 # Two token buckets count wrong keys: one for each pair of a key's id and an address, one for each address. Both are
 # asked after a secret was compared, and only where it was wrong, so that the right key always passes, also beside

@@ -87,7 +87,7 @@ class ChatAnswer:
         return cls(**{**fields, "tokens": tokens, "is_stored": True})
 
 
-# ── why an endpoint gave no answer: a kind that programs rely on, and a message for people ────────────────────────────
+# ── Why an endpoint gave no answer: a kind that programs rely on, and a message for people ────────────────────────────
 
 
 class FaultKind(StrEnum):
@@ -145,7 +145,7 @@ class Fault:
         return self.kind in TRANSIENT
 
 
-# ── the answers of OpenAI, vLLM, llama.cpp and Ollama to `/v1/chat/completions`, read into one shape ──────────────────
+# ── The answers of OpenAI, vLLM, llama.cpp and Ollama to `/v1/chat/completions`, read into one shape ──────────────────
 #
 # They agree on `choices[0].message.content` and differ elsewhere: a content may be a list of parts; log-probabilities
 # come as a list of tokens, or as the parallel lists of older servers; thinking comes in a field beside the content,
@@ -198,7 +198,7 @@ def shorten(text: str | bytes) -> str:
     return words if len(words) <= _SHOWN and len(decoded) <= 2 * _SHOWN else f"{words[:_SHOWN]}…"
 
 
-# ── faults ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Faults ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _not_json(content_type: str, content: bytes) -> Fault:
@@ -235,7 +235,7 @@ def _error_code(fields: Any) -> str:
     return str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
 
 
-# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _answer(fields: Mapping[str, Any]) -> ChatAnswer:

@@ -28,7 +28,7 @@ from refaug.bots.endpoint.chat import ChatAnswer, ChatRequest, Fault, FaultKind,
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import Reservation, Spending
 
-# ── what an endpoint wishes by Retry-After, and the gate at which all requests wait for it ────────────────────────────
+# ── What an endpoint wishes by Retry-After, and the gate at which all requests wait for it ────────────────────────────
 
 
 def retry_after_s(text: str | None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
@@ -62,7 +62,7 @@ class SharedPause:
             await asyncio.sleep(seconds)
 
 
-# ── a breaker: after so many errors an endpoint is left alone for a while ────────────────────
+# ── A breaker: after so many errors an endpoint is left alone for a while ────────────────────
 
 FAULTS: Final = 8  # requests in a row that failed for good, each after its own tries
 TRIALS: Final = 2
@@ -122,7 +122,7 @@ class Breaker:
             self._trial.release()
 
 
-# ── ask an endpoint many things at once ───────────────────────────────────────────────────────────────────────────────
+# ── Ask an endpoint many things at once ───────────────────────────────────────────────────────────────────────────────
 
 Outcome = ChatAnswer | Fault
 _FIRST_WAIT_S: Final = 0.5

@@ -23,7 +23,7 @@ import orjson
 from refaug.bots.endpoint.spending import Budget, Price
 from refaug.core.errors import BadInput, NotFound
 
-# ── fields of a small table, such as a TOML file or a JSON object, read one by one; an error names the field ──────────
+# ── Fields of a small table, such as a TOML file or a JSON object, read one by one; an error names the field ──────────
 
 KEY_REMEDY: Final = 'take it out, and name the environment variable that holds it: key_env = "JUDGE_KEY"'
 
@@ -87,7 +87,7 @@ class FieldReader:
         return table
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The endpoint ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SUFFIXES: Final = (".toml", ".json")
 _MOST_BYTES: Final = 100_000

@@ -151,7 +151,7 @@ def _estimate(request: ChatRequest) -> Reservation:
     return Reservation(prompt, request.max_tokens)
 
 
-# ── tokens that all processes of a server may spend on endpoints in a day, counted on disk ────────────────────────────
+# ── Tokens that all processes of a server may spend on endpoints in a day, counted on disk ────────────────────────────
 #
 # A request's reservation is added to the day's count before it is sent, in one statement, so that several processes
 # together stay below the limit. What a killed process had reserved stays counted: the count is never too low.

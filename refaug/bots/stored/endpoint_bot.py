@@ -21,7 +21,7 @@ from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.bots.stored.specification_fields import MOST_TEXT
 from refaug.core.errors import NotAllowed
 
-# ── what bots behind an address need: the hosts that they may ask, stored answers, and limits of a server ─────────────
+# ── What bots behind an address need: the hosts that they may ask, stored answers, and limits of a server ─────────────
 
 HOSTS_VARIABLE: Final = "REFAUG_BOT_HOSTS"
 SERVER_ADVICE: Final = f"the operator of the server adds {{entry}} to --bot-hosts of refaug serve ({HOSTS_VARIABLE})"
@@ -77,7 +77,7 @@ def require_hosts(name: str, addresses: Iterable[str], policy: AddressPolicy) ->
             raise NotAllowed(f"bot {name}: {refused.reason}", remedy=refused.advice) from refused
 
 
-# ── what all bots behind an address do: ask a batch at once, and turn each outcome into a reply or a problem ──────────
+# ── What all bots behind an address do: ask a batch at once, and turn each outcome into a reply or a problem ──────────
 
 NO_UTTERANCE: Final = "no_utterance"
 EMPTY: Final = "empty"

@@ -109,7 +109,7 @@ class ReplayBot:
         return BotReply(text=self.texts[own_turns % len(self.texts)])
 
 
-# ── stored bots that reply on this machine: from an index, where they do not repeat themselves, and from a network ────
+# ── Stored bots that reply on this machine: from an index, where they do not repeat themselves, and from a network ────
 
 OWN_TURNS: Final = 3  # earlier replies that are not given again
 
@@ -272,7 +272,7 @@ class DegradedBot:
         return words[begin : begin + most]
 
 
-# ── stored bots to bots that reply; a new kind is one more entry here, and one in `specification_fields` ──────────────
+# ── Stored bots to bots that reply; a new kind is one more entry here, and one in `specification_fields` ──────────────
 
 _MAX_TOKENS: Final = 200
 _TURNS: Final = 50

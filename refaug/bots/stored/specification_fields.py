@@ -94,7 +94,7 @@ def endpoint_fields(fields: Fields) -> dict[str, object]:
     return {"url": chosen.pop("base_url"), **chosen} if "base_url" in chosen and "url" not in chosen else chosen
 
 
-# ── checks, one a kind ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Checks, one a kind ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_retrieval(fields: Fields, where: str) -> None:
@@ -159,7 +159,7 @@ def check_fields(fields: Fields, where: str) -> None:
     CHECKS[kind](without_kind(fields), where)
 
 
-# ── fields ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Fields ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _reader(fields: Fields, where: str, names: tuple[str, ...]) -> FieldReader:

@@ -101,7 +101,7 @@ def _read_file(path: Path, called: str, form: Form, scale: Scale | None, progres
     return rated_file(Path(called).name, items, form, sha256=sha256_of(path), scale=scale)
 
 
-# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_command(
@@ -174,7 +174,7 @@ def _interval(figure: Mapping[str, float | None]) -> str:
     return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
 
 
-# ── scores by hand ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores by hand ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def score_command(

@@ -31,7 +31,7 @@ def _limits(fit: str | None, recall: float, latency: float | None, factory: str 
     )
 
 
-# ── planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("plan")

@@ -87,7 +87,7 @@ def evaluate_command(
     require_all(evaluation.bad_items, strict=strict)
 
 
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _print_tables(evaluation: RaterEvaluation) -> None:

@@ -194,7 +194,7 @@ def _bound(
     return [replace(compared, metric=metric) for compared, metric in zip(chosen, bound, strict=True)]
 
 
-# ── input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Input ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _output_form(*, as_json: bool, as_csv: bool, as_latex: bool) -> OutputForm:
@@ -250,7 +250,7 @@ def _short_names(specifications: Sequence[str]) -> dict[str, str]:
     return {text: name if names.count(name) == 1 else text.strip() for text, name in short.items()}
 
 
-# ── output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _write_report(agreement: MetaResult, folder: Path, progress: Progress) -> Path:

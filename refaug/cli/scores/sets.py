@@ -40,7 +40,7 @@ def _sets(settings: Settings) -> ReferenceSets:
     return ReferenceSets(settings.reference_sets)
 
 
-# ── freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("freeze")
@@ -145,7 +145,7 @@ def _lines_of(path: Path, ids: set[str | None], table: TableRequest) -> dict[str
     return lines
 
 
-# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("score")
@@ -200,7 +200,7 @@ def score_command(
     output.show(scoring, evaluation, joined, ItemInputs(items=replies, table=table).names, set=reference_set.id)
 
 
-# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("list")

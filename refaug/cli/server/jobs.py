@@ -30,7 +30,7 @@ _MAX_ORDER_BYTES: Final = 16 << 20  # bytes; orders name files, they do not hold
 IdArgument = Annotated[str, typer.Argument(help="Id of the job.", metavar="ID")]
 
 
-# ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Starting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("start")
@@ -85,7 +85,7 @@ def with_kind(kind: str, order: Mapping[str, Any]) -> dict[str, object]:
     return {**order, "kind": kind}
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _wait_for_end(jobs: JobStore, job: str, *, quiet: bool) -> Job:
@@ -137,7 +137,7 @@ def _as_error(description: Mapping[str, Any]) -> RefaugError:
     return kind(message, remedy=remedy)
 
 
-# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class StateChoice(StrEnum):
@@ -309,7 +309,7 @@ def _to_second(moment: str | None) -> str | None:
     return None if moment is None else moment[:19].replace("T", " ")
 
 
-# ── working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("work")

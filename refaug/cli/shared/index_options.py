@@ -65,7 +65,7 @@ def print_built(built: IndexBuild, *, as_json: bool, **more: Any) -> None:
         print_facts(f"index {facts.pop('index')}", readable_facts(facts))
 
 
-# ── clusters that a command's work is done on ─────────────────────────────────────────────────────────────────────────
+# ── Clusters that a command's work is done on ─────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager

@@ -25,7 +25,7 @@ _REPORT_EVERY_S: Final = 15.0
 _LONGEST_SHOWN: Final = 200  # characters of a text in a table
 
 
-# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class BatchReporter:
@@ -101,7 +101,7 @@ def print_training_result(settings: Settings, kind: str, network_version: Traine
     )
 
 
-# ── scoring by hand ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scoring by hand ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def print_texts(title: str, column: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -22,7 +22,7 @@ from refaug.operations.scoring_options import ScoringOptions
 if TYPE_CHECKING:
     from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
 
-# ── the models that the metrics of a command need, checked before any work ────────────────────────────────────────────
+# ── The models that the metrics of a command need, checked before any work ────────────────────────────────────────────
 
 
 def require_models(
@@ -36,7 +36,7 @@ def require_models(
     return any(request.rates_by_default for request in requests)
 
 
-# ── how scores are printed by `score` and `sets score` ────────────────────────────────────────────────────────────────
+# ── How scores are printed by `score` and `sets score` ────────────────────────────────────────────────────────────────
 
 _SHOWN_PROBLEMS = 5
 
@@ -141,7 +141,7 @@ class ScoreOutput:
         require_all(evaluation.bad_items, strict=self.strict)
 
 
-# ── output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Output ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_problems(

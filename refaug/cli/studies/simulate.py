@@ -209,7 +209,7 @@ def _stored_tasks(database: Database, study: StoredStudy, rehearsal: ServerRehea
     return [task for task in study_records(database, study) if task.participant in rehearsal.codes]
 
 
-# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── What is printed ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def print_caught(rehearsal: Mapping[str, Any]) -> None:

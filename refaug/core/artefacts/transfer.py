@@ -76,7 +76,7 @@ class ImportedVersion(TransferredVersion):
     published: bool  # it is the published version now
 
 
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def export_artefact(versions: Versions, spec: str, file: Path, progress: Progress) -> TransferredVersion:
@@ -118,7 +118,7 @@ def _read_pieces(path: Path, named: NamedFile, progress: Progress) -> Iterator[b
         )
 
 
-# ── import ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Import ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _allow(_label: Label) -> None:

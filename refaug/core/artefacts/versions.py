@@ -30,7 +30,7 @@ from refaug.core.artefacts.version_locks import HeldVersion, hold, lock_if_unrea
 from refaug.core.errors import Conflict, Corrupt, NotFound, RefaugError, Usage
 from refaug.core.files import read_json, write_json
 
-# ── changes of what serves, reported when they happen; an observer notes them, also when the work fails afterwards ────
+# ── Changes of what serves, reported when they happen; an observer notes them, also when the work fails afterwards ────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def _are_texts(published: list[Any], refused: dict[str, object]) -> bool:
     return all(isinstance(text, str) for text in (*published, *refused.values()))
 
 
-# ── versions of artefacts, one of them published: adding, publishing, rolling back, removing old ones ─────────────────
+# ── Versions of artefacts, one of them published: adding, publishing, rolling back, removing old ones ─────────────────
 
 CURRENT: Final = "CURRENT"
 DELETED: Final = ".deleted-"  # begins the name of a folder that is being removed

@@ -24,7 +24,7 @@ from refaug.core.cluster.connection import Cluster, ClusterNode
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replica, Replicas, RunningCall, answer_of, reason_of
 from refaug.core.errors import RefaugError, Unavailable
 
-# ── how long a process of a cluster waits for calls before it ends ────────────────────────────────────────────────────
+# ── How long a process of a cluster waits for calls before it ends ────────────────────────────────────────────────────
 
 
 class CallLease:
@@ -58,7 +58,7 @@ class CallLease:
                 end()
 
 
-# ── objects of refaug that live in processes of a cluster and answer calls, each perhaps in several replicas ──────────
+# ── Objects of refaug that live in processes of a cluster and answer calls, each perhaps in several replicas ──────────
 
 _BYTES: Final = 1 << 20  # asked for, since an actor that asks for nothing is placed anywhere
 _AT_ONCE: Final = 8  # calls that one actor works on

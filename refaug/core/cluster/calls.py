@@ -95,7 +95,7 @@ def _error_of_file(error: OSError, name: str) -> RefaugError | None:
     )
 
 
-# ── what a call on a cluster returned, or why it returned nothing: the one place that reads Ray's errors of calls ─────
+# ── What a call on a cluster returned, or why it returned nothing: the one place that reads Ray's errors of calls ─────
 
 
 class ProcessLost(Exception):

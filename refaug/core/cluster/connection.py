@@ -26,7 +26,7 @@ from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable, Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores
 
-# ── the addresses of a cluster: `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local` ──────────
+# ── The addresses of a cluster: `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local` ──────────
 
 AUTO: Final = "auto"
 LOCAL: Final = "local"
@@ -80,7 +80,7 @@ def _port(address: str) -> int:
     return port if port < 2**16 else 0
 
 
-# ── a cluster of Ray: connecting to it, and running functions of refaug on its machines as tasks ──────────────────────
+# ── A cluster of Ray: connecting to it, and running functions of refaug on its machines as tasks ──────────────────────
 
 NAMESPACE: Final = "refaug"
 _RETRIES: Final = 5  # of a task whose process or machine has died

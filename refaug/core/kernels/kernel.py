@@ -70,7 +70,7 @@ def load_compiler() -> None:
     import refaug.core.kernels.compiler  # noqa: F401, PLC0415
 
 
-# ── loops run as Python, for a few texts before numba is imported ─────────────────────────────────────────────────────
+# ── Loops run as Python, for a few texts before numba is imported ─────────────────────────────────────────────────────
 #
 # Python computes the same IEEE arithmetic in the same order as the compiled loop, so the results are equal to the
 # last bit. This holds for loops that use `math` for logarithms and powers: numpy has others, which differ in the last

@@ -102,7 +102,7 @@ class BoundedCache(Generic[K, V]):
         return key, dropped
 
 
-# ── the memory that objects take, for caches with a limit ─────────────────────────────────────────────────────────────
+# ── The memory that objects take, for caches with a limit ─────────────────────────────────────────────────────────────
 
 _OURS: Final = "refaug"  # whose objects' attributes are counted
 

@@ -56,7 +56,7 @@ class CompactTexts(Sequence[str]):
         return len(self._content) + len(self._ends) * self._ends.itemsize
 
 
-# ── the line in which a text was seen first, for files of so many ids that they would fill the memory as objects ──────
+# ── The line in which a text was seen first, for files of so many ids that they would fill the memory as objects ──────
 
 _LEAST_SLOTS: Final = 1 << 10
 _NO_LINE: Final = 0

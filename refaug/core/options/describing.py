@@ -176,7 +176,7 @@ def _value_kind(annotation: Any, metadata: Sequence[Any], length: declaring.Leng
     return None
 
 
-# ── options as JSON schemas, for the OpenAPI document and the reference pages ─────────────────────────────────────────
+# ── Options as JSON schemas, for the OpenAPI document and the reference pages ─────────────────────────────────────────
 
 _PLAIN: Final[Mapping[type[Any], Mapping[str, Any]]] = {
     kinds.BoolKind: {"type": "boolean"},

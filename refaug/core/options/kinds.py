@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 from refaug.core.options.declaring import Length, Pattern
 from refaug.core.text.messages import suggestion
 
-# ── values and numbers in messages ────────────────────────────────────────────────────────────────────────────────────
+# ── Values and numbers in messages ────────────────────────────────────────────────────────────────────────────────────
 
 _LONGEST: Final = 60
 _MOST_BITS: Final = 200  # of a whole number that is written out: the time grows with the square of its digits
@@ -54,7 +54,7 @@ def in_words(words: Sequence[str], last: str = " and ") -> str:
     return last.join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-# ── the kinds of values that options take: what each accepts, makes of it, and says of its limits ─────────────────────
+# ── The kinds of values that options take: what each accepts, makes of it, and says of its limits ─────────────────────
 
 T_co = TypeVar("T_co", covariant=True)
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgtKMGT]?)(?:i?[bB])?")

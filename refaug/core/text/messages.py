@@ -75,7 +75,7 @@ def without_secrets(text: str) -> str:
     return text
 
 
-# ── suggestions for names that are probably typing errors ─────────────────────────────────────────────────────────────
+# ── Suggestions for names that are probably typing errors ─────────────────────────────────────────────────────────────
 
 _LONGEST: Final = 60  # characters of a name that are compared: the time grows with their square
 

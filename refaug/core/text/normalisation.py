@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 
-# ── unicode categories as character classes, and texts without characters that a terminal or a C library misreads ─────
+# ── Unicode categories as character classes, and texts without characters that a terminal or a C library misreads ─────
 
 INVISIBLE = frozenset({"Cc", "Cf"})
 PUNCTUATION = frozenset({"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"})
@@ -51,7 +51,7 @@ def make_encodable(text: str) -> str:
     return text
 
 
-# ── normalisation, which decides what texts are equal ─────────────────────────────────────────────────────────────────
+# ── Normalisation, which decides what texts are equal ─────────────────────────────────────────────────────────────────
 
 
 def normalise(text: str) -> str:

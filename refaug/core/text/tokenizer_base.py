@@ -72,7 +72,7 @@ def package_version(package: str) -> str:
         return f"{package} (version unknown)"
 
 
-# ── the tokenizers `word` and `char`, which need no library ───────────────────────────────────────────────────────────
+# ── The tokenizers `word` and `char`, which need no library ───────────────────────────────────────────────────────────
 
 
 class WordTokenizer(PickledByArguments):

@@ -27,7 +27,7 @@ from refaug.core.text.tokenizer_base import (
     tokenizer_of_class,
 )
 
-# ── the tokenizer `mecab`: Japanese words ─────────────────────────────────────────────────────────────────────────────
+# ── The tokenizer `mecab`: Japanese words ─────────────────────────────────────────────────────────────────────────────
 
 
 class _Tagger(Protocol):
@@ -96,7 +96,7 @@ class MecabTokenizer(PickledByArguments):
         return parts
 
 
-# ── the tokenizers `13a` and `intl` of mteval, as in sacrebleu ────────────────────────────────────────────────────────
+# ── The tokenizers `13a` and `intl` of mteval, as in sacrebleu ────────────────────────────────────────────────────────
 
 
 class _MtevalTokenizer(PickledByArguments):
@@ -242,7 +242,7 @@ class _SeparatedCharacters(dict[str, str]):
         return "".join([self[character] for character in set(text)])
 
 
-# ── the list of tokenizers, which split texts into words ──────────────────────────────────────────────────────────────
+# ── The list of tokenizers, which split texts into words ──────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)

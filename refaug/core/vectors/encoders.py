@@ -447,7 +447,7 @@ _POOLERS: Mapping[encoder_files.Pooling, Callable[[EncodedText, Floats], Sentenc
 }
 
 
-# ── encoders that stay open while their files stay the same ───────────────────────────────────────────────────────────
+# ── Encoders that stay open while their files stay the same ───────────────────────────────────────────────────────────
 
 
 def shared_encoder(path: Path, config: EncoderConfig | None = None) -> OnnxEncoder:

@@ -26,7 +26,7 @@ from refaug.core.errors import BadInput, Conflict, Corrupt, DamagedSource, NotFo
 from refaug.core.files import make_folder, read_json, sha256_of, with_checksum, write_aside, write_json
 from refaug.core.version import VERSION
 
-# ── reading the word vectors of other tools: GloVe text, word2vec text and binary, each also as .gz ───────────────────
+# ── Reading the word vectors of other tools: GloVe text, word2vec text and binary, each also as .gz ───────────────────
 #
 # gensim reads the files, but silently accepts ragged lines, short files and numbers beyond float32. So the file is
 # checked first, and errors name their line.
@@ -213,7 +213,7 @@ def first_not_finite(matrix: NDArray[np.float32]) -> int | None:
     return None
 
 
-# ── word vectors: words, the rows of a float32 matrix, and word frequencies if they are known ─────────────────────────
+# ── Word vectors: words, the rows of a float32 matrix, and word frequencies if they are known ─────────────────────────
 
 FORMAT_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"

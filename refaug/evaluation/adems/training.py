@@ -31,7 +31,7 @@ from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, RatedTripl
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
 
-# ── the rated replies of test files, as ADEM's scorer learns from them ────────────────────────────────────────────────
+# ── The rated replies of test files, as ADEM's scorer learns from them ────────────────────────────────────────────────
 #
 # Only fair rows count: no replies that are one of their golds, and no references identical to the reply. A rating is
 # the mean of the annotators, mapped linearly from the scale of its file to 1 … 5.
@@ -141,7 +141,7 @@ def _context_keys(triples: Sequence[Triple]) -> Iterator[str]:
             yield key
 
 
-# ── scales ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scales ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse_scale(text: str) -> Scale:
@@ -174,7 +174,7 @@ def _scale_of(name: str, items: Sequence[Item], ratings: Floats, by_option: Scal
     return scale
 
 
-# ── how far the scores of a scorer spread, and how narrow the cone of its vectors is ──────────────────────────────────
+# ── How far the scores of a scorer spread, and how narrow the cone of its vectors is ──────────────────────────────────
 
 _NEAR = 0.5  # on the scale from 1 to 5
 
@@ -208,7 +208,7 @@ def conicity(vectors: Floats) -> float | None:
     return float(np.mean(vectors[has_direction] @ mean / norms[has_direction])) if has_direction.any() else None
 
 
-# ── train an adem ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Train an adem ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _LISTED_SYSTEMS: Final = 20
 
@@ -341,7 +341,7 @@ def reply_lengths(rated: RatedTriples) -> Floats:
     return np.array([len(triple.reply.split()) for triple in rated.triples], dtype=np.float64)
 
 
-# ── agreement with people on files that a scorer was not fitted to, one group of files after the other ────────────────
+# ── Agreement with people on files that a scorer was not fitted to, one group of files after the other ────────────────
 #
 # Files that share a context are one group, which is left out together: a scorer that has seen the context of a row,
 # with another reply, is not asked about that row. Beside the scorer stand the controls that it must beat: the same

@@ -69,7 +69,7 @@ from refaug.metrics.statistics.correlation import (
 )
 from refaug.metrics.statistics.resampling import Estimate, Floats
 
-# ── compute how well annotators agree with each other, and metrics with each of them ──────────────────────────────────
+# ── Compute how well annotators agree with each other, and metrics with each of them ──────────────────────────────────
 
 
 def annotator_figures(scored: ScoredSet, metrics: Sequence[str], settings: MetaSettings) -> AnnotatorFigures:
@@ -131,7 +131,7 @@ def _correlations(values: Floats, ratings: Floats) -> Mapping[str, Correlation]:
     return {kind: correlate(kind, values, ratings) for kind in BOOTSTRAPPED_KINDS}
 
 
-# ── compute the figures of one set ────────────────────────────────────────────────────────────────────────────────────
+# ── Compute the figures of one set ────────────────────────────────────────────────────────────────────────────────────
 
 GROUP_SIZES: Final = (1, 5, 20, 100)
 _GROUP_DRAWS: Final = 1_000  # deals of rows into groups: their mean is steady to the third digit
@@ -139,7 +139,7 @@ _ITSELF: Final = "it is the length itself"
 _NOT_FOR_PEOPLE: Final = "split-half reliability is in Spearman and Pearson alone"
 
 
-# ── all metrics, with the ratings and with the baseline ───────────────────────────────────────────────────────────
+# ── All metrics, with the ratings and with the baseline ───────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ def _p(agreement: Agreement) -> float | None:
     return agreement.difference.p if agreement.difference is not None else None
 
 
-# ── one set ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── One set ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def compare_set(
@@ -484,7 +484,7 @@ def _mixed_warnings(rated_sets: Sequence[RatedRows], metrics: Sequence[ComparedM
                 yield f"{rated_rows.name}: {warning}"
 
 
-# ── the mean over sets ────────────────────────────────────────────────────────────────────────────────────────────
+# ── The mean over sets ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _mean_result(

@@ -245,7 +245,7 @@ def _without_gold(test_item: Item) -> Item:
     return replace(test_item, references=different)
 
 
-# ── the artificial replies ────────────────────────────────────────────────────────────────────────────────────────
+# ── The artificial replies ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def make_probes(items: Sequence[Item], settings: ProbeSettings) -> dict[Probe, list[str | Problem]]:
@@ -369,7 +369,7 @@ def _is_word(token: str) -> bool:
     return any(character.isalnum() for character in token)
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _metric_probes(

@@ -44,7 +44,7 @@ from refaug.rater.rating_settings import COMBINES, Calibration, RatingSettings
 _BATCH_SIZE: Final = 200  # test pairs between two reports of progress
 
 
-# ── settings and results ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Settings and results ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class RaterEvaluation:
         }
 
 
-# ── both questions ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Both questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def evaluate_rater(
@@ -223,7 +223,7 @@ def _reference_warnings(references: Mapping[str, _SetReferences]) -> Iterator[st
             yield f"{name}: {of_set.unusable:,} rated references are of items without an utterance or a gold: left out"
 
 
-# ── references that people rated ──────────────────────────────────────────────────────────────────────────────────
+# ── References that people rated ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

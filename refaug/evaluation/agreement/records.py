@@ -40,9 +40,9 @@ from refaug.metrics.statistics.annotator_agreement import (
 from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
 from refaug.metrics.statistics.resampling import Estimate, Floats
 
-# ── the records of annotators in the results of `refaug meta`: how well they agree, and what follows from it ──────────
+# ── The records of annotators in the results of `refaug meta`: how well they agree, and what follows from it ──────────
 
-# ── the JSON of figures: an undefined one is null, with its reason beside it ──────────────────────────────────────────
+# ── The JSON of figures: an undefined one is null, with its reason beside it ──────────────────────────────────────────
 
 
 def without_none(values: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _(group: GroupAgreement) -> Mapping[str, object]:
     return {"size": group.size, "groups": group.groups, **json_form(group.by_kind)}
 
 
-# ── the records of annotators in the results of `refaug meta` ─────────────────────────────────────────────────────────
+# ── The records of annotators in the results of `refaug meta` ─────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, object]:
     return {**json_form(spread), "each": each}
 
 
-# ── the records of `refaug meta`: its settings and its results, and the JSON of each ──────────────────────────────────
+# ── The records of `refaug meta`: its settings and its results, and the JSON of each ──────────────────────────────────
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people
@@ -214,7 +214,7 @@ class ComparedMetric:
         return not self.metric.info.higher_is_better
 
 
-# ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Results ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class RowKind(StrEnum):
@@ -439,7 +439,7 @@ def _signature(signature: Signature | None) -> dict[str, object]:
     return {"signature": signature and signature.short, "signature_full": signature and signature.full}
 
 
-# ── the metrics that are compared: each once, however it is written, and which of them is the baseline ────────────────
+# ── The metrics that are compared: each once, however it is written, and which of them is the baseline ────────────────
 
 
 def choose_metrics(

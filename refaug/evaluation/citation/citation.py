@@ -30,7 +30,7 @@ from refaug.metrics.catalogue import METRICS
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 
-# ── the papers that metrics and retrieval stand on: facts alone, in a sentence and as BibTeX ──────────────────────────
+# ── The papers that metrics and retrieval stand on: facts alone, in a sentence and as BibTeX ──────────────────────────
 
 _FILE: Final = Path(__file__).with_name("papers.json")
 _LATEX: Final = {"ć": r"{\'c}", "é": r"{\'e}", "ê": r"{\^e}"}
@@ -99,7 +99,7 @@ def papers() -> dict[str, Paper]:
     return {key: Paper.of(key, fields) for key, fields in orjson.loads(_FILE.read_bytes()).items()}
 
 
-# ── which papers a score stands on ────────────────────────────────────────────────────────────────────────────────
+# ── Which papers a score stands on ────────────────────────────────────────────────────────────────────────────────
 
 _SACREBLEU: Final = "post-2018-sacrebleu"
 _TSUTA: Final = "tsuta-2020-upsilon-bleu"
@@ -164,7 +164,7 @@ def retrieval_papers(settings: dict[str, str], details: dict[str, str]) -> list[
     return [papers()[key] for key in keys]
 
 
-# ── what to write beside scores ───────────────────────────────────────────────────────────────────────────────────────
+# ── What to write beside scores ───────────────────────────────────────────────────────────────────────────────────────
 
 CITED_KINDS: Final = ("index", "rater", "ruber", "adem", "vhred", "judge-fit")  # as signatures name them
 
@@ -292,7 +292,7 @@ def bibliography(citations: Iterable[Citation]) -> str:
     return "\n\n".join([*(paper.bibtex for paper in cited), *programs])
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _in_brackets(papers: Sequence[Paper]) -> str:
@@ -321,7 +321,7 @@ def _notes(versions: Iterable[CitedVersion]) -> Iterator[str]:
     return (version.in_words for version in versions if version.in_words)
 
 
-# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _cited_versions(
@@ -353,7 +353,7 @@ def _cited_version(store: Versions, kind: str, spec: str) -> CitedVersion:
     )
 
 
-# ── the signatures of a file of scores: what `refaug score --json` prints and the service answers ─────────────────────
+# ── The signatures of a file of scores: what `refaug score --json` prints and the service answers ─────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

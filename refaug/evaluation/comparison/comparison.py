@@ -315,7 +315,7 @@ def require_draws(settings: ScoreSettings) -> None:
         raise Usage("a comparison without draws", remedy="--draws 1000: the tests are made of them")
 
 
-# ── what belongs together ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── What belongs together ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _paired_metrics(

@@ -154,7 +154,7 @@ def _number_or(content: object, default: float) -> float:
     return float(content) if isinstance(content, int | float) else default
 
 
-# ── paired tests of two systems by one metric: those of `refaug score --baseline`, from score files alone ─────────────
+# ── Paired tests of two systems by one metric: those of `refaug score --baseline`, from score files alone ─────────────
 #
 # The corpus score is tested where its sums are there: for metrics whose corpus score is the mean of the reply scores,
 # and in files with details. The mean of the reply scores is tested in any case.

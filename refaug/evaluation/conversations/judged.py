@@ -144,7 +144,7 @@ def turn_details(judged: Sequence[TurnScores]) -> dict[str, str]:
     return {"turns": f"[{'+'.join(scores.name for scores in judged)}#{digest[:12]}]"}
 
 
-# ── conversations judged turn by turn: the course of each, the means of each bot, and what people said of the whole ───
+# ── Conversations judged turn by turn: the course of each, the means of each bot, and what people said of the whole ───
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

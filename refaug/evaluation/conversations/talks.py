@@ -29,7 +29,7 @@ from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.sources import BadRow
 from refaug.metrics.conversations.exchanges import Side
 
-# ── conversations of self-play, as those of people are read ───────────────────────────────────────────────────────────
+# ── Conversations of self-play, as those of people are read ───────────────────────────────────────────────────────────
 
 
 def played_conversations(settings: Settings, spec: str, progress: Progress) -> list[Conversation]:
@@ -57,7 +57,7 @@ def played_conversations(settings: Settings, spec: str, progress: Progress) -> l
     return talks
 
 
-# ── read conversations from tables: CSV, TSV, JSON arrays, Parquet, Arrow and saved data sets ─────────────────────────
+# ── Read conversations from tables: CSV, TSV, JSON arrays, Parquet, Arrow and saved data sets ─────────────────────────
 
 _MOST_ROWS: Final = 1_000_000
 _MOST_CHARACTERS: Final = 512 << 20
@@ -202,7 +202,7 @@ def _is_numeric(cell: object) -> bool:
     )
 
 
-# ── the conversations of a file as commands and jobs take them ────────────────────────────────────────────────────────
+# ── The conversations of a file as commands and jobs take them ────────────────────────────────────────────────────────
 
 _MOST_SHOWN: Final = 5  # bad lines
 

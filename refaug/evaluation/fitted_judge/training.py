@@ -119,7 +119,7 @@ class RatedTable:
         return np.asarray(weights * len(self) / weights.sum())
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PENALTIES: Final = (0.001, 0.01, 0.1, 1.0, 10.0)  # for each row
 FOLDS: Final = 5
@@ -198,7 +198,7 @@ def _ridge(design: Floats, targets: Floats, weights: Floats, penalty: float) -> 
     return np.asarray(np.linalg.solve(normal, (design * weights[:, None]).T @ targets))
 
 
-# ── scores by judges that were fitted without the rows they score: without a group, or without a fold of contexts ─────
+# ── Scores by judges that were fitted without the rows they score: without a group, or without a fold of contexts ─────
 
 
 def out_of_group_scores(table: RatedTable, settings: FitSettings | None = None) -> Floats:
@@ -343,7 +343,7 @@ def _triples(rated_rows: RatedRows) -> Iterator[Triple]:
         yield Triple(context=test_item.turns, reference=test_item.gold.text if test_item.gold else "", reply=row.reply)
 
 
-# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _report(
@@ -432,7 +432,7 @@ def _length_effect(table: RatedTable, judge: CombinedJudge) -> float:
     )
 
 
-# ── writing a fitted judge as a version of its name ───────────────────────────────────────────────────────────────────
+# ── Writing a fitted judge as a version of its name ───────────────────────────────────────────────────────────────────
 
 
 def save_judge(

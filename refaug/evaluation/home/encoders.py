@@ -80,7 +80,7 @@ def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
     return str(place)
 
 
-# ── encoders whose files lie in installed packages: each file by its package, and by the hash that it must have ───────
+# ── Encoders whose files lie in installed packages: each file by its package, and by the hash that it must have ───────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Open the adems of a home, each with the vhred that it was fitted with."""
+"""Open the networks of a home: raters, rubers, VHREDs, and adems with the VHRED that each was fitted with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from refaug.rater.ruber.network import Relevance, open_relevance, read_ruber_man
 from refaug.rater.stored_raters import open_stored_rater, read_rater_manifest
 from refaug.rater.training.order import TrainingPlaces
 
-# ── open the VHREDs of a home ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Open the VHREDs of a home ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def vhred_places(settings: Settings) -> TrainingPlaces:
@@ -37,7 +37,7 @@ def open_vhred(settings: Settings, spec: str, *, threads: int | None = None) -> 
         return Vhred.open(held.folder, spec=name, threads=threads or cores())
 
 
-# ── open the adems of a home, each with the vhred that it was fitted with ─────────────────────────────────────────────
+# ── Open the adems of a home, each with the vhred that it was fitted with ─────────────────────────────────────────────
 
 
 def open_stored_adem(settings: Settings, spec: str, *, threads: int | None = None) -> Adem:
@@ -56,7 +56,7 @@ def open_stored_adem(settings: Settings, spec: str, *, threads: int | None = Non
         return open_adem(held.folder, encoder, encoder_id=encoder.id, spec=name)
 
 
-# ── open the networks of RUBER's unreferenced part in a home ──────────────────────────────────────────────────────────
+# ── Open the networks of RUBER's unreferenced part in a home ──────────────────────────────────────────────────────────
 
 
 def ruber_places(settings: Settings) -> TrainingPlaces:
@@ -71,7 +71,7 @@ def open_ruber(settings: Settings, spec: str, *, threads: int | None = None) -> 
         return open_relevance(held.folder, spec=name, threads=threads or cores())
 
 
-# ── open the raters of a home, and rate replies with one of them ──────────────────────────────────────────────────────
+# ── Open the raters of a home, and rate replies with one of them ──────────────────────────────────────────────────────
 
 
 def rater_places(settings: Settings) -> TrainingPlaces:
@@ -86,7 +86,7 @@ def open_rater(settings: Settings, spec: str, *, threads: int | None = None) -> 
         return open_stored_rater(held.folder, spec=name, threads=threads or cores())
 
 
-# ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Replies ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class ReplyJudge:

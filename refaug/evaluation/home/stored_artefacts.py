@@ -25,7 +25,7 @@ from refaug.core.options.declaring import Doc
 from refaug.evaluation.home.descriptions import FactList, Section
 from refaug.metrics.specification import Specification, named_models
 
-# ── which fitted judges and hybrids need which versions of other artefacts: those that they were fitted with ──────────
+# ── Which fitted judges and hybrids need which versions of other artefacts: those that they were fitted with ──────────
 #
 # They score with nothing else: without its rater, index, encoder or word vectors a judge cannot score again.
 
@@ -57,7 +57,7 @@ def versions_named(metrics: Iterable[str], kind: str, name: str) -> Iterator[str
                 yield version
 
 
-# ── hybrids: the word vectors and the models of turns that they pin ───────────────────────────────────────────────────
+# ── Hybrids: the word vectors and the models of turns that they pin ───────────────────────────────────────────────────
 
 
 def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
@@ -86,7 +86,7 @@ def _versions_in(manifest: Mapping[str, Any], kind: str, name: str) -> Iterator[
     yield from versions_named(turns["metrics"], kind, name)
 
 
-# ── the versioned artefacts of a home by kind: listing, showing, publishing, rolling back, removing ───────────────────
+# ── The versioned artefacts of a home by kind: listing, showing, publishing, rolling back, removing ───────────────────
 
 _DAMAGES = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading an altered manifest raises
 

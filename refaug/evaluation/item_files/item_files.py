@@ -96,7 +96,7 @@ class ItemFiles:
             raise
 
 
-# ── a look at files before they are scored: the first items as they will be read, the columns, and the bad rows ───────
+# ── A look at files before they are scored: the first items as they will be read, the columns, and the bad rows ───────
 
 SHOWN_ITEMS: Final = 5
 SHOWN_BAD_ROWS: Final = 100

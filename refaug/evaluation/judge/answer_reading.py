@@ -99,7 +99,7 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-# ── probabilities ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Probabilities ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _expected(tokens: tuple[AnswerToken, ...], ratings: Ratings, rubric: Rubric) -> Ratings | Problem:

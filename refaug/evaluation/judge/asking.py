@@ -64,7 +64,7 @@ class Asking:
             yield f"judge {self.endpoint.name}: {total}; {count:,} times: {message}"
 
 
-# ── judges by name: files in the folder `judges` of the home, each of which describes an endpoint ─────────────────────
+# ── Judges by name: files in the folder `judges` of the home, each of which describes an endpoint ─────────────────────
 
 ANSWERS: Final = "answers.db"
 

@@ -144,7 +144,7 @@ def _judged(pair: ReplyPair, before: str | Problem, after: str | Problem) -> Jud
     return JudgedPair(id=pair.id, verdict=verdicts.get((before, after), PairVerdict.ORDER), choices=(before, after))
 
 
-# ── two systems ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Two systems ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,7 +181,7 @@ def _common(counts: Counter[str]) -> str:
     return names[0] if len(counts) == 1 else f"mixed ({len(counts)})"
 
 
-# ── a judge as a rater: weights of retrieved references, which a frozen set can store ─────────────────────────────────
+# ── A judge as a rater: weights of retrieved references, which a frozen set can store ─────────────────────────────────
 #
 # Each reference that was found is judged as if it were a reply to the item's dialogue; its rating is 2 · score − 1,
 # and its weight is the rating. A reference without a judgement is left out, since a missing judgement is no low one.

@@ -192,7 +192,7 @@ def _text(text: Any, where: str) -> str:
     return " ".join(text.split())
 
 
-# ── the questions to a judge, word by word ────────────────────────────────────────────────────────────────────────────
+# ── The questions to a judge, word by word ────────────────────────────────────────────────────────────────────────────
 #
 # All foreign texts stand in JSON, so that no text can end early or pass for an instruction of ours; the order of the
 # parts is fixed, and the order of criteria is that of the rubric.

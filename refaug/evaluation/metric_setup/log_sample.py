@@ -35,7 +35,7 @@ RANDOM: Final = "random"
 _ROUNDS: Final = 20  # rounds of drawing in vain, where only pairs of one dialogue or repeated pairs come up
 
 
-# ── occurrences in an index ───────────────────────────────────────────────────────────────────────────────────────
+# ── Occurrences in an index ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ def _responses(segments: Sequence[LiveSegment], side: _Occurrences, mask: NDArra
     return _texts([live.segment.responses for live in segments], side.segment[chosen], side.pair[chosen])
 
 
-# ── unrelated responses ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Unrelated responses ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def unrelated_responses(segments: LiveSegments, pairs: int, seed: int) -> list[tuple[str, str]]:
@@ -237,7 +237,7 @@ def unrelated_responses(segments: LiveSegments, pairs: int, seed: int) -> list[t
     return responses
 
 
-# ── items with a true reply and a random one ──────────────────────────────────────────────────────────────────────
+# ── Items with a true reply and a random one ──────────────────────────────────────────────────────────────────────
 
 
 def sample_items(segments: LiveSegments, item_count: int, seed: int) -> list[Item]:

@@ -95,7 +95,7 @@ def _metric_of(text: str, defaults: Mapping[str, str], source: VectorOpener | No
     return shared
 
 
-# ── files that metrics name ───────────────────────────────────────────────────────────────────────────────────────
+# ── Files that metrics name ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def resolve_files(specifications: Sequence[str], resolve: Callable[[str], Path]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def _is_built_in(rubric: str) -> bool:
     return rubric.partition("#")[0] in BUILT_IN_RUBRICS
 
 
-# ── baselines ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Baselines ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def baseline_setter(indexes: Versions, index: str, progress: Progress) -> SetBaseline:
@@ -198,7 +198,7 @@ def _indexes_of(items: Iterable[Item | BadItem]) -> set[str]:
     return {index for index in named if isinstance(index, str)}
 
 
-# ── what metrics need ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── What metrics need ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

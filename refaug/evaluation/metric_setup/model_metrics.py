@@ -37,7 +37,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
 
-# ── bind the metric `likelihood` to the VHRED that its parameter names ────────────────────────────────────────────────
+# ── Bind the metric `likelihood` to the VHRED that its parameter names ────────────────────────────────────────────────
 
 
 class ReplyLikelihoods:
@@ -82,7 +82,7 @@ def with_likelihoods(metric: LikelyReplies, registry: ModelRegistry) -> LikelyRe
     return metric.with_model(ReplyLikelihoods(registry.vhred(metric.model)))
 
 
-# ── bind metrics that need models to the models of a command or request, and give `ruber` the ranges of its parts ─────
+# ── Bind metrics that need models to the models of a command or request, and give `ruber` the ranges of its parts ─────
 
 
 class ReplyRelevance:
@@ -211,7 +211,7 @@ class _Networks:
         return self.models.rater(self.models.default_rater)
 
 
-# ── bind the metric `adem` to the adem that it names ──────────────────────────────────────────────────────────────────
+# ── Bind the metric `adem` to the adem that it names ──────────────────────────────────────────────────────────────────
 
 
 class ReplyAdem:
@@ -269,7 +269,7 @@ def with_adem(metrics: Sequence[Metric], registry: ModelRegistry) -> list[Metric
     ]
 
 
-# ── bind the metric `judge` to the judge that it names ────────────────────────────────────────────────────────────────
+# ── Bind the metric `judge` to the judge that it names ────────────────────────────────────────────────────────────────
 
 
 def with_judge(metrics: Sequence[Metric], models: ModelRegistry, progress: Progress | None = None) -> list[Metric]:

@@ -302,7 +302,7 @@ def _a(kind: ModelKind) -> str:
     return "word vectors" if kind is ModelKind.VECTORS else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-# ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Opening ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _open_index(home: Settings, spec: str, threads: int | None) -> Any:

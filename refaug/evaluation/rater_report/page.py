@@ -24,7 +24,7 @@ from refaug.evaluation.rater_report.report import ALIKE, Example, RaterReport, R
 from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.reports.plotting import BLUE, GREEN, GREY, ORANGE, Plot, new_figure, plot_style, to_plot
 
-# ── plots of a rater's report: how it learned, whether its probabilities are right, and how it rates references ───────
+# ── Plots of a rater's report: how it learned, whether its probabilities are right, and how it rates references ───────
 #
 # Equal reports give equal bytes.
 
@@ -174,7 +174,7 @@ def _label_ratings(axes: Axes, what: str) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-# ── write the report on a rater as one HTML page that contains everything, with plots and figures beside it as files ──
+# ── Write the report on a rater as one HTML page that contains everything, with plots and figures beside it as files ──
 
 PAGE: Final = "index.html"
 FIGURES: Final = "report.json"
@@ -236,7 +236,7 @@ def page(report: RaterReport, plots: Sequence[Plot]) -> str:
     )
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _digits(figure: float | None, digits: int = 3) -> str:
@@ -287,7 +287,7 @@ def _page_warnings(retrieval: RetrievalReport | None) -> list[str]:
     return page_warnings
 
 
-# ── sections ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Sections ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _quality(training: Mapping[str, Any]) -> Table:

@@ -208,7 +208,7 @@ def _items(count: int) -> str:
     return f"{count:,} item" if count == 1 else f"{count:,} items"
 
 
-# ── a journal of bots' replies to a test file: a line an item, on disk after each batch ───────────────────────────────
+# ── A journal of bots' replies to a test file: a line an item, on disk after each batch ───────────────────────────────
 #
 # What was stopped goes on behind the last whole line, so that no bot is asked twice for an item that is in the
 # journal. When all items are in it, the journal becomes a test file and its figures.

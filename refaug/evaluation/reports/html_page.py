@@ -79,7 +79,7 @@ def _base64(image: bytes) -> Markup:
     return Markup(base64.b64encode(image).decode("ascii"))  # noqa: S704  letters and digits
 
 
-# ── replies on pages: the utterance, each reply with its score, and the references behind it ──────────────────────────
+# ── Replies on pages: the utterance, each reply with its score, and the references behind it ──────────────────────────
 
 _LONGEST: Final = 1_000  # characters of a text; a page is to be mailed
 
@@ -122,7 +122,7 @@ def references_title(count: int) -> str:
     return f"{count:,} references, those credited most first" if count > 1 else "the only reference"
 
 
-# ── histograms as SVG inside a page: no library, no script, and colours of the page's style ───────────────────────────
+# ── Histograms as SVG inside a page: no library, no script, and colours of the page's style ───────────────────────────
 
 BINS: Final = 20
 _WIDTH, _HEIGHT, _BASE = 320.0, 120.0, 104.0  # in units of the drawing; below the base are the ends of the axis

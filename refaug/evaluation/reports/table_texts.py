@@ -1,4 +1,4 @@
-"""Tables as CSV that pandas, R and spreadsheets read: quotes where needed, and no text that computes."""
+"""Tables as CSV and as LaTeX. In CSV there are quotes where needed, and no text that computes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _cell(content: object) -> object:
     return float(content) if isinstance(content, float) else content  # numpy's floats would be written otherwise
 
 
-# ── laTeX tables of papers, and texts of users in them: what LaTeX would obey or could not set is escaped ─────────────
+# ── LaTeX tables of papers, and texts of users in them: what LaTeX would obey or could not set is escaped ─────────────
 
 _LATEX_SIGNS: Final = {
     "\\": r"\textbackslash{}",

@@ -282,7 +282,7 @@ def _signed_entry(entry: object, where: str) -> SignedEntry:
     return SignedEntry(where=where, content=entry, signature=signature)
 
 
-# ── the details of a score file, which are there when they are asked for: the items that were scored, and the sums ────
+# ── The details of a score file, which are there when they are asked for: the items that were scored, and the sums ────
 #
 # `refaug compare` shows the texts, computes which references credit a reply, and tests corpus scores on the sums; a
 # file without details has neither.

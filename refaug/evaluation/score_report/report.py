@@ -37,7 +37,7 @@ from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores, se
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import Metric
 
-# ── the page of a report: one HTML file without scripts, made from a score file with details ──────────────────────────
+# ── The page of a report: one HTML file without scripts, made from a score file with details ──────────────────────────
 
 _CARDS: Final = 64  # on a page; each system has as many as fit, up to _LARGEST of each kind
 _LARGEST: Final = 5
@@ -88,7 +88,7 @@ def _summary(file: ScoreFile) -> str:
     )
 
 
-# ── systems and differences ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Systems and differences ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _comparison(file: ScoreFile, settings: ScoreSettings) -> RunComparison | None:
@@ -185,7 +185,7 @@ def _counts_table(names: Sequence[str], histograms: Sequence[ScoreHistogram], en
     return Table(title="The same in numbers", columns=("score", *names), rows=rows)
 
 
-# ── replies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Replies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _extreme_lists(systems: Sequence[SystemRun], metrics: int) -> Iterator[CardList]:
@@ -242,7 +242,7 @@ def _references_table(references: Sequence[CreditedReference]) -> Table | None:
     return Table(title=references_title(len(rows)), columns=("reference", "source", "weight", "credit"), rows=rows)
 
 
-# ── what the scores stand on ──────────────────────────────────────────────────────────────────────────────────────────
+# ── What the scores stand on ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _evidence_table(evidence: Mapping[str, Mapping[str, Any]]) -> Table | None:
@@ -294,7 +294,7 @@ def _commands(file: ScoreFile) -> str:
     return shlex.join(["refaug", "verify", "scores.json", *(items or ["ITEMS"])])
 
 
-# ── a score file as one long table for spreadsheets, pandas and R: a line for each system, then one for each reply ────
+# ── A score file as one long table for spreadsheets, pandas and R: a line for each system, then one for each reply ────
 
 _COLUMNS: Final = (
     "kind", "metric", "system", "id", "score", "low", "high", "mean", "mean_low", "mean_high", "scored", "unscored",
@@ -365,7 +365,7 @@ def _line(**cells: object) -> tuple[object, ...]:
     return tuple(cells.get(column) for column in _COLUMNS)
 
 
-# ── the files of a report: a page, the scores as JSON, and a table ────────────────────────────────────────────────────
+# ── The files of a report: a page, the scores as JSON, and a table ────────────────────────────────────────────────────
 
 PAGE: Final = "report.html"
 SCORES: Final = "scores.json"

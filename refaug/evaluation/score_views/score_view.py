@@ -150,7 +150,7 @@ def _mean_ranks(scores: Floats) -> Floats:
     return ranks
 
 
-# ── the summary of a score document: systems with intervals, differences and whether they are shown, histograms ───────
+# ── The summary of a score document: systems with intervals, differences and whether they are shown, histograms ───────
 
 _SHOWN_BAD_ROWS: Final = 100
 _SHOWN_WARNINGS: Final = 100

@@ -122,7 +122,7 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _Path = tuple[str | int, ...]
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _LongPart(TypedDict):
@@ -227,7 +227,7 @@ def write_view(document: Mapping[str, Any], folder: Path) -> None:
     write_json(folder / _HEAD, with_checksum({"document": head, "lists": writer.lists, **about}))
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def open_view(folder: Path, shown_name: str) -> ScoreView:

@@ -30,7 +30,7 @@ _RATED_ALONE: Final = ", or ask for rater:refs=none, which rates by the utteranc
 _FOUND_ALONE: Final = ", or set gold to none (--gold none), where an index finds references and a rater weighs them"
 
 
-# ── items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Items ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def split(items: Iterable[Item | BadItem]) -> tuple[list[Item], list[BadItem]]:
@@ -61,7 +61,7 @@ def require_systems(systems: Iterable[str]) -> list[str]:
     return listed
 
 
-# ── which references a metric looks at ────────────────────────────────────────────────────────────────────────────
+# ── Which references a metric looks at ────────────────────────────────────────────────────────────────────────────
 
 
 def references_of(references: Sequence[Reference], uses: Uses, utterance: str | None = None) -> References | Problem:
@@ -270,7 +270,7 @@ def _count_positive(test_item: Item) -> int:
     return count
 
 
-# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 Reply = str | Problem | None  # the reply to an item, or why it cannot be scored; None: there is none

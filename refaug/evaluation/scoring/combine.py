@@ -390,7 +390,7 @@ def _unsuitable_error(metric: Metric, sheets: Sequence[SumsOfMetric], ids: Seque
     return error if all(sheet.unsuitable is not None for sheet in sheets) else None
 
 
-# ── metrics from signatures ───────────────────────────────────────────────────────────────────────────────────────
+# ── Metrics from signatures ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class _MeanOfScores(MeanMetric):
@@ -461,7 +461,7 @@ def _rebuild(signature: Signature) -> Metric:
     return metric
 
 
-# ── all batches ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── All batches ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _require_same_metrics(batches: Sequence[SumsOfBatch]) -> None:

@@ -269,7 +269,7 @@ def unscored_error(scores: MetricScores) -> BadInput | None:
     return BadInput(f"no reply has a score by {metric}: {listed}", remedy=remedy)
 
 
-# ── from rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
+# ── From rows to systems ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def metric_scores(
@@ -404,7 +404,7 @@ def _mean_of_sums(sums: Floats) -> Floats:
         return np.asarray(sums[..., 0] / sums[..., 1])
 
 
-# ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Explanations ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def explanations(

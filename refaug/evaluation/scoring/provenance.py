@@ -156,7 +156,7 @@ class ProvenanceWatch:
         return Provenance.of_lines(self._lines)
 
 
-# ── of a search ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Of a search ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def references_provenance(index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings) -> Provenance:

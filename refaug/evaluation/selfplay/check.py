@@ -24,7 +24,7 @@ from refaug.evaluation.selfplay.windows.shared_windows import SharedWindows
 from refaug.logs.store import StoredLog
 from refaug.metrics.conversations.variety import Overlap, repeated_share, utterance_hashes
 
-# ── how many different n-grams there are among many, in bounded memory: sorted runs of hashes, merged at the end ──────
+# ── How many different n-grams there are among many, in bounded memory: sorted runs of hashes, merged at the end ──────
 
 _RUN: Final = 1 << 14  # hashes that are sorted at a time
 _MOST_RUNS: Final = 16  # of a level, before they are merged into one of the next
@@ -124,7 +124,7 @@ def _merged(runs: Sequence[Path]) -> Iterable[Hashes]:
         yield np.unique(np.concatenate(pieces))
 
 
-# ── what conversations of self-play share, with each other and with a log, and how varied they are, bot by bot ────────
+# ── What conversations of self-play share, with each other and with a log, and how varied they are, bot by bot ────────
 
 AMONG_WINDOWS: Final = (2, 3, 5)
 LOG_WINDOWS: Final = (2, 3, 5)

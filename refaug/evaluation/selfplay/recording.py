@@ -46,7 +46,7 @@ from refaug.evaluation.selfplay.stored import (
     self_play_versions,
 )
 
-# ── what is to be played: which bots, with whom, from which starts, and by which rules ────────────────────────────────
+# ── What is to be played: which bots, with whom, from which starts, and by which rules ────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class SelfPlayOrder:
         return bot, self.partner or bot
 
 
-# ── the two files of self-play that is being played: a conversation a line, and beside it the times of its turns ──────
+# ── The two files of self-play that is being played: a conversation a line, and beside it the times of its turns ──────
 
 
 class ConversationFile:
@@ -198,7 +198,7 @@ def _keep_lines(path: Path, count: int) -> None:
         file.truncate(file.tell())
 
 
-# ── conversations that an endpoint's fault has ended: they go on from the turn that they had reached ──────────────────
+# ── Conversations that an endpoint's fault has ended: they go on from the turn that they had reached ──────────────────
 
 # After other faults, the same question would get the same answer.
 PASSING_FAULTS: Final = frozenset(
@@ -281,7 +281,7 @@ def _conversation(order: SelfPlayOrder, place: int, content: Mapping[str, Any], 
     return SelfPlayed(start=start, turns=turns, milliseconds=milliseconds + [0.0] * (len(turns) - len(milliseconds)))
 
 
-# ── self-play as it is written: batch after batch into a file aside, which becomes a version when it is whole ─────────
+# ── Self-play as it is written: batch after batch into a file aside, which becomes a version when it is whole ─────────
 
 _PLAN: Final = "plan.json"
 

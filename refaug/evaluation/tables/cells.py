@@ -178,7 +178,7 @@ def _character(escape: re.Match[str]) -> str:
     return chr(code)
 
 
-# ── what cells hold: texts, lists, numbers with a point or a comma, times ─────────────────────────────────────────────
+# ── What cells hold: texts, lists, numbers with a point or a comma, times ─────────────────────────────────────────────
 
 _LISTS: Final = (("[", "]"), ("(", ")"))
 _COMMA_NUMBER: Final = re.compile(r"[-+]?\d+,(\d+)")

@@ -23,7 +23,7 @@ from refaug.evaluation.tables.table_request import MappedColumn, RowShape, Table
 from refaug.logs.reading.arrow_files import is_arrow
 from refaug.logs.reading.sources import BadRow, head_of, note_reading, require_readable
 
-# ── one row of a table as the fields of an item, with the replies and ratings of its systems ──────────────────────────
+# ── One row of a table as the fields of an item, with the replies and ratings of its systems ──────────────────────────
 
 _Content = TypeVar("_Content")
 NO_SYSTEM: Final = "reply"  # the system of replies that no column names one for
@@ -175,7 +175,7 @@ def _references_with_weights(columns: Sequence[Column]) -> Iterator[tuple[Column
         yield column, after if after is not None and after.field == "weight" else None
 
 
-# ── files of any kind as the values of items: the kind is recognised by the content, the columns by their names ───────
+# ── Files of any kind as the values of items: the kind is recognised by the content, the columns by their names ───────
 
 MAX_ROWS: Final = 1_000_000
 MAX_CHARS: Final = 512 << 20

@@ -22,7 +22,7 @@ from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.metrics.signature import Signature
 
-# ── the result of a verification: parts of a score file, each with what became of it ──────────────────────────────────
+# ── The result of a verification: parts of a score file, each with what became of it ──────────────────────────────────
 
 
 class PartState(StrEnum):
@@ -123,7 +123,7 @@ def _s(parts: int) -> str:
     return "s" if parts == 1 else ""
 
 
-# ── the artefacts that signatures name, compared with those at hand: versions, word vectors, logs, frozen sets ────────
+# ── The artefacts that signatures name, compared with those at hand: versions, word vectors, logs, frozen sets ────────
 
 _DIGITS: Final = 12  # of content hashes in signatures
 _NETWORKS: Final = ("rater", "ruber", "adem", "vhred")

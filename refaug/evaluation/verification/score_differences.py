@@ -184,7 +184,7 @@ def _as_part(
     return VerifiedPart.differs(part, "; ".join(map(str, differences[:_SHOWN])) + more, stored.name)
 
 
-# ── signatures ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Signatures ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def signature_parts(stored: StoredScores, now: Signature, libraries: Collection[str]) -> Iterator[VerifiedPart]:

@@ -123,7 +123,7 @@ def _distance(before: object, now: float | None) -> float:
     return abs(before - now) if isinstance(before, int | float) else float("inf")
 
 
-# ── judge part ────────────────────
+# ── Judge part ────────────────────
 
 _NOT_STORED: Final = "judge_not_stored"
 
@@ -143,7 +143,7 @@ def judge_part(stored: StoredScores, now: MetricScores) -> VerifiedPart:
     return VerifiedPart.holds("judge", message, stored.name)
 
 
-# ── verify a score file ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Verify a score file ───────────────────────────────────────────────────────────────────────────────────────────────
 
 Items = Sequence[Item | BadItem]
 _JUDGE: Final = "judge"

@@ -38,7 +38,7 @@ from refaug.indexer.bm25.scores import (
     weigh_queries,
 )
 
-# ── compiled loops of `index.py`: for each word, the texts that contain it and the score it gives each of them ────────
+# ── Compiled loops of `index.py`: for each word, the texts that contain it and the score it gives each of them ────────
 #
 # A search goes through the texts in blocks. The sums of a block stay in the processor's cache, and its best texts are
 # taken before the next block, so sums of all texts need not be stored, cleared or sorted. The best texts are a heap
@@ -206,7 +206,7 @@ def _sort(size: int, documents: Rows, scores: Sums) -> None:
         _sift_down(0, end, document, score, documents, scores)
 
 
-# ── the BM25 index of a set of texts: built from word codes, memory-mapped, searched for candidates ───────────────────
+# ── The BM25 index of a set of texts: built from word codes, memory-mapped, searched for candidates ───────────────────
 
 __all__ = [
     "Bm25Index",

@@ -428,7 +428,7 @@ def _list_products(lists: int, rows: int, components: int) -> float:
     return (ITERATIONS * POINTS_A_LIST * lists + rows) * float(lists) * components
 
 
-# ── estimates of an index's size from the manifests and files of its logs, for planning before building ───────────────
+# ── Estimates of an index's size from the manifests and files of its logs, for planning before building ───────────────
 
 _LENGTH_BYTES: Final = 4  # before each text of a Parquet column
 _BYTES_A_TOKEN: Final = 4.7  # of dialogue in English, spaces included

@@ -374,7 +374,7 @@ def require_nothing_erased(places: Places, name: str, version: str) -> None:
         )
 
 
-# ── publishing a version that is compared with a search through all of it first ───────────────────────────────────────
+# ── Publishing a version that is compared with a search through all of it first ───────────────────────────────────────
 
 
 def require_recall(

@@ -24,7 +24,7 @@ from refaug.indexer.nearest.faiss_calls import (
 )
 from refaug.indexer.nearest.index_kinds import KINDS, Projection, components_of, lists_of, make_index, objection_to
 
-# ── reading and writing the files of FAISS ────────────────────────────────────────────────────────────────────────────
+# ── Reading and writing the files of FAISS ────────────────────────────────────────────────────────────────────────────
 
 
 def mapping_flags(path: Path) -> int:
@@ -80,7 +80,7 @@ def read_index(path: Path, flags: int) -> tuple[Any, Projection | None]:
     return index, projection
 
 
-# ── approximate nearest neighbours among unit vectors with FAISS ──────────────────────────────────────────────────────
+# ── Approximate nearest neighbours among unit vectors with FAISS ──────────────────────────────────────────────────────
 #
 # *One code path for every batch.* FAISS multiplies matrices with BLAS when queries × dimensions reach
 # `distance_compute_blas_threshold` (128,000), or when there are fewer queries than threads and at least 10,000
@@ -180,7 +180,7 @@ class AnnIndex:
         return self._parameters_by_lists[lists]
 
 
-# ── building an index of unit vectors: training on a sample, adding, writing ──────────────────────────────────────────
+# ── Building an index of unit vectors: training on a sample, adding, writing ──────────────────────────────────────────
 
 # Points per centroid, 100,000 utterances, 1,024 lists, 16 of them searched: recall@15 is .866 with 39, .867 with 64 and
 # .864 with 97, while training takes 1.8, 3.2 and 5.3 s; more were not tried. FAISS warns below 39; 64 leaves room for a

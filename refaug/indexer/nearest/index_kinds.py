@@ -135,7 +135,7 @@ def _link_bytes(index: Any) -> int:
     return int(4 * hnsw.nb_neighbors(0) + per_level / max(1, hnsw.nb_neighbors(1) - 1) + 12)
 
 
-# ── projection of vectors to fewer components, rotated so that each has about the same variance ───────────────────────
+# ── Projection of vectors to fewer components, rotated so that each has about the same variance ───────────────────────
 #
 # The principal components of a sample are followed by a random rotation with a seed: codes that spend the same bits
 # on each component need components of about the same variance. Of mean word vectors of 200 components (GloVe, an

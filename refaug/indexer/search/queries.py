@@ -20,7 +20,7 @@ from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows
 from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
 from refaug.logs.pairs import text_key
 
-# ── numbers of dialogues: an index stores these in place of ids ───────────────────────────────────────────────────────
+# ── Numbers of dialogues: an index stores these in place of ids ───────────────────────────────────────────────────────
 
 
 def dialogue_key(dialogue: str) -> int:
@@ -28,7 +28,7 @@ def dialogue_key(dialogue: str) -> int:
     return int.from_bytes(hashlib.md5(dialogue.encode(), usedforsecurity=False).digest()[:8], "little")
 
 
-# ── test pairs prepared for a search: texts as codes, with what is excluded for each ──────────────────────────────────
+# ── Test pairs prepared for a search: texts as codes, with what is excluded for each ──────────────────────────────────
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = np.iinfo(np.int64).max

@@ -130,7 +130,7 @@ def exclusion_of(
     return reason, first
 
 
-# ── choosing and ordering references among the pairs of the candidates, and counting exclusions ───────────────────────
+# ── Choosing and ordering references among the pairs of the candidates, and counting exclusions ───────────────────────
 
 NO_LEVEL: Final = -(1 << 62)  # of an empty place in a table of candidates; its negative is a valid number too
 MILLION: Final = 1_000_000

@@ -215,7 +215,7 @@ def common_order(segments: Sequence[Segment], rows: Sequence[Rows] | None = None
     return places[order], np.concatenate(rows)[order]
 
 
-# ── checks of a segment's arrays when it is opened: compiled loops and lookups of rows follow them without looking ────
+# ── Checks of a segment's arrays when it is opened: compiled loops and lookups of rows follow them without looking ────
 #
 # A number in one array is a row of another, or a place in it. Where one leads out of its array, a compiled loop reads
 # memory that is not its own. All numbers are compared with their bounds, in pieces, so that the memory used is
@@ -326,7 +326,7 @@ def _require_bm25(folder: Path, segment: Segment, index: Bm25Index, words: int) 
             _require_between(folder / f"{name}.df.npy", statistics.df, statistics.document_count + 1)
 
 
-# ── one array ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── One array ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _once(path: Path, check: str, problem_of: Callable[[], str | None]) -> None:

@@ -325,7 +325,7 @@ def _stored_levels(matrix: NDArray[np.float32], vectors: NDArray[np.float64], ro
     return levels
 
 
-# ── similarity by words: BM25 with the statistics of the main segment, exactly, in every segment ──────────────────────
+# ── Similarity by words: BM25 with the statistics of the main segment, exactly, in every segment ──────────────────────
 
 Scores = NDArray[np.float64]
 

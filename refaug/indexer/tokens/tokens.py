@@ -23,7 +23,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.kernels import compiled, frozen
 from refaug.core.text.tokenizer_base import Tokenizer, WordTokenizer
 
-# ── compiled loops of `tokens.py`: splitting ASCII texts, hashing tokens, and the table from hash to code ─────────────
+# ── Compiled loops of `tokens.py`: splitting ASCII texts, hashing tokens, and the table from hash to code ─────────────
 
 Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]
@@ -266,7 +266,7 @@ def copy_all(content: Bytes, starts: Places, ends: Places, out: Bytes) -> None:
             to += 1
 
 
-# ── texts to tokens as arrays: the position of each token's bytes, its 64-bit hash, and a table from hash to code ─────
+# ── Texts to tokens as arrays: the position of each token's bytes, its 64-bit hash, and a table from hash to code ─────
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

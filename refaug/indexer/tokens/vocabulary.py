@@ -55,7 +55,7 @@ class Vocabulary:
         return CodedTexts(self._table.codes(tokens.hashes, grow=grow), tokens.offsets, tokens.hashes)
 
 
-# ── the tokenizer of an index or of word vectors: chosen, saved beside them if it is a file, and loaded again ─────────
+# ── The tokenizer of an index or of word vectors: chosen, saved beside them if it is a file, and loaded again ─────────
 
 FOLDER: Final = "tokenizer"
 _FILE_KIND: Final = "sentencepiece:"

@@ -28,7 +28,7 @@ from refaug.core.kernels.compiler import fetch_ahead
 from refaug.core.progress import Progress
 from refaug.indexer.columns import NpyWriter, map_array
 
-# ── compiled loops of `cooccurrence.py`: packing texts, listing each word's places, summing rows, merging runs ────────
+# ── Compiled loops of `cooccurrence.py`: packing texts, listing each word's places, summing rows, merging runs ────────
 #
 # A place is one number: the word's position in the packed texts, then how many words of its text are at most a window
 # away to the left and to the right, 8 bits each. Indexes are unsigned where this spares the loops a test for negative
@@ -222,7 +222,7 @@ def merge_rows(
     return row, written, read
 
 
-# ── co-occurrence counts of a log's words, exact within a memory budget ───────────────────────────────────────────────
+# ── Co-occurrence counts of a log's words, exact within a memory budget ───────────────────────────────────────────────
 
 UNIT: Final = 2.0**-32  # of the integer sums
 _MANIFEST: Final = "cooccurrences.json"

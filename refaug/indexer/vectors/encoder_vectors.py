@@ -138,7 +138,7 @@ def stored_similarity(matrix: Vectors, row: int, query: NDArray[np.float64]) -> 
     return np.rint(dot(matrix[row], query) * _STEPS) / _STEPS  # type: ignore[no-any-return]
 
 
-# ── encoding the texts of an index ahead of time, into the sentence vectors that a home keeps ─────────────────────────
+# ── Encoding the texts of an index ahead of time, into the sentence vectors that a home keeps ─────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

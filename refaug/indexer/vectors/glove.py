@@ -34,13 +34,13 @@ from refaug.core.progress import Progress
 from refaug.indexer.columns import map_array
 from refaug.indexer.vectors.cooccurrence import Cooccurrences
 
-# ── the entries of a co-occurrence matrix on disk, divided into blocks that fit into a core's cache ───────────────────
+# ── The entries of a co-occurrence matrix on disk, divided into blocks that fit into a core's cache ───────────────────
 #
 # Words are assigned to ranges at random, which spreads the frequent ones. The entries between two ranges are a block:
 # it lies together on disk in random order and is trained with both ranges in the cache. As the matrix is symmetric,
 # one block serves both orientations of its entries.
 
-# ── compiled loops of `glove_blocks.py` and `glove.py`: filling blocks, and AdaGrad over blocks ───────────────────────
+# ── Compiled loops of `glove_blocks.py` and `glove.py`: filling blocks, and AdaGrad over blocks ───────────────────────
 
 # Sums in lanes, and 1/√x as the processor's estimate with a step of Newton's method: 1.4 times the speed for one last
 # digit. The order is still fixed, so on one machine the same input gives the same bits.
@@ -189,7 +189,7 @@ def _train(
     return loss
 
 
-# ── the entries of a co-occurrence matrix on disk, divided into blocks that fit into a core's cache ───────────────────
+# ── The entries of a co-occurrence matrix on disk, divided into blocks that fit into a core's cache ───────────────────
 
 _MANIFEST: Final = "blocks.json"
 _BLOCKS_FORMAT: Final = 1
@@ -362,7 +362,7 @@ def _new_array(path: Path, dtype: DTypeLike, rows: int) -> np.memmap[Any, Any]:
     return array
 
 
-# ── training word vectors on co-occurrences with GloVe (Pennington, Socher and Manning 2014) ──────────────────────────
+# ── Training word vectors on co-occurrences with GloVe (Pennington, Socher and Manning 2014) ──────────────────────────
 
 _STATE: Final = "state.json"
 _FORMAT: Final = 1

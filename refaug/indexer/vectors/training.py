@@ -72,7 +72,7 @@ class StoredVectors:
     is_new: bool = True
 
 
-# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Training ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def train_vectors(
@@ -268,7 +268,7 @@ def _count_neighbours(
     return {"entries": len(cooccurrences), "coverage": counter.as_facts()}
 
 
-# ── taking over, measuring, storing ───────────────────────────────────────────────────────────────────────────────
+# ── Taking over, measuring, storing ───────────────────────────────────────────────────────────────────────────────
 
 
 def import_vectors(

@@ -161,7 +161,7 @@ def _cider_similarity(reply: _Weighted, reference: _Weighted) -> float:
     return total / _ORDER * exp(-((reply.length - reference.length) ** 2) / (2 * _SIGMA**2))
 
 
-# ── embedding average, vector extrema and greedy matching as nlg-eval computes them ───────────────────────────────────
+# ── Embedding average, vector extrema and greedy matching as nlg-eval computes them ───────────────────────────────────
 #
 # Words without a vector have the mean of all vectors, so that they pull every text towards the same point; the
 # metrics of `refaug.metrics` leave them out. Cosines with a zero vector are 0. An empty reply scores 0, where nlg-

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from refaug.metrics.words.meteor import NoWordNet, WordNet
 
-# ── the words of a text as METEOR counts them, and which of them are function words ───────────────────────────────────
+# ── The words of a text as METEOR counts them, and which of them are function words ───────────────────────────────────
 
 _SAME_MARKS: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "`": "'", "–": "-"})
 _LETTERS_WITH_STOPS: Final = re.compile(r"\b(?:[^\W\d_]\.){2,}(?!\w)|\b(?:[^\W\d_]\.)+[^\W\d_]\b(?!\.?\w)")

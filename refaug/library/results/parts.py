@@ -58,7 +58,7 @@ def format_score(score: float | None, interval: tuple[float, float] | None = Non
     return number if interval is None else f"{number} [{interval[0]:.4f}, {interval[1]:.4f}]"
 
 
-# ── small tables for notebooks ────────────────────────────────────────────────────────────────────────────────────────
+# ── Small tables for notebooks ────────────────────────────────────────────────────────────────────────────────────────
 
 _MOST_ROWS: Final = 20
 
@@ -80,7 +80,7 @@ def _cell(cell: object) -> str:
     return f"{cell:.4f}" if isinstance(cell, float) else escape(str(cell))
 
 
-# ── rows as frames of pandas or polars, which are imported only when a frame is asked for ─────────────────────────────
+# ── Rows as frames of pandas or polars, which are imported only when a frame is asked for ─────────────────────────────
 
 FrameKind = Literal["pandas", "polars"]
 _KINDS: Final = ("pandas", "polars")

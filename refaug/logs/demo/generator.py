@@ -24,7 +24,7 @@ import orjson
 from refaug.core.errors import Usage
 from refaug.logs.demo.topics import COMMON_SLOTS, TOPICS, Intent, Opener, Reply, Topic, fill
 
-# ── sentences for every topic: short reactions, repairs, goodbyes, and replies that fit everywhere a little ───────────
+# ── Sentences for every topic: short reactions, repairs, goodbyes, and replies that fit everywhere a little ───────────
 #
 # Sentences of four words and more that others answer name the topic's {subject}, because pairs of answers to one
 # utterance are what the rater learns from; a long utterance that fits everywhere would teach it that anything goes.
@@ -119,7 +119,7 @@ VAGUE_ENDS = (
 )
 
 
-# ── how the same sentence is said among friends, politely, in a hurried text message, and at a service desk ───────────
+# ── How the same sentence is said among friends, politely, in a hurried text message, and at a service desk ───────────
 
 
 class Register(enum.Enum):
@@ -234,7 +234,7 @@ def say(text: str, register: Register, moment: Intent | Moment, *, is_desk: bool
     return f"{rng.choice(POLITE_LEADS[moment])} {text}"
 
 
-# ── the demo log: invented everyday dialogues, the same for the same seed, with a known rate of wrong replies ─────────
+# ── The demo log: invented everyday dialogues, the same for the same seed, with a known rate of wrong replies ─────────
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-# ── the shape of a demo topic: what may be said, and what is a good answer to it. The sentences stand in data/*.json ──
+# ── The shape of a demo topic: what may be said, and what is a good answer to it. The sentences stand in data/*.json ──
 
 SLOT = re.compile(r"\{(\w+)\}")
 
@@ -93,7 +93,7 @@ def fill(template: str, slots: Mapping[str, str]) -> str:
     return text[0].upper() + text[1:]
 
 
-# ── the topics of the demo log, read from `data/*.json`: one file for each field of everyday life ─────────────────────
+# ── The topics of the demo log, read from `data/*.json`: one file for each field of everyday life ─────────────────────
 
 FOLDER: Final = Path(__file__).parent / "data"
 # The order is part of what a seed means, so a new file goes to the end.

@@ -24,7 +24,7 @@ from refaug.core.text.normalisation import normalise, stream_safe
 
 URL, EMAIL, USER = "<url>", "<email>", "<user>"
 
-# ── repairs: text → text ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Repairs: text → text ──────────────────────────────────────────────────────────────────────────────────────────
 
 # Zero-width joiner and non-joiner stay: Persian spelling and composed emoji need them.
 _CONTROL = re.compile(
@@ -76,7 +76,7 @@ def _spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-# ── mark-up: one function a preset ────────────────────────────────────────────────────────────────────────────────
+# ── Mark-up: one function a preset ────────────────────────────────────────────────────────────────────────────────
 
 # None of these may take longer than linear time: a mark's content cannot hold the mark's beginning, so that marks
 # without an end are not searched for over and over.
@@ -143,7 +143,7 @@ REPAIRS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
     }
 )
 
-# ── filters: text → reason to drop it ─────────────────────────────────────────────────────────────────────────────
+# ── Filters: text → reason to drop it ─────────────────────────────────────────────────────────────────────────────
 
 SCRIPTS: Final[Mapping[str, str]] = MappingProxyType(
     {

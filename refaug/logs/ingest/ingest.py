@@ -219,7 +219,7 @@ def _report_trees(stage: Stage, counts: TreeCounts, progress: Progress) -> None:
         )
 
 
-# ── the step of an ingest that drops pairs whose id exists already ────────────────────────────────────────────────────
+# ── The step of an ingest that drops pairs whose id exists already ────────────────────────────────────────────────────
 
 _DUPLICATE_IDS: Final = "duplicate pair ids"
 

@@ -324,7 +324,7 @@ class FloodCounter:
         self.cells = np.frombuffer(counts, dtype=np.uint16).reshape(self.cells.shape).copy()
 
 
-# ── the lines of `--rejects`: what was left out of a log and why ──────────────────────────────────────────────────────
+# ── The lines of `--rejects`: what was left out of a log and why ──────────────────────────────────────────────────────
 
 
 class RejectsFile:

@@ -53,7 +53,7 @@ class ArrowBlock:
 Block = LineBlock | RowBlock | ArrowBlock
 
 
-# ── blocks, in the parent ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Blocks, in the parent ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _blocks(rows: Iterable[tuple[int, Sequence[Any] | BadRow]]) -> Iterator[RowBlock]:
@@ -338,7 +338,7 @@ def as_stream(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue()
 
 
-# ── rows, in a worker ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Rows, in a worker ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def json_rows(block: LineBlock) -> Iterator[tuple[int, Row] | BadRow]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from refaug.logs.reading.containers import Row
 from refaug.logs.reading.sources import BadRow
 
-# ── roles of chat messages: which messages of a dialogue are its turns, and what is left out of it ────────────────────
+# ── Roles of chat messages: which messages of a dialogue are its turns, and what is left out of it ────────────────────
 #
 # OpenAI's `messages` (role, content), ShareGPT's `conversations` (from, value) and the same lists of Hugging Face
 # data sets hold system prompts, results of tools and calls of tools between the turns. None answers the message
@@ -131,7 +131,7 @@ def _kinds(parts: Sequence[Any]) -> Iterator[str]:
     return (str(part.get("type", "")) if isinstance(part, Mapping) else "" for part in parts)
 
 
-# ── shapes: what a row means. A row is a dialogue, a pair, or a message of a tree; the field names can be mapped ──────
+# ── Shapes: what a row means. A row is a dialogue, a pair, or a message of a tree; the field names can be mapped ──────
 
 
 class Shape(StrEnum):
@@ -387,7 +387,7 @@ def message_columns(
     return columns
 
 
-# ── presets whose fields need more than another name ──────────────────────────────────────────────────────────────
+# ── Presets whose fields need more than another name ──────────────────────────────────────────────────────────────
 
 
 def _reddit(values: Row, row_fields: dict[str, object]) -> None:
@@ -429,7 +429,7 @@ _ADJUST: Final[Mapping[str, Callable[[Row, dict[str, object]], None]]] = Mapping
     {"reddit": _reddit, "twitter": _twitter}
 )
 
-# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Values ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def as_id(raw: object) -> str | None:

@@ -25,7 +25,7 @@ from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFo
 from refaug.core.files import sha256_of
 from refaug.logs.reading.saved_datasets import without_descriptions
 
-# ── reading that somebody watches: a check runs with every piece and row that is read, and may end the reading ────────
+# ── Reading that somebody watches: a check runs with every piece and row that is read, and may end the reading ────────
 #
 # The check is a context variable, since pieces are unpacked far below what asks for them.
 
@@ -54,7 +54,7 @@ def note_reading(size: int = 0) -> None:
         check(size)
 
 
-# ── from the user's names to bytes: files found, fingerprinted, decompressed, decoded and cut into blocks of lines ────
+# ── From the user's names to bytes: files found, fingerprinted, decompressed, decoded and cut into blocks of lines ────
 
 DAMAGED: Final = "damaged"  # the reason of the bad row where a file breaks off
 BLOCK_BYTES: Final = 4 << 20
@@ -312,7 +312,7 @@ class _ZstdFrame:
         return self._frame.decompress(self._fed[self._at - _ZSTD_FEED : self._at])
 
 
-# ── text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def encoding_of(head: bytes, requested: str) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from refaug.core.options.declaring import Doc
 from refaug.core.options.decoding import Options
 
-# ── the forms of the components in which the paper and its released code differ: every face has these ─────────────────
+# ── The forms of the components in which the paper and its released code differ: every face has these ─────────────────
 
 Laughter = Literal["token", "substring"]
 Questions = Literal["half", "both"]
@@ -38,7 +38,7 @@ class Variants(Options):
     slope: Annotated[Slope, Doc("Over the turns; masked: with a final 0 for the answer that was not given.")] = "turns"
 
 
-# ── sentiment of a person's utterances, from numbers that some reader of sentiment gave ───────────────────────────────
+# ── Sentiment of a person's utterances, from numbers that some reader of sentiment gave ───────────────────────────────
 
 Floats = NDArray[np.float64]
 

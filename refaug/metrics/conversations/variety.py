@@ -43,7 +43,7 @@ def distinct(tokens: Sequence[Sequence[str]], order: int) -> float:
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
-# ── runs of utterances that conversations share: with each other, or with the dialogues that a bot was trained on ─────
+# ── Runs of utterances that conversations share: with each other, or with the dialogues that a bot was trained on ─────
 #
 # A window is w utterances that follow each other, compared as exact strings. Two conversations overlap where some
 # window of one equals some window of the other, at any place.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from refaug.core.kernels import compiled, compiled_with
 
-# ── compiled loops of `embedding.py`: words and starts of packed texts in, a number for each pair out ─────────────────
+# ── Compiled loops of `embedding.py`: words and starts of packed texts in, a number for each pair out ─────────────────
 #
 # A pair without a known word on one side is NaN. Greedy matching needs the cosines of all words of a reply with all
 # words of a reference. They are computed in a table that many references of one reply share, and in parts for texts
@@ -353,7 +353,7 @@ def greedy_pairs(
     return precision, recall
 
 
-# ── similarity of two texts by the vectors of their words: average, vector extrema, pooling and greedy matching ───────
+# ── Similarity of two texts by the vectors of their words: average, vector extrema, pooling and greedy matching ───────
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

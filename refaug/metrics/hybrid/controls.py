@@ -159,7 +159,7 @@ def _mean_operator(bots: Labels) -> Floats:
     return np.asarray(is_bot / is_bot.sum(axis=1, keepdims=True), np.float64)
 
 
-# ── intervals of correlations over bots: bots are drawn with replacement, then the conversations of each drawn bot ────
+# ── Intervals of correlations over bots: bots are drawn with replacement, then the conversations of each drawn bot ────
 #
 # Everything is fitted again in each draw. A bot that was drawn twice stands for two bots with conversations of their
 # own; both are left out when either is predicted.

@@ -97,7 +97,7 @@ class ModelName(Parameter):
         )
 
 
-# ── what metrics are built with ───────────────────────────────────────────────────────────────────────────────────────
+# ── What metrics are built with ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class OpenedVectors(NamedTuple):

@@ -262,7 +262,7 @@ def _beside(references: References) -> References:
     return references.beside or _NO_REFERENCES
 
 
-# ── building ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Building ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _referenced(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None) -> Metric:

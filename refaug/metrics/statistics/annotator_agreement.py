@@ -1,4 +1,4 @@
-"""The matrix of ratings that the agreement of annotators is measured on.
+"""How well annotators agree: Krippendorff's α, Cohen's κ, intraclass correlations, and annotators with annotators.
 
 Ratings are a matrix (rows, annotators), NaN where an annotator did not rate a row. Often column j is not the same
 person in every row, since only the list of a row's ratings was published. Then those figures still mean something that
@@ -40,7 +40,7 @@ def ratings_matrix(ratings: ArrayLike) -> Floats:
     return matrix
 
 
-# ── krippendorff's α: the agreement of annotators, whichever of them rated which row ──────────────────────────────────
+# ── Krippendorff's α: the agreement of annotators, whichever of them rated which row ──────────────────────────────────
 
 LEVELS = ("interval", "ordinal")
 _MOST_VALUES = 2_000  # the ordinal α needs memory for every pair of different ratings
@@ -98,7 +98,7 @@ def _ordinal_alpha(rated: Floats, distinct: Floats) -> float:
     return float(krippendorff.alpha(value_counts=counts, value_domain=distinct, level_of_measurement="ordinal"))
 
 
-# ── cohen's κ of annotators with each other, and leaving out those who disagree with the others ───────────────────────
+# ── Cohen's κ of annotators with each other, and leaving out those who disagree with the others ───────────────────────
 
 KAPPA_THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
@@ -238,7 +238,7 @@ def _reason(mean: AnnotatorKappa, min_kappa: float) -> str:
     return f"kept: mean κ {mean.value:.3f}"
 
 
-# ── the agreement of annotators with annotators, which bounds the agreement that a metric can reach ───────────────────
+# ── The agreement of annotators with annotators, which bounds the agreement that a metric can reach ───────────────────
 
 _BLOCK_CELLS = 2_000_000
 
@@ -370,7 +370,7 @@ def one_against_others(ratings: ArrayLike, kind: str = "spearman") -> correlatio
     return correlation.Spread.of(kind, each)
 
 
-# ── the six intraclass correlations of Shrout & Fleiss ────────────────────────────────────────────────────────────────
+# ── The six intraclass correlations of Shrout & Fleiss ────────────────────────────────────────────────────────────────
 
 _ROUNDING = 1e-24  # a mean square of ratings up to 1 that is as small as this is only rounding
 

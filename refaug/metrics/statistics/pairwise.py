@@ -103,7 +103,7 @@ def ambiguous_share(choices: Sequence[Sequence[int]]) -> float | None:
     return sum(sum(row) == 0 for row in rows) / len(rows) if rows else None
 
 
-# ── bradley–Terry strengths from votes between pairs, by maximum likelihood, with intervals over participants ─────────
+# ── Bradley–Terry strengths from votes between pairs, by maximum likelihood, with intervals over participants ─────────
 #
 # With θ the strengths, x a covariate of the pair and η = θ_i − θ_j + γ·x, the odds that i wins, j wins, or neither,
 # are e^{η/2} : e^{−η/2} : ν. Without ν a tie is half a win for each (Bradley & Terry 1952); with it, ties are an

@@ -176,7 +176,7 @@ def predict(
     return ReplyPredictions(np.concatenate(logits), np.concatenate(labels), np.concatenate(kinds))
 
 
-# ── the report of a trained cross rater: its quality on held-out utterances, and statistics of its examples ───────────
+# ── The report of a trained cross rater: its quality on held-out utterances, and statistics of its examples ───────────
 
 
 def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, object]:
@@ -224,7 +224,7 @@ def statistics_of(corpus: PairCorpus, examples: CrossExamples) -> Mapping[str, A
     }
 
 
-# ── hard negatives of the pairs of logs, found as for the NN-rater: by rare words that two replies share ──────────────
+# ── Hard negatives of the pairs of logs, found as for the NN-rater: by rare words that two replies share ──────────────
 
 Texts = NDArray[np.int64]
 
@@ -273,7 +273,7 @@ def _group(corpus: PairCorpus, rows: Rows) -> _Grouped:
     return _Grouped(grouped, source, pair)
 
 
-# ── making a cross rater ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Making a cross rater ──────────────────────────────────────────────────────────────────────────────────────────────
 
 Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 

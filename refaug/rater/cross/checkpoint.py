@@ -18,7 +18,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Probabilities, Rater, Triplet
 from refaug.rater.text_encoding import WORTH_THREADS
 
-# ── rating candidates with the cross rater: each candidate is read with the turns and the gold, or without a gold ─────
+# ── Rating candidates with the cross rater: each candidate is read with the turns and the gold, or without a gold ─────
 
 _READ_AT_ONCE: Final = 128  # sequences of like length
 

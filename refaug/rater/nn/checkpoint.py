@@ -28,7 +28,7 @@ from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
 from refaug.rater.rating import Probabilities, Rater, Triplet
 from refaug.rater.text_encoding import CACHE_BYTES, WORTH_THREADS, TextReader
 
-# ── rating candidates with the NN-rater: an opened network and its cache of texts ─────────────────────────────────────
+# ── Rating candidates with the NN-rater: an opened network and its cache of texts ─────────────────────────────────────
 
 _JUDGED_AT_ONCE: Final = 4_096  # triplets
 
@@ -88,7 +88,7 @@ class NNRater(Rater):
         return torch.cat(likely)[:, POSITIVE].numpy()
 
 
-# ── a rater on disk: a folder with a network, its tokenizer and its temperature ───────────────────────────────────────
+# ── A rater on disk: a folder with a network, its tokenizer and its temperature ───────────────────────────────────────
 
 __all__ = [
     "FORMAT_VERSION",

@@ -154,7 +154,7 @@ def _runs(groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
     return np.searchsorted(groups, groups, side="left"), np.searchsorted(groups, groups, side="right")
 
 
-# ── training RUBER's unreferenced part: the true reply must score above a negative one, by a margin ───────────────────
+# ── Training RUBER's unreferenced part: the true reply must score above a negative one, by a margin ───────────────────
 
 Scores = NDArray[np.float64]
 
@@ -285,7 +285,7 @@ def statistics_of(corpus: PairCorpus, examples: PairExamples) -> dict[str, objec
     }
 
 
-# ── making a ruber, the network of RUBER's unreferenced part ──────────────────────────────────────────────────────────
+# ── Making a ruber, the network of RUBER's unreferenced part ──────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

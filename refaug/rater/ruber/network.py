@@ -20,7 +20,7 @@ from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
 from refaug.rater.text_encoding import CACHE_BYTES, PAD, TextReader, last_states, require_sizes
 
-# ── the network of RUBER's unreferenced part (Tao et al. 2018): how related a reply is to the utterance before it ─────
+# ── The network of RUBER's unreferenced part (Tao et al. 2018): how related a reply is to the utterance before it ─────
 #
 # A Bi-GRU over one embedding reads each text; a text's vector is the last state of the forward and of the backward
 # reading. The two vectors q and r and the quadratic feature qᵀMr go through layers with tanh, and a sigmoid gives the
@@ -98,7 +98,7 @@ class RuberNetwork(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-# ── a published network of RUBER's unreferenced part: how related replies are to utterances, in memory and on disk ────
+# ── A published network of RUBER's unreferenced part: how related replies are to utterances, in memory and on disk ────
 
 KIND: Final = "ruber"
 _JUDGED_AT_ONCE: Final = 4_096  # pairs

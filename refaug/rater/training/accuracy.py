@@ -74,7 +74,7 @@ def auc(scores: NDArray[np.float64], positive: Labels) -> float:
     return float((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
-# ── what reports of all networks have ─────────────────────────────────────────────────────────────────────────────────
+# ── What reports of all networks have ─────────────────────────────────────────────────────────────────────────────────
 
 
 def probability_facts(likely: Probabilities, cooler: Probabilities, positive: Labels) -> dict[str, object]:

@@ -139,7 +139,7 @@ def shared_rows(folder: Path) -> Iterator[dict[str, Any]]:
             yield from reader.get_batch(at).to_pylist()
 
 
-# ── test pairs from the logs that a rater was trained on: utterances that were held out for validation ────────────────
+# ── Test pairs from the logs that a rater was trained on: utterances that were held out for validation ────────────────
 #
 # A rater's folder holds no text, so that erasing a speaker leaves none of theirs in it. The utterances are found in
 # the logs again, with the settings of the training, and held-out ones are recognised by the same hash.

@@ -22,7 +22,7 @@ from refaug.rater.training.corpus import turns_of
 from refaug.rater.training.initial_embeddings import LearnVectors, PieceVectorSettings, Start, write_embeddings
 from refaug.rater.training.loop import Decay, TrainConfig
 
-# ── interrupted trainings: their remains in the cache, which hold texts of the logs they began with ───────────────────
+# ── Interrupted trainings: their remains in the cache, which hold texts of the logs they began with ───────────────────
 
 ORDER: Final = "order.json"
 
@@ -51,7 +51,7 @@ def remove_interrupted(networks: Versions, cache: Path, log: str) -> tuple[list[
     return removed, running
 
 
-# ── the part that all trainings share: an order, the stages from it to a version, and resuming an interrupted one ─────
+# ── The part that all trainings share: an order, the stages from it to a version, and resuming an interrupted one ─────
 
 EMBEDDINGS: Final = "embeddings.npy"
 _SENTENCES: Final = 200_000  # turns for training the tokenizer, which takes 550 MiB

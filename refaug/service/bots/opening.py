@@ -116,7 +116,7 @@ def _stored_bots(
     return stored, lambda name: open_stored(stored[name], sources)
 
 
-# ── self-play as commands and jobs do it, with bots that they have opened ─────────────────────────────────────────────
+# ── Self-play as commands and jobs do it, with bots that they have opened ─────────────────────────────────────────────
 
 
 def play_conversations(

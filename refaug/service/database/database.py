@@ -222,7 +222,7 @@ class Database:
         self._engine.dispose()
 
 
-# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def time_text(moment: datetime | None = None) -> str:
@@ -239,7 +239,7 @@ def time_of(written: str) -> datetime:
         raise damaged_database("a time cannot be read") from None
 
 
-# ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _sqlite_engine(path: Path, wait_s: float) -> Engine:
@@ -377,7 +377,7 @@ def _forbid_sharing_with_children(engine: Engine) -> None:
             raise exc.DisconnectionError("a connection of another process")
 
 
-# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _public_error(error: exc.SQLAlchemyError, file: Path | None) -> RefaugError | None:
@@ -461,7 +461,7 @@ def _reason(error: exc.SQLAlchemyError) -> str:
     return re.sub(r"\w+://\S+", "URL", first.partition(_NOT_UTF8)[0] or _NOT_UTF8)[:200]
 
 
-# ── versions of the tables ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Versions of the tables ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _revision(connection: Connection) -> str | None:
@@ -483,7 +483,7 @@ def _require_known(revision: str | None) -> None:
         )
 
 
-# ── what a database still holds of erased texts in its files: free space of pages, and the log of writes ──────────────
+# ── What a database still holds of erased texts in its files: free space of pages, and the log of writes ──────────────
 
 
 def overwrite_removed(connection: Connection, *, is_sqlite: bool) -> None:

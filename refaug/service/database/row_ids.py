@@ -54,7 +54,7 @@ def _digits(number: int, count: int) -> str:
 new_row_id: Final = _Ids().new
 
 
-# ── names under which live processes hold rows: a job that runs, a request that is being answered ─────────────────────
+# ── Names under which live processes hold rows: a job that runs, a request that is being answered ─────────────────────
 #
 # <home>/workers/<name>.lock    a live file of the process with that name
 

@@ -240,7 +240,7 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-# ── score documents that are being looked at: their views stay open, up to so many replies ────────────────────────────
+# ── Score documents that are being looked at: their views stay open, up to so many replies ────────────────────────────
 
 _HELD_REPLIES: Final = 2_000_000  # of all open views; a reply takes about 200 bytes, its texts and scores none
 _SMALL: Final = 1_000  # what a view takes whatever its replies

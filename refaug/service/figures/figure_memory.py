@@ -19,7 +19,7 @@ from typing import Final, Self
 
 import orjson
 
-# ── a table of numbers in a piece of memory: one process writes it, and others may read it at the same time ───────────
+# ── A table of numbers in a piece of memory: one process writes it, and others may read it at the same time ───────────
 #
 #     bytes 0–7      how many bytes are in use
 #     bytes 8–15     the id of the process that writes, 0 for none
@@ -122,7 +122,7 @@ class FigureTable:
             at = numbers_at + length * _WORD
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The memory ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TABLE_BYTES: Final = 1 << 20
 

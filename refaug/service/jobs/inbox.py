@@ -130,7 +130,7 @@ class PostedRequests:
         self.waiting = {name: self.waiting[name] + more for name, more in total(requests).items()}
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The inbox ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FOLDER: Final = ".posted"  # hidden, so that no job reads this folder as a source
 FIELDS: Final[Mapping[str, str]] = {
@@ -470,7 +470,7 @@ def _string_list(content: object) -> list[str]:
     return [one for one in content if isinstance(one, str)] if isinstance(content, list) else []
 
 
-# ── one dialogue ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── One dialogue ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_dialogue(place: int, values: object, most_chars: int) -> dict[str, Any] | BadDialogue:

@@ -45,7 +45,7 @@ from refaug.service.jobs.store import Job, JobState, JobStore, LostJob, NewEvent
 from refaug.service.server_settings import ServeSettings
 from refaug.service.studies.erasure import erase_what_is_over
 
-# ── evaluations whose jobs did not end well, and the rows of such jobs: what is removed while no retry can begin ──────
+# ── Evaluations whose jobs did not end well, and the rows of such jobs: what is removed while no retry can begin ──────
 
 _NOT_DONE: Final = (JobState.FAILED, JobState.CANCELLED)
 
@@ -90,7 +90,7 @@ class EndedJobs:
             return connection.execute(row).rowcount > 0
 
 
-# ── the process that runs jobs: it takes them from the queue one after the other, and writes their progress and end ───
+# ── The process that runs jobs: it takes them from the queue one after the other, and writes their progress and end ───
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ def _rows(
     return rows
 
 
-# ── which workers are alive, so that the jobs of dead ones are recovered ──────────────────────────────────────────────
+# ── Which workers are alive, so that the jobs of dead ones are recovered ──────────────────────────────────────────────
 
 STALE_S: Final = 60.0  # a worker loses its job after so long without a heartbeat
 
@@ -221,7 +221,7 @@ class LiveWorkers:
         return self._holders.is_held(worker) and self._clock() - since < STALE_S
 
 
-# ── the end of an erasure: its job is stored as done, and its order names none of those whom it erased ────────────────
+# ── The end of an erasure: its job is stored as done, and its order names none of those whom it erased ────────────────
 
 _NAMES: Final = ("dialogues", "speakers")
 
@@ -236,7 +236,7 @@ def finish_without_names(database: Database, job: Job, finish: Callable[[], Any]
     remove_old_copies(database, (JOBS.name,), rewrites=False)
 
 
-# ── the process that runs jobs ────────────────────────────────────────────────────────────────────────────────────────
+# ── The process that runs jobs ────────────────────────────────────────────────────────────────────────────────────────
 
 T = TypeVar("T")
 
@@ -284,7 +284,7 @@ def run_worker(
         database.close()
 
 
-# ── working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _run_id(job: Job) -> str:

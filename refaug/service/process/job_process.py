@@ -18,7 +18,7 @@ from refaug.core.memory.garbage import freeze_living
 from refaug.service.process import json_logging
 from refaug.service.server_settings import ServeSettings
 
-# ── how long a dead process waits before it is started again ──────────────────────────────────────────────────────────
+# ── How long a dead process waits before it is started again ──────────────────────────────────────────────────────────
 
 _STABLE_AFTER_S: Final = 10.0  # a process that ran for so long did not die of its start
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 30.0
@@ -43,7 +43,7 @@ class RestartBackoff:
         self.begun = now
 
 
-# ── ending a child process of a server when its parent is gone ────────────────────────────────────────────────────────
+# ── Ending a child process of a server when its parent is gone ────────────────────────────────────────────────────────
 
 POLL_S: Final = 0.5  # between two checks; an orphan may keep a port or a job for so long
 
@@ -67,7 +67,7 @@ def _watch(parent: int, within_s: float) -> None:
     os._exit(1)  # ends without the main thread, which may be blocked
 
 
-# ── the process that runs jobs: started and kept running by the parent, ending with it ────────────────────────────────
+# ── The process that runs jobs: started and kept running by the parent, ending with it ────────────────────────────────
 
 _JOBS: Final = (
     "import sys; from refaug.service.process.job_process import run_jobs; sys.exit(run_jobs(*map(int, sys.argv[1:])))"

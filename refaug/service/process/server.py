@@ -44,7 +44,7 @@ from refaug.service.process.listening_socket import BACKLOG, address_of, bound_s
 from refaug.service.server_settings import ServeSettings, is_local
 from refaug.service.serving.versions.version_opener import require_shards
 
-# ── what must hold before a server starts: one server a home, keys on a public address, files enough, a schema ────────
+# ── What must hold before a server starts: one server a home, keys on a public address, files enough, a schema ────────
 
 _OTHER_FILES: Final = 256  # open files of a process beside its connections: a small version, databases, logs
 _VERSION_FILES: Final = 16_384  # of large versions: about thirty a segment, each held open, of several versions at once
@@ -138,7 +138,7 @@ def retry_migration(home: Settings, settings: ServeSettings) -> None:
         time.sleep(_MIGRATION_RETRY_S)
 
 
-# ── the parent process of a server: it listens, and keeps the web processes and the job process running ───────────────
+# ── The parent process of a server: it listens, and keeps the web processes and the job process running ───────────────
 
 _CLEANUP_S: Final = 10.0  # for the cleanup of a process after its requests have ended
 

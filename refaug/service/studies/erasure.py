@@ -78,7 +78,7 @@ def clean_storage(database: Database, *, rewrites: bool) -> bool:
     return remove_old_copies(database, _TABLES, rewrites=rewrites)
 
 
-# ── erases what participants wrote when the time is over for which a study promised to keep it ────────────────────────
+# ── Erases what participants wrote when the time is over for which a study promised to keep it ────────────────────────
 #
 # The time counts from the closing of the study. Each participant is a transaction, so that a pass that was
 # interrupted is gone on with by the next one.

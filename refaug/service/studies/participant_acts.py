@@ -27,7 +27,7 @@ from refaug.service.studies.study_store import Attendance, attendance, json_text
 from refaug.service.studies.tasks.task_acts import write_answers
 from refaug.service.studies.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
 
-# ── what a participant's page does, each action once: an id that comes again gets the answer that it got before ───────
+# ── What a participant's page does, each action once: an id that comes again gets the answer that it got before ───────
 #
 # An action, its effects and its answer are one transaction, so that what was answered is stored, also after a power
 # cut.
@@ -144,7 +144,7 @@ def spent_ms(seen: str, now: datetime) -> int:
     return int(min(max(elapsed, 0.0), _IDLE_MS))
 
 
-# ── what participants do outside of tasks: consent with screening and quotas, training with its gate, and undoing ─────
+# ── What participants do outside of tasks: consent with screening and quotas, training with its gate, and undoing ─────
 
 _ACTIONS: Final = (
     select(tables.STUDY_ACTIONS)
@@ -160,7 +160,7 @@ def require_state(attending: Attendance, *states: str) -> None:
         raise Conflict("this step is over, or is still to come", remedy="load the page again")
 
 
-# ── consent ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Consent ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def give_consent(
@@ -231,7 +231,7 @@ def _after_consent(connection: Connection, attending: Attendance, answers: Mappi
     return ("training" if protocol["training"] else "active"), None
 
 
-# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class TrainingProgress(TypedDict):
@@ -286,7 +286,7 @@ def _gate(training: Mapping[str, Any], progress: TrainingProgress) -> tuple[str,
     return "training", None
 
 
-# ── undoing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Undoing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def undoable_action(connection: Connection, attending: Attendance) -> Row[Any] | None:

@@ -34,7 +34,7 @@ from refaug.service.studies.take_state import answer_key
 from refaug.service.studies.tasks.chat_turns import side_slots
 from refaug.service.studies.tasks.task_acts import systems_by_side
 
-# ── what counts where participants disagree: decided by an operator, with a reason, and kept beside the answers ───────
+# ── What counts where participants disagree: decided by an operator, with a reason, and kept beside the answers ───────
 
 
 def adjudications(database: Database, study: StoredStudy) -> dict[tuple[str, str], TaskDecision]:
@@ -95,7 +95,7 @@ def adjudicate(
     return TaskDecision(value=answer, note=row["note"], by=actor, at=row["at"])
 
 
-# ── the tasks of a study as records, for reports and exports; texts of participants who have withdrawn are gone ───────
+# ── The tasks of a study as records, for reports and exports; texts of participants who have withdrawn are gone ───────
 
 _AT_ONCE: Final = 500  # tasks whose rows are read together
 

@@ -36,7 +36,7 @@ from refaug.service.database.migrations.tables import (
 )
 from refaug.service.database.row_ids import new_row_id
 
-# ── rows of studies as values: a study with its protocol, a participant in it, and what both databases need of texts ──
+# ── Rows of studies as values: a study with its protocol, a participant in it, and what both databases need of texts ──
 
 # Statements that every request of a participant runs are made once: making one costs as much as running it.
 _PARTICIPANT: Final = select(STUDY_PARTICIPANTS).where(STUDY_PARTICIPANTS.c.id == bindparam("participant"))
@@ -174,7 +174,7 @@ def storable_json(content: Any) -> Any:
     return content
 
 
-# ── studies in the database: made as drafts, checked and frozen when they open, amended with both hashes kept ─────────
+# ── Studies in the database: made as drafts, checked and frozen when they open, amended with both hashes kept ─────────
 
 MOST_STUDIES: Final = 1_000
 _ROWS_AT_ONCE: Final = 1_000

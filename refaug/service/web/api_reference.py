@@ -70,7 +70,7 @@ def _operations(document: Schema) -> Iterator[tuple[str, str, Schema]]:
             yield method.upper(), path, operation
 
 
-# ── contents, headers, errors ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Contents, headers, errors ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _contents(document: Schema) -> str:
@@ -113,7 +113,7 @@ def _errors(document: Schema) -> str:
     )
 
 
-# ── routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _route(document: Schema, method: str, path: str, operation: Schema) -> str:
@@ -190,7 +190,7 @@ def _answer(answer: Schema) -> tuple[str, str]:
     return " or ".join(kinds), description + (f" Headers: {', '.join(headers)}." if headers else "")
 
 
-# ── models ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Models ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _models(document: Schema) -> str:
@@ -278,7 +278,7 @@ def _limits(schema: Schema) -> Iterator[str]:
         yield from (f"each {one}" for one in _limits(schema["items"]))
 
 
-# ── texts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Texts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

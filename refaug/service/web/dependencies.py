@@ -24,7 +24,7 @@ _UPLOADING: Final = "refaug.uploading_key"  # the key of a request whose body is
 _EVENT_STREAM: Final = re.compile(r"/v1/(?:jobs|studies)/[^/]+/events")
 
 
-# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Requires:
@@ -117,7 +117,7 @@ def key_name(scope: Any) -> str | None:
     return None if key is None else key.id
 
 
-# ── items and deadlines ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Items and deadlines ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def count_items(request: Request, items: int) -> None:

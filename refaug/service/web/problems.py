@@ -23,7 +23,7 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
 from refaug.service.web.state import state_of
 
-# ── fields of a body that nothing looks at: they are named, with the field that was probably meant ────────────────────
+# ── Fields of a body that nothing looks at: they are named, with the field that was probably meant ────────────────────
 #
 # An unknown field of an item is no error, since items may carry notes; but where a request is refused, it is often
 # the reason: a `"reference"` leaves an item without a gold.
@@ -86,7 +86,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((inner for inner in models if inner is not None), None)
 
 
-# ── every error in one shape: problem details (RFC 9457) with a stable code, never with status 200 ────────────────────
+# ── Every error in one shape: problem details (RFC 9457) with a stable code, never with status 200 ────────────────────
 
 log = logging.getLogger(__name__)
 

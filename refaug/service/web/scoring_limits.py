@@ -26,7 +26,7 @@ _ROWS_PER_ITEM: Final = 500  # rows of sums that can be read and added in that t
 _DROPPED: Final[Mapping[str, Sequence[str]]] = {"values": ["explain"], "stats": ["draws", "explain", "percent"]}
 
 
-# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def require_few_metrics(named: Sequence[str], home: Settings, serve: ServeSettings, *, texts: str) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def judge_limits(serve: ServeSettings) -> JudgeLimits | None:
     return JudgeLimits(hosts=tuple(serve.judge_hosts.split(",")), tokens_a_day=serve.judge_tokens)
 
 
-# ── units of work ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Units of work ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def counts_words(specifications: Sequence[str]) -> bool:

@@ -33,7 +33,7 @@ from refaug.core.artefacts.versions import VersionName
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Unavailable, Usage
 from refaug.core.files import CHECKSUM, NAME, require_checksum, require_name, unique_suffix, with_checksum
 
-# ── the record of a version in a store: which parts it has, with their hashes, and where they lie ─────────────────────
+# ── The record of a version in a store: which parts it has, with their hashes, and where they lie ─────────────────────
 #
 # A record has no times and no secrets, so the same version gives the same record on every machine.
 
@@ -194,7 +194,7 @@ def _hash_of(files: Sequence[NamedFile]) -> str:
     return hashlib.sha256(orjson.dumps([[file.name, file.sha256] for file in files])).hexdigest()
 
 
-# ── what a store holds: files under their hashes, the records of versions, and the claims of publishers at work ───────
+# ── What a store holds: files under their hashes, the records of versions, and the claims of publishers at work ───────
 
 OBJECTS: Final = "objects"
 LEASE: Final = timedelta(hours=1)

@@ -18,7 +18,7 @@ from refaug.evaluation.reports.plotting import Plot
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate
 
-# ── the tables of the report of `refaug meta` as plain text, without their appearance ─────────────────────────────────
+# ── The tables of the report of `refaug meta` as plain text, without their appearance ─────────────────────────────────
 
 _LISTED_ITEMS: Final = 100  # unreadable items that the page lists
 

@@ -32,7 +32,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
 
-# ── write the result of `refaug meta` as LaTeX tables for a paper, which need only booktabs ───────────────────────────
+# ── Write the result of `refaug meta` as LaTeX tables for a paper, which need only booktabs ───────────────────────────
 
 _WIDE_NAME: Final = 26  # characters; a column of longer names gets a fixed width, and lines break
 
@@ -221,7 +221,7 @@ def _latex_signatures(meta_result: MetaResult) -> str:
     return latex_table("Signatures of the metrics.", "meta-signatures", columns, ("Metric", "Signature"), [rows])
 
 
-# ── write the result of `refaug meta` as CSV, as tables for LaTeX, or as a page with plots in a folder ────────────────
+# ── Write the result of `refaug meta` as CSV, as tables for LaTeX, or as a page with plots in a folder ────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

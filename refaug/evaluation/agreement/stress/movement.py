@@ -29,7 +29,7 @@ from refaug.metrics.base import Floats, Level, Metric, Problem
 from refaug.metrics.statistics.resampling import count_blocks, percentile_interval
 from refaug.metrics.words.meteor import WordNet
 
-# ── altered replies ────────────────────
+# ── Altered replies ────────────────────
 
 WORDNET: Final = Path("/usr/share/wordnet")
 FALLS, HOLDS = "falls", "holds"  # what the score of an altered reply should do
@@ -132,7 +132,7 @@ def _unknown_words(text: str, generator: random.Random) -> str:
     return _WORD.sub(replaced, text)
 
 
-# ── stress rows of `refaug meta probe` ────────────────────────────────────────────────────────────────────────────────
+# ── Stress rows of `refaug meta probe` ────────────────────────────────────────────────────────────────────────────────
 
 NOT_ALTERED: Final = Problem("not_altered", "the alteration leaves the reply as it is")
 NO_EARLIER_TURN: Final = Problem("no_earlier_turn", "the speaker has said nothing before")
@@ -270,7 +270,7 @@ def _elsewhere(texts: Sequence[str | None], shifted: Mapping[int, int], place: i
     return NO_SUCH_GOLD
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_metric(

@@ -1,4 +1,4 @@
-"""A comparison as one long table for spreadsheets, pandas and R: a line for each test, then one for each reply."""
+"""A comparison as tables for other programs: one long CSV of its tests and replies, and LaTeX of its tests."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _line(**cells: object) -> tuple[object, ...]:
     return tuple(cells.get(column) for column in _COLUMNS)
 
 
-# ── the tests of a comparison as a LaTeX table for a paper, which needs only booktabs ─────────────────────────────────
+# ── The tests of a comparison as a LaTeX table for a paper, which needs only booktabs ─────────────────────────────────
 
 _HEAD: Final = ("Metric", "Systems", "Level", "First", "Second", r"$\Delta$", r"$p_{\mathrm{Holm}}$")
 

@@ -24,7 +24,7 @@ from refaug.evaluation.conversations.options.hybrid_settings import EncoderReque
 from refaug.indexer.index_folders import open_vectors_version
 from refaug.metrics.conversations.components import Sentiment
 
-# ── what the components ask about texts: words and meaning from vectors, sentiment from a reader of it ────────────────
+# ── What the components ask about texts: words and meaning from vectors, sentiment from a reader of it ────────────────
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ class VectorReader:
         return np.asarray(self._vectors.matrix[rows[rows >= 0]], np.float64)
 
 
-# ── the meaning of a text by a sentence encoder in ONNX's format that the user brings ─────────────────────────────────
+# ── The meaning of a text by a sentence encoder in ONNX's format that the user brings ─────────────────────────────────
 
 
 # kind → the length of its vectors; None: any
@@ -109,7 +109,7 @@ class OnnxMeaning:
         return None if np.isnan(vector).any() else vector
 
 
-# ── the encoders of the hybrid metric, as options name them, opened, and named as signatures name them ────────────────
+# ── The encoders of the hybrid metric, as options name them, opened, and named as signatures name them ────────────────
 
 NEWS: Final = "word2vec-news"  # the vectors of the paper: GoogleNews, 3,000,000 words of 300 numbers
 _NEWS_SHAPE: Final = (3_000_000, 300)

@@ -62,7 +62,7 @@ def read_judges(home: Settings, fields: Mapping[str, Any] | None, threads: int |
     )
 
 
-# ── fitting a hybrid metric to rated conversations, and writing it as a version with the figures that it came with ────
+# ── Fitting a hybrid metric to rated conversations, and writing it as a version with the figures that it came with ────
 
 _FILES: Final = (stored.WEIGHTS, stored.REPORT, SEEN)
 

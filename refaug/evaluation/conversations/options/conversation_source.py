@@ -128,7 +128,7 @@ class ConversationSource(Options):
         return [self.conversations] if self.self_play is None else []
 
 
-# ── how references of the turns of conversations are found ────────────────────────────────────────────────────────────
+# ── How references of the turns of conversations are found ────────────────────────────────────────────────────────────
 
 _NO_GOLD = "a conversation has no gold"
 

@@ -80,7 +80,7 @@ class HybridSettings(Variants):
         return cls(**fit["variants"], **rest, ridge=fit["penalty"], preset=PAPER if fit["is_paper"] else None)
 
 
-# ── the encoders of the hybrid metric, not yet opened ─────────────────────────────────────────────────────────────────
+# ── The encoders of the hybrid metric, not yet opened ─────────────────────────────────────────────────────────────────
 
 _SENTIMENT = Pattern(
     re.compile(r"vader|none|(lexicon|deepmoji):.{1,1000}"), "vader, none, lexicon:FILE or deepmoji:FOLDER"

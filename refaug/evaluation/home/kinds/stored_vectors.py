@@ -77,7 +77,7 @@ class StoredWordVectors(StoredArtefacts):
         return needed_by_indexes(self.settings, self.versions, "sha256")
 
 
-# ── encoders of texts in a home: the facts of a version, and which versions an index needs ────────────────────────────
+# ── Encoders of texts in a home: the facts of a version, and which versions an index needs ────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ from refaug.indexer.search.on_cluster.fleet import ShardHosts, SharedShard, Shar
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 
-# ── blocks of items with their references on disk: one file each, under the hash of the items ─────────────────────────
+# ── Blocks of items with their references on disk: one file each, under the hash of the items ─────────────────────────
 #
 #     <cache>/references-<index>-<inputs>/<hash>.jsonl    first counts and a hash of the rest, then the items
 #
@@ -140,7 +140,7 @@ def _item_of(line: Mapping[str, Any]) -> Item | BadItem:
     return replace(item_of(values, fallback_id=""), search_notes=line["notes"])
 
 
-# ── what tasks of a cluster do for references: find and rate those of a block of items, and write the block ───────────
+# ── What tasks of a cluster do for references: find and rate those of a block of items, and write the block ───────────
 
 PACKAGES: Final = (*INDEX_PACKAGES, "torch", "sentencepiece")  # that can change references or ratings
 TIMEOUT_S: Final = 120.0  # for one answer of a shard to a batch of items
@@ -230,7 +230,7 @@ def _augmented(
     return augmented, coverage
 
 
-# ── weighted references for many items from a cluster: the items in, the same with references out, in the same order ──
+# ── Weighted references for many items from a cluster: the items in, the same with references out, in the same order ──
 
 _PREFIX: Final = "references-"
 _LEFT_S: Final = 14 * 86_400  # after which what a stopped command has finished is removed by another one

@@ -254,7 +254,7 @@ def _word_vector_paths(folder: Path) -> list[Path]:
     return [folder / f"{WORD_VECTORS}{ending}" for ending in (".txt.gz", ".txt", ".gz", "")]
 
 
-# ── claims ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Claims ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _claims(figures: Correlations, maker: LineMaker, forms: Sequence[Form]) -> dict[str, object]:

@@ -111,7 +111,7 @@ def _reports(
     yield PERSON_Z, hybrid_report(table, standard, measured.details)
 
 
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _section(name: str, report: Mapping[str, Any]) -> Section:
@@ -191,7 +191,7 @@ def _names_of(metric: str) -> Iterator[str]:
     return (f"{metric}, {figure}" for figure in _FIGURES)
 
 
-# ── in words ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── In words ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _summary(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

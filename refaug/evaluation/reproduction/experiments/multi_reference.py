@@ -125,7 +125,7 @@ def _with_items(rated_set: ProofSet, chosen: Mask, most: int) -> ProofSet:
     )
 
 
-# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The report ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +365,7 @@ def _plot(file: str, curve: reference_ladder.Curve) -> Plot:
     )
 
 
-# ── words and figures ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Words and figures ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _summary(ladder_results: Sequence[_LadderResults]) -> Iterator[str]:

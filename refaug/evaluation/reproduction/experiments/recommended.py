@@ -89,7 +89,7 @@ def _with_references(chain: Chain, rated: FairRows, index: str) -> FairRows:
     return replace(rated, items=tuple(items))
 
 
-# ── ways to score ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ways to score ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _sums(metric: Recommended, parts: Floats, *, gold: bool = True, retrieved: bool = True) -> Floats:
@@ -123,7 +123,7 @@ def _scorers_of_parts(metric: Recommended) -> dict[str, Callable[[Floats], Float
     return {REFAUG: lambda parts: _sums(metric, parts), ENCODER_AND_GOLD: lambda parts: parts[:, _GOLD]}
 
 
-# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +230,7 @@ def _ends(lead: IntervalEstimate) -> list[float]:
     return [round(number, 4) for number in (lead.value, lead.low, lead.high) if number is not None]
 
 
-# ── in words and tables ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── In words and tables ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def lead_cell(lead: IntervalEstimate) -> str:

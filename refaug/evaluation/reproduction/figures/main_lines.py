@@ -183,7 +183,7 @@ def _recommended_lines(metric_lines: MetricLines) -> Iterator[Line]:
     )
 
 
-# ── the claims and differences of `reproduce weights`, and their figures ──────────────────────────────────────────────
+# ── The claims and differences of `reproduce weights`, and their figures ──────────────────────────────────────────────
 
 METRICS: Final = {
     "ΔBLEU": "delta-bleu",

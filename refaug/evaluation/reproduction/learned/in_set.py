@@ -105,7 +105,7 @@ def _main_line(maker: LineMaker) -> LearnedLine:
     return replace(line, learners=line.learners[:1])
 
 
-# ── systems ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Systems ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unknown_systems(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> Correlations | None:
@@ -185,7 +185,7 @@ def _number(figure: float | None) -> str:
     return "–" if figure is None else short(figure)
 
 
-# ── learning curve ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Learning curve ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _learning_curve(maker: LineMaker, sets: Sequence[ProofSet], chain: Chain) -> dict[str, object]:

@@ -157,7 +157,7 @@ class LengthLearner:
         return lambda other: np.asarray(np.polyval(coefficients, np.log1p(other.lengths)))
 
 
-# ── the encoders that ADEM is tried with: a pre-trained encoder, if the home has it, and drawn ones as a control ──────
+# ── The encoders that ADEM is tried with: a pre-trained encoder, if the home has it, and drawn ones as a control ──────
 
 TRAINED, RANDOM = "pre-trained", "random"
 _DRAWN: Final = 5  # encoders with other weights
@@ -207,7 +207,7 @@ def _drawn_encoder(chain: Chain, seed: int) -> DialogueEncoder:
     return encoder
 
 
-# ── judges that have seen no ratings, as lines beside those that are fitted to them ───────────────────────────────────
+# ── Judges that have seen no ratings, as lines beside those that are fitted to them ───────────────────────────────────
 
 RATER, GREEDY = "rater as it is", "greedy match with the gold"
 RATER_ALONE, UPSILON_ALONE = "rater as it is, without a gold", "υ-greedy, without a gold"

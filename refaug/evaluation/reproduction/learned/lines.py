@@ -22,7 +22,7 @@ from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import Rater
 
-# ── features for ridge regression: products of the vectors of texts, as the bilinear score multiplies them ────────────
+# ── Features for ridge regression: products of the vectors of texts, as the bilinear score multiplies them ────────────
 
 Features = Callable[[LearnedRows], Floats]
 TextVectors = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -91,7 +91,7 @@ def rater_vectors(rater: NNRater) -> TextVectors:
     return rater.text_vectors
 
 
-# ── the lines of the tables of `reproduce adem` ───────────────────────────────────────────────────────────────────────
+# ── The lines of the tables of `reproduce adem` ───────────────────────────────────────────────────────────────────────
 
 FORM_NAMES: Final = {Form.FULL: "ADEM", Form.CONTEXT: "C-ADEM", Form.REFERENCE: "R-ADEM"}
 LENGTH: Final = "length alone"

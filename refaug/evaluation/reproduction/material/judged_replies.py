@@ -35,7 +35,7 @@ KINDS: Final = ("spearman", PARTIAL)
 LENGTH: Final = "length"
 
 
-# ── weights of the replies by people and by the rater ─────────────────────────────────────────────────────────────────
+# ── Weights of the replies by people and by the rater ─────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +129,7 @@ def _rate_texts(
     return tuple(rated), rater.unfamiliar(coverage)
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def weighted_scores(weighted_set: WeightedSet, metric: Metric, condition: str, seed: int = 0) -> Floats:
@@ -186,7 +186,7 @@ def scoring_count(weighted_sets: Sequence[WeightedSet], seeds: int) -> int:
     return len(weighted_sets) * (len(CONDITIONS) - 2 + 2 * seeds)
 
 
-# ── agreement of rated weights with people's ──────────────────────────────────────────────────────────────────────────
+# ── Agreement of rated weights with people's ──────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

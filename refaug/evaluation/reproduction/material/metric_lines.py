@@ -82,7 +82,7 @@ def build_soft_match(chain: Chain, **options: str) -> Metric:
     return build(Specification("upsilon-greedy", tuple(options.items())))
 
 
-# ── the published method as its authors released it: the preset `tsuta20`, on an index and a rater of the run ─────────
+# ── The published method as its authors released it: the preset `tsuta20`, on an index and a rater of the run ─────────
 #
 # Everything is as in the released code: plain means of word vectors, `<unk>` for words without a vector, 13 retrieved
 # references beside the gold and the utterance, all of them rated, credits floored at 0, and no smoothing. The rater

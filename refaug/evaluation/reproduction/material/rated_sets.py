@@ -138,7 +138,7 @@ def _notes(rated_replies: RatedRows) -> Iterator[str]:
         yield f"{silent:,} items have no utterance, so nothing is retrieved for them"
 
 
-# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_sets(folder: Path, names: Sequence[str], *, needs_references: bool = True) -> list[ProofSet]:
@@ -227,7 +227,7 @@ def _item(path: Path, line: int, name: str, values: Mapping[str, Any]) -> Item |
     return parse_item({"id": name, **values}, where=str(path), line=line, fallback_id=name)
 
 
-# ── near duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Near duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def word_sets(texts: Sequence[str], tokenizer: str | None = None) -> list[frozenset[str]]:
@@ -245,7 +245,7 @@ def token_jaccard(words: frozenset[str], other_words: frozenset[str]) -> float:
     return len(words & other_words) / together if together else 0.0
 
 
-# ── groups of rated sets that are no independent evidence: they stand on the same source, or share contexts ───────────
+# ── Groups of rated sets that are no independent evidence: they stand on the same source, or share contexts ───────────
 #
 # Two sets belong to one group when both are known to be drawn from one corpus, or when they share a context (the same
 # utterance with the same gold, normalised); so do sets that a third one links. A group counts once in the mean over

@@ -151,7 +151,7 @@ def _with_weight_one(text: str) -> Reference:
     return Reference(text=text, source=Origin.RETRIEVED, weight=1.0)
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def scores_of(rated_set: ProofSet, metric: Metric, extras: Extras | None = None) -> Floats:
@@ -208,7 +208,7 @@ def line_of(
     return Line(name=name, scores=scores, about=about)
 
 
-# ── the systems of a rated set that answer with turns of the log ──────────────────────────────────────────────────────
+# ── The systems of a rated set that answer with turns of the log ──────────────────────────────────────────────────────
 
 FROM_THE_LOG: Final = 2 / 3  # of a system's replies: from this share on it counts as answering with turns of the log
 

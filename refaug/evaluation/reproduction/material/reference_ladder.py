@@ -34,7 +34,7 @@ _IN_WORDS: Final = {
 }
 
 
-# ── the ladder ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The ladder ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +107,7 @@ def _correlate_lines(ladder: Ladder, lines: Sequence[Line], settings: ProofSetti
     )
 
 
-# ── curves by number of references ────────────────────────────────────────────────────────────────────────────────────
+# ── Curves by number of references ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

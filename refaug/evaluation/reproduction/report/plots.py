@@ -125,7 +125,7 @@ def _stored_estimates(stored: Sequence[Mapping[str, Any]]) -> list[IntervalEstim
     return [IntervalEstimate(**estimate) for estimate in stored]
 
 
-# ── bars ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Bars ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _new_bar_axes(names: Sequence[str]) -> tuple[Drawing, Axes, list[float]]:
@@ -201,7 +201,7 @@ def _set_ticks(axes: Axes, x: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-# ── both ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Both ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _finish(drawing: Drawing, axes: Axes, title: str) -> None:

@@ -153,7 +153,7 @@ def provenance_of(chain: Chain, sets: Sequence[NamedSet], command: str) -> dict[
     }
 
 
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def cell(estimate: IntervalEstimate) -> str:
@@ -229,7 +229,7 @@ def about_table(lines: Sequence[Line]) -> Table:
     return Table(title="What each line is", columns=("line", "how it is made"), rows=rows, text=True)
 
 
-# ── pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def page_of(report: Report, provenance: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance, ReplyLines
 from refaug.metrics.base import Problem, References
 
-# ── hashes of items that are added one after the other: what was scored, against what, and the replies ────────────────
+# ── Hashes of items that are added one after the other: what was scored, against what, and the replies ────────────────
 
 
 class _Digest:
@@ -365,7 +365,7 @@ class ItemCollection:
         yield from self._bad.get(len(self.items), ())
 
 
-# ── the references that weighted scores rest on, item by item; of items in a file, computed when they are read ────────
+# ── The references that weighted scores rest on, item by item; of items in a file, computed when they are read ────────
 
 
 def evidence_by_id(items: Sequence[Item], ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
@@ -409,7 +409,7 @@ class _InOrder(ItemsView[str, Mapping[str, Any]]):
             yield test_item.id, evidence_of(test_item)
 
 
-# ── a long list of JSON that is never in memory as a whole ────────────────────────────────────────────────────────────
+# ── A long list of JSON that is never in memory as a whole ────────────────────────────────────────────────────────────
 
 
 class PassingList:

@@ -18,7 +18,7 @@ from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
 
-# ── weights of references by people, such as a study gives them: {"item", "reference", "weight"}, a line each ─────────
+# ── Weights of references by people, such as a study gives them: {"item", "reference", "weight"}, a line each ─────────
 
 _REMEDY = '{"item": "…", "reference": "…", "weight": 0.5}, as refaug studies export --format weights writes it'
 
@@ -79,7 +79,7 @@ def _checked(where: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], fl
     return (fields["item"], fields["reference"]), float(weight)
 
 
-# ── derivation: the items of a set with other weights, from the ratings that the set stores ───────────────────────────
+# ── Derivation: the items of a set with other weights, from the ratings that the set stores ───────────────────────────
 
 StoredWeight = Literal["one", "rated"]
 

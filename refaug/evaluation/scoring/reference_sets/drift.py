@@ -195,7 +195,7 @@ def _drift(metric: str, system: str, old: SystemScore, new: SystemScore) -> Metr
     )
 
 
-# ── settings from a set's manifest ────────────────────────────────────────────────────────────────────────────────
+# ── Settings from a set's manifest ────────────────────────────────────────────────────────────────────────────────
 
 
 def settings_of(manifest: SetManifest) -> AugmentSettings:

@@ -147,7 +147,7 @@ def _blocks(path: Path) -> Generator[bytes]:
         raise NotFound(f"{path}: no such set") from error
 
 
-# ── items as the lines of a reference set: checked, written canonically, and compressed ───────────────────────────────
+# ── Items as the lines of a reference set: checked, written canonically, and compressed ───────────────────────────────
 
 NO_LINE: Final = 0  # the line of a bad item that came without one; callers that have the file can look it up
 _LEVEL: Final = 9  # of compression: a set is written once and read often

@@ -30,7 +30,7 @@ from refaug.core.files import make_folder, remove_tree, storage_errors, unique_s
 from refaug.core.progress import Progress, Silent
 from refaug.logs.store import StoredLog
 
-# ── log hashes ────────────────────
+# ── Log hashes ────────────────────
 
 Hashes = NDArray[np.uint64]  # of texts
 
@@ -105,7 +105,7 @@ def _hashes_of(column: pa.Array) -> Hashes:
     return of_rows
 
 
-# ── runs of replies that stand in a log word for word ─────────────────────────────────────────────────────────────────
+# ── Runs of replies that stand in a log word for word ─────────────────────────────────────────────────────────────────
 
 Numbers = NDArray[np.int64]
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from refaug.core.files import make_folder, remove_tree, storage_errors, unique_suffix
 from refaug.metrics.conversations.variety import Overlap
 
-# ── groups of conversations that share a window, in a file: written one behind the other, read in order or by place ───
+# ── Groups of conversations that share a window, in a file: written one behind the other, read in order or by place ───
 
 Numbers = NDArray[np.uint32]
 Places = NDArray[np.int64]
@@ -143,7 +143,7 @@ def _is_member(length: int, heads: Places) -> NDArray[np.bool_]:
     return mask
 
 
-# ── how many pairs of conversations share a window, for any number of conversations in bounded memory ─────────────────
+# ── How many pairs of conversations share a window, for any number of conversations in bounded memory ─────────────────
 
 _ROW: Final = np.dtype([("hash", "<u8"), ("conversation", "<u4")])
 _BUFFERED: Final = 1 << 13  # rows before they are written

@@ -144,7 +144,7 @@ def check_plan(tasks: int, *, attention: int, degraded: bool, repeats: int, seed
     return sequence + [PlannedTask(check=TaskCheck.REPEAT)] * repeats
 
 
-# ── williams squares: orders of n conditions in which each follows each other one equally often ───────────────────────
+# ── Williams squares: orders of n conditions in which each follows each other one equally often ───────────────────────
 #
 # An even n needs n orders, an odd n twice as many (E. J. Williams, 1949). Over all rows of a square each condition
 # stands equally often at each place, and each ordered pair of neighbours comes equally often.

@@ -34,7 +34,7 @@ from refaug.evaluation.studies.records import (
 )
 from refaug.evaluation.studies.report.beside import context_of
 
-# ── chats as CSV with the columns of neural_chat_web, an exchange a row, so that its tools read them ──────────────────
+# ── Chats as CSV with the columns of neural_chat_web, an exchange a row, so that its tools read them ──────────────────
 #
 # What the form asked beyond its five questions, the state of its task, and what was decided stand in further columns
 # behind. Texts that a spreadsheet would compute begin with a '. There is no user, only the code of a participant; a
@@ -137,7 +137,7 @@ def _cell(answer: Any) -> Any:
     return orjson.dumps(answer).decode() if isinstance(answer, list | dict | bool) else answer
 
 
-# ── the formats in which a study is exported, and the choice among them ───────────────────────────────────────────────
+# ── The formats in which a study is exported, and the choice among them ───────────────────────────────────────────────
 
 _VOTES: Final = (-1, 1)
 
@@ -274,7 +274,7 @@ def _conversation(
     }
 
 
-# ── reference weights ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reference weights ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def reference_weights(
@@ -301,7 +301,7 @@ def reference_weights(
         yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
-# ── pairs of a better and a worse reply to the same context, as trainers of preferences (DPO) read them ───────────────
+# ── Pairs of a better and a worse reply to the same context, as trainers of preferences (DPO) read them ───────────────
 
 
 def preference_pairs(
@@ -387,7 +387,7 @@ def _pair(
     }
 
 
-# ── pairs of whole dialogues in the form that ACUTE-Eval reads: what was shown side by side, or chats to be paired ────
+# ── Pairs of whole dialogues in the form that ACUTE-Eval reads: what was shown side by side, or chats to be paired ────
 
 PERSON: Final = "participant"
 
@@ -447,7 +447,7 @@ def _dialogue(task: StudyTask, side: TaskSideName) -> _Dialogue | None:
     }
 
 
-# ── the formats in which a study is exported, and the choice among them ───────────────────────────────────────────────
+# ── The formats in which a study is exported, and the choice among them ───────────────────────────────────────────────
 
 
 class ExportFormat(StrEnum):

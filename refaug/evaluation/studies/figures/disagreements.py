@@ -40,7 +40,7 @@ from refaug.metrics.statistics.pairwise import (
 )
 from refaug.metrics.statistics.resampling import Floats
 
-# ── how far participants agree: over things that several of them judged, or else over bots ────────────────────────────
+# ── How far participants agree: over things that several of them judged, or else over bots ────────────────────────────
 #
 # A chat is judged by the participant who had it. Then a row is a bot, and a participant's number for it is the mean
 # of their ratings; agreement says how far participants see the same differences between bots.
@@ -160,7 +160,7 @@ def _kappas(kappas: Kappa) -> list[float]:
     return [pair.value for pair in kappas.pairs if pair.value is not None]
 
 
-# ── what participants disagree about most: things that several of them judged, with the widest answers first ──────────
+# ── What participants disagree about most: things that several of them judged, with the widest answers first ──────────
 
 _DIGITS: Final = 9  # so that equal ranges of a scale are equal
 _WIDEST_CHOICE: Final = 2  # from the left side to the right one
@@ -240,7 +240,7 @@ def _by_question(rows: Iterable[ChoiceRow]) -> dict[str, Sequence[ChoiceRow]]:
     return dict(listed)
 
 
-# ── what operators decided where participants disagreed: the answers of raters, with these decisions in their place ───
+# ── What operators decided where participants disagreed: the answers of raters, with these decisions in their place ───
 
 TIE: Final = "tie"
 
@@ -319,7 +319,7 @@ def _as_answered(decided: Answer, question: AskedQuestion, task: StudyTask) -> A
     return next(answer for answer, place in CHOICES.items() if place == turned)
 
 
-# ── choices between two bots: wins, losses and ties of every pair, sides, and Bradley–Terry strengths ─────────────────
+# ── Choices between two bots: wins, losses and ties of every pair, sides, and Bradley–Terry strengths ─────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,7 +172,7 @@ def _whole(number: float) -> int | float:
     return int(number) if float(number).is_integer() else number
 
 
-# ── chats in CSV with the columns of neural_chat_web, an exchange a row, as tasks of a study with its protocol ────────
+# ── Chats in CSV with the columns of neural_chat_web, an exchange a row, as tasks of a study with its protocol ────────
 #
 # A chat is the rows of one `Chat ID`, in the order of the file; ratings, check, state and seconds are those of its
 # last row. What `refaug studies export --format csv` wrote comes back with the same rows; the notes of decisions,

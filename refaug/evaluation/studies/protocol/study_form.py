@@ -16,7 +16,7 @@ from refaug.bots.endpoint.specification import FieldReader
 from refaug.core.errors import BadInput
 from refaug.core.text.messages import suggestion
 
-# ── fields of a protocol or a form, read one by one; an error names the field, what it is, and what would be right ────
+# ── Fields of a protocol or a form, read one by one; an error names the field, what it is, and what would be right ────
 
 ID: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}")
@@ -105,7 +105,7 @@ def is_language(text: object) -> bool:
     return isinstance(text, str) and _LANGUAGE.fullmatch(text) is not None
 
 
-# ── forms of a study: questions as data, with translations; read from JSON and checked ────────────────────────────────
+# ── Forms of a study: questions as data, with translations; read from JSON and checked ────────────────────────────────
 
 TYPES: Final = ("likert", "slider", "choice", "pair", "text", "spans")
 SCOPES: Final = ("task", "side", "turn")
@@ -381,7 +381,7 @@ def _translation(question: StudyQuestion, words: Any, where: str) -> dict[str, o
     return translation
 
 
-# ── answers to the questions of a form: which are possible, and which are still missing ───────────────────────────────
+# ── Answers to the questions of a form: which are possible, and which are still missing ───────────────────────────────
 
 MOST_ANSWER: Final = 20_000  # characters of a text
 MOST_SPANS: Final = 200

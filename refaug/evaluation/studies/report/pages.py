@@ -16,7 +16,7 @@ from refaug.core.text.normalisation import make_printable
 from refaug.evaluation.reports.html_page import Table, render_page, write_file
 from refaug.evaluation.studies.report.numbers import FORMAT
 
-# ── the tables of a study report with their sentences, from its JSON alone; page and Markdown show the same ───────────
+# ── The tables of a study report with their sentences, from its JSON alone; page and Markdown show the same ───────────
 
 ANALYSES: Final = {
     "kept": "Without the participants who are left out",
@@ -93,7 +93,7 @@ def study_warnings(report: Json) -> list[str]:
     return warnings
 
 
-# ── people ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── People ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _decisions(decisions: Json | None) -> list[tuple[str, str]]:
@@ -150,7 +150,7 @@ def _people(report: Json) -> StudySection:
     return StudySection(anchor="people", title="Participants and tasks", tables=tables)
 
 
-# ── one analysis ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── One analysis ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _analysis_tables(analysis: Json) -> Iterator[Table]:
@@ -336,7 +336,7 @@ def _alpha(alpha: Json | None) -> str:
     return "–" if alpha is None else _number(alpha["value"])
 
 
-# ── metrics and settings ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Metrics and settings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _metrics(metrics: Json) -> StudySection:
@@ -425,7 +425,7 @@ def _shown(setting: object) -> str:
     return "yes" if setting is True else str(setting)
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The report as a page ──────────────────────────────────────────────────────────────────────────────────────────────
 
 PAGE: Final = "report.html"
 MARKDOWN: Final = "report.md"

@@ -208,7 +208,7 @@ class _Person:
         return sentence_of(self.random)
 
 
-# ── how a simulated person answers the form of a task: by what is true of its bots, or carelessly ─────────────────────
+# ── How a simulated person answers the form of a task: by what is true of its bots, or carelessly ─────────────────────
 #
 # The truth is in points of one scale; a question with another scale is answered at the same place of that one.
 

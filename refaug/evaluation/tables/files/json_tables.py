@@ -17,7 +17,7 @@ from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, Stream
 
-# ── exports of programs for annotators, Label Studio and Argilla: each becomes rows with one annotator's answers ──────
+# ── Exports of programs for annotators, Label Studio and Argilla: each becomes rows with one annotator's answers ──────
 #
 # A row has the texts that were shown, a column for each question, and the annotator. The ids of tasks and records are
 # in columns `task_id` and `record_id`: several tasks may show replies to one utterance, which are one item.

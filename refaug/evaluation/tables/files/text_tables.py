@@ -16,7 +16,7 @@ from refaug.evaluation.tables.table_request import FIELDS
 from refaug.logs.reading.containers import csv_blocks, numbered_lines
 from refaug.logs.reading.sources import BadRow, LineReader, Source
 
-# ── a table that is open: its columns, and its rows as they are read ──────────────────────────────────────────────────
+# ── A table that is open: its columns, and its rows as they are read ──────────────────────────────────────────────────
 
 Cells = Sequence[Any] | Mapping[str, Any]
 NumberedRow = tuple[int, Cells] | BadRow

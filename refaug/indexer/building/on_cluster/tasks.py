@@ -42,7 +42,7 @@ from refaug.logs.manifest import LogManifest, LogPart
 from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.store import StoredLog
 
-# ── a folder for one attempt at a task: links to the files of the build, and what the task writes beside them ─────────
+# ── A folder for one attempt at a task: links to the files of the build, and what the task writes beside them ─────────
 #
 # A process that was taken for dead may still write, while its task is done again elsewhere. Each attempt therefore
 # writes into a separate folder, and its finished files are renamed into the build: two attempts at one task make the
@@ -121,7 +121,7 @@ def _move(folder: Path, target: Path) -> None:
     sync_folder(target)
 
 
-# ── the tasks of a build on a cluster; each reads the build's folder and the home, which all machines mount ───────────
+# ── The tasks of a build on a cluster; each reads the build's folder and the home, which all machines mount ───────────
 
 CODED: Final = "coded"  # holds texts as codes of one shard's own words, until all words have one number
 _CODES_AT_ONCE: Final = 1 << 20

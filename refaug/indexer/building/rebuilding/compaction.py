@@ -56,7 +56,7 @@ from refaug.indexer.search.segments import BM25, EXTRA_WORDS, QUICK, QUICK_STEPS
 from refaug.indexer.search.similarity import COARSE
 from refaug.logs.manifest import now
 
-# ── which shards of an index compacting concerns, and whether taking over the others would do ─────────────────────────
+# ── Which shards of an index compacting concerns, and whether taking over the others would do ─────────────────────────
 
 _MOST_GROWTH: Final = 2.0  # since training: then lists are too long or too short, and all shards are built anew
 _MANY_DEAD_WORDS: Final = 1 << 16  # more than these, and than words that are left, are too many
@@ -167,7 +167,7 @@ def query_hashes(folder: Path, manifest: IndexManifest) -> tuple[NDArray[np.uint
     return hashes[0], hashes[1]
 
 
-# ── compacting an index: no masked rows and no segments of updates any more; of shards, only the concerned ones anew ──
+# ── Compacting an index: no masked rows and no segments of updates any more; of shards, only the concerned ones anew ──
 
 _STAGES: Final = ("index", "update", "compact")  # whose interrupted work may hold what was deleted
 

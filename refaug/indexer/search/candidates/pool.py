@@ -20,7 +20,7 @@ from refaug.core.kernels import compiled
 from refaug.indexer.search.search_tables import Keys, Rows
 from refaug.indexer.search.segments import SegmentFacts
 
-# ── choosing the best of the candidates of all segments: by similarity, then by the hashes of the utterance's text ────
+# ── Choosing the best of the candidates of all segments: by similarity, then by the hashes of the utterance's text ────
 #
 # The hashes are the same in whichever segment an utterance lies, and so is the choice.
 
@@ -126,7 +126,7 @@ def pack(rows: Rows, similarities: Similarities, marks: Marks) -> tuple[Rows, Si
     return packed, packed_similarities
 
 
-# ── collecting candidates: the best of all segments by their codes, merged to one depth, then by a finer comparison ───
+# ── Collecting candidates: the best of all segments by their codes, merged to one depth, then by a finer comparison ───
 
 _SPARE: Final = 16  # beyond an eighth more, where outdated or tied utterances may take up places
 _GROWTH: Final = 2

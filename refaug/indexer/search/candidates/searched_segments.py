@@ -28,7 +28,7 @@ from refaug.indexer.search.search_tables import Keys, QueryTables, Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import Levels, Likeness
 
-# ── the candidates of segments that this process has opened ───────────────────────────────────────────────────────────
+# ── The candidates of segments that this process has opened ───────────────────────────────────────────────────────────
 
 
 class CandidateSource(Protocol):
@@ -89,7 +89,7 @@ class LocalCandidates:
         ]
 
 
-# ── the segments of an index as one search goes through them, wherever they lie: in this process or in others ─────────
+# ── The segments of an index as one search goes through them, wherever they lie: in this process or in others ─────────
 
 
 class ShardsMissing(Unavailable):

@@ -36,11 +36,11 @@ from refaug.logs.reading.containers import Block, as_stream
 from refaug.logs.reading.formats import Container
 from refaug.logs.reading.sources import BadRow, LineBlock, LineCut, Source, line_cuts
 
-# ── the tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
+# ── The tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
 #
 # Every task may run twice, on two machines at once: what it writes depends on its arguments alone.
 
-# ── results of blocks as files: tasks on many machines write them, and the process that gathers them reads them ───────
+# ── Results of blocks as files: tasks on many machines write them, and the process that gathers them reads them ───────
 
 _SCHEMA: Final = pa.schema(
     [("rows", pa.large_binary()), ("turns", pa.large_binary()), ("flood_keys", pa.large_binary()), ("facts", "binary")]
@@ -102,7 +102,7 @@ def _result_of(batch: pa.RecordBatch) -> tuple[BlockResult, int]:
     return block_result, int(facts["position"])
 
 
-# ── the tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
+# ── The tasks of an ingest on a cluster; each reads the sources and the log's folder, which all machines mount ────────
 
 BLOCKS_A_PIECE: Final = 16  # of 4 MiB: some seconds of work
 
@@ -258,7 +258,7 @@ def with_absolute_paths(unit: Unit) -> Unit:
     return replace(unit, sources=tuple(replace(source, path=source.path.resolve()) for source in unit.sources))
 
 
-# ── a cluster as the steps of an ingest use it: what its machines see, read and join, gathered here in order ──────────
+# ── A cluster as the steps of an ingest use it: what its machines see, read and join, gathered here in order ──────────
 
 PROCESS: Final = 300 << 20  # bytes of a task's process that has read its modules
 _TIMES_A_BLOCK: Final = 30  # bytes of work for each byte of a block

@@ -52,7 +52,7 @@ from refaug.rater.training.order import (
     version_folder,
 )
 
-# ── the objective of pre-training: the bound on the likelihood of all turns of dialogues ──────────────────────────────
+# ── The objective of pre-training: the bound on the likelihood of all turns of dialogues ──────────────────────────────
 
 
 class BoundTerms(NamedTuple):
@@ -104,7 +104,7 @@ def draw_noise(network: VhredNetwork, batch: WindowBatch, seed: int, device: str
     return torch.randn(shape, generator=generator, device=device)
 
 
-# ── pre-training as a task of the shared loop, and what validates it ──────────────────────────────────────────────────
+# ── Pre-training as a task of the shared loop, and what validates it ──────────────────────────────────────────────────
 
 _COMPARED: Final = 1_000  # replies with their context and with a drawn one
 
@@ -187,7 +187,7 @@ def discrimination(network: VhredNetwork, windows: DialogueWindows, count: int =
     return float(np.mean((true_logs > drawn_logs) + 0.5 * (true_logs == drawn_logs)))
 
 
-# ── report ────────────────────
+# ── Report ────────────────────
 
 _LEAST_DIVERGENCE: Final = 0.1  # nats a turn; below, the decoder does without the latent variable
 
@@ -233,7 +233,7 @@ def unigram_nll(train: DialogueWindows, validation: DialogueWindows, vocabulary:
     return float(-logs[np.concatenate(targets)].mean())
 
 
-# ── pre-training a VHRED ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Pre-training a VHRED ──────────────────────────────────────────────────────────────────────────────────────────────
 
 _DRAWN_SCALE: Final = 0.01  # of the weights of a random encoder, as the released code draws them
 

@@ -23,7 +23,7 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.training.examples import hash_share
 from refaug.rater.training.order import TrainingLogs
 
-# ── texts that a pre-training must not see: the contexts, references and replies on which a judge is to be measured ───
+# ── Texts that a pre-training must not see: the contexts, references and replies on which a judge is to be measured ───
 #
 # A dialogue is left out if it holds an evaluated context's last turn right before one of its references or replies,
 # or a turn of four words or more that is an evaluated context's last turn. Texts are compared after normalisation, by
@@ -78,7 +78,7 @@ def _combine(keys: Keys, next_keys: Keys) -> Keys:
     return mixed
 
 
-# ── from logs to dialogues as piece ids: chains of pairs in which each utterance is the response of the pair before ───
+# ── From logs to dialogues as piece ids: chains of pairs in which each utterance is the response of the pair before ───
 
 _ARRAYS: Final = ("pieces", "start", "first", "keys")
 _COLUMNS: Final = ("dialogue", "utterance", "response", "utterance_key", "response_key")

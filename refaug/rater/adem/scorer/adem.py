@@ -26,7 +26,7 @@ from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Floats, Form, Tr
 from refaug.rater.adem.scorer.settings import STATES, State
 from refaug.rater.network_folder import read_tensors, write_tensors
 
-# ── the texts that a scorer was fitted to, as hashes: a guard against scoring a judge on its own training rows ────────
+# ── The texts that a scorer was fitted to, as hashes: a guard against scoring a judge on its own training rows ────────
 #
 # A row counts as seen when its context was seen, or its reply with its context. Texts are compared normalised. A
 # context is all turns; its last turn alone counts only when it has four words or more, since short ones occur
@@ -112,7 +112,7 @@ def _hash(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()[:_HASH_BYTES]
 
 
-# ── a fitted scorer with its encoder and the texts that it was fitted to; in memory and on disk ───────────────────────
+# ── A fitted scorer with its encoder and the texts that it was fitted to; in memory and on disk ───────────────────────
 
 KIND: Final = "adem"
 FORMAT_VERSION: Final = 1

@@ -14,7 +14,7 @@ from refaug.rater.adem.scorer.encoding import TripleVectors
 from refaug.rater.adem.scorer.rated_triples import Floats, Indexes, RatedTriples, rating_levels
 from refaug.rater.adem.scorer.settings import FEWEST_ROWS, BalancedRows, ScorerSettings, balance_rows
 
-# ── principal components: the directions in which the vectors of an encoder differ most ───────────────────────────────
+# ── Principal components: the directions in which the vectors of an encoder differ most ───────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +55,7 @@ class PrincipalComponents:
         return np.asarray((vectors - self.mean) @ self.components.T)
 
 
-# ── fit the matrices of a scorer to ratings: projection, constants, then Adam on batches ──────────────────────────────
+# ── Fit the matrices of a scorer to ratings: projection, constants, then Adam on batches ──────────────────────────────
 
 _DECAYS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8

@@ -27,7 +27,7 @@ from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.rater.adem.scorer.bilinear import Norm
 from refaug.rater.adem.scorer.rated_triples import LEVELS, Floats, Form, Indexes, rating_levels
 
-# ── balancing: rows are repeated until the length of a reply says nothing about its rating ────────────────────────────
+# ── Balancing: rows are repeated until the length of a reply says nothing about its rating ────────────────────────────
 #
 # Raters often favour short replies, and a scorer would learn that instead of quality. Replies are put into bins of
 # their length, and in each bin the rows of every rating level are repeated cyclically until all levels of the bin are
@@ -155,7 +155,7 @@ def _pearson(lengths: Floats | Indexes, levels: Indexes) -> float | None:
     return float(np.corrcoef(lengths, levels)[0, 1])
 
 
-# ── how a scorer is fitted, and the two protocols: that of the paper, and that of the code that came with it ──────────
+# ── How a scorer is fitted, and the two protocols: that of the paper, and that of the code that came with it ──────────
 
 State = Literal["context", "utterance"]
 Protocol = Literal["paper", "released"]

@@ -22,7 +22,7 @@ from refaug.rater.adem.vhred.sizes import STATES, State, VhredConfig
 from refaug.rater.language_coverage import Coverage, unfamiliar
 from refaug.rater.network_folder import SavedFacts, StoredNetwork, open_network, read_network_manifest, write_network
 
-# ── likelihoods of replies: log p of every piece of a reply, given a context or given nothing ─────────────────────────
+# ── Likelihoods of replies: log p of every piece of a reply, given a context or given nothing ─────────────────────────
 #
 # The latent variable is at the mean of its Gaussian before the reply is seen, so these are probabilities of replies
 # and no bounds: over all replies to a context they add up to 1.
@@ -55,7 +55,7 @@ def piece_log_likelihoods(
     return logs
 
 
-# ── writing replies with a VHRED: the likeliest piece at every step, beam search, or sampling ─────────────────────────
+# ── Writing replies with a VHRED: the likeliest piece at every step, beam search, or sampling ─────────────────────────
 #
 # Greedy and beam search take the latent variable at the mean of its Gaussian; whatever draws, draws it first. A reply
 # never begins with its end, and holds no padding and no unknown piece. Beam search ranks replies by their mean log p
@@ -259,7 +259,7 @@ def _extend(beams: _Beams, logs: Tensor, end: int, most: int) -> tuple[list[int]
     return rows, chosen
 
 
-# ── a vhred on disk, and opened: a network with its tokenizer, which turns dialogues into vectors ─────────────────────
+# ── A vhred on disk, and opened: a network with its tokenizer, which turns dialogues into vectors ─────────────────────
 
 KIND: Final = "vhred"
 _READ_AT_ONCE: Final = 512  # dialogues of like length

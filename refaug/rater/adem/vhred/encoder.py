@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from refaug.rater.adem.vhred.sizes import VhredConfig
 
-# ── sequences of different lengths step by step: a step holds only those that are long enough, so nothing is padded ───
+# ── Sequences of different lengths step by step: a step holds only those that are long enough, so nothing is padded ───
 
 Numbers = NDArray[np.int64]
 
@@ -61,7 +61,7 @@ def pack(sequences: Sequence[Numbers]) -> PackedSequences:
     return PackedSequences(padded[is_filled], tuple(is_filled.sum(axis=1).tolist()), order)
 
 
-# ── the gated recurrent cells of a VHRED: with layer normalisation or without, with an overwrite gate or without ──────
+# ── The gated recurrent cells of a VHRED: with layer normalisation or without, with an overwrite gate or without ──────
 #
 # With LN(v) = (v − mean) / √(variance + 1e-7) over the units of one gate, gains γ, and σ the logistic function:
 #
@@ -149,7 +149,7 @@ class GatedCell(nn.Module):
             return torch.cat(after, dim=1)
 
 
-# ── the hierarchical encoder of a VHRED: one reader for the pieces of the turns, another one for the turns ────────────
+# ── The hierarchical encoder of a VHRED: one reader for the pieces of the turns, another one for the turns ────────────
 
 Turns = Sequence[Numbers]  # pieces of each turn of a dialogue, without the ends
 

@@ -22,7 +22,7 @@ from refaug.rater.adem.vhred.encoder import (
 )
 from refaug.rater.adem.vhred.sizes import VhredConfig
 
-# ── turns in the form that the decoder writes them: packed step by step, each with the place of what it follows ───────
+# ── Turns in the form that the decoder writes them: packed step by step, each with the place of what it follows ───────
 
 FIRST_INPUT = 0  # place of the zeros that a turn begins with
 
@@ -64,7 +64,7 @@ def pack_turns(
     )
 
 
-# ── the latent variable of a turn: a diagonal Gaussian before the turn is seen, and one after ─────────────────────────
+# ── The latent variable of a turn: a diagonal Gaussian before the turn is seen, and one after ─────────────────────────
 #
 # A layer is tanh(γLN(xW + b)) + γ'LN(xW') + b'. Two of them and two linear maps give mean and variance,
 # 0.1·softplus(…), from 0.01 to 10. The Gaussian after the turn is mixed with the one before, dimension by dimension,
@@ -153,7 +153,7 @@ class LatentVariable(nn.Module):
         return Gaussian(mean, variance.clamp(_LEAST_VARIANCE, _MOST_VARIANCE))
 
 
-# ── the decoder of a VHRED: a GRU that writes a turn piece by piece, from context, last turn and latent vector ────────
+# ── The decoder of a VHRED: a GRU that writes a turn piece by piece, from context, last turn and latent vector ────────
 
 
 class TurnDecoder(nn.Module):
@@ -193,7 +193,7 @@ class TurnDecoder(nn.Module):
         return nn.functional.linear(features, self.table, self.table_bias)
 
 
-# ── the whole network ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The whole network ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _GAIN = "gain"
 _SHARE = "share"

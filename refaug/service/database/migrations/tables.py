@@ -220,7 +220,7 @@ EVALUATION_NOTES: Final = Table(
     Column("changed", PLAIN, nullable=False),
 )
 
-# ── studies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Studies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 STUDY_STATES: Final = ("draft", "pilot", "open", "paused", "closed")
 TASK_STATES: Final = ("reserved", "started", "done", "skipped", "expired", "withdrawn")

@@ -83,7 +83,7 @@ def _retry_while_locked(do: Callable[[], T]) -> T:
     return retry(do, on=Locked, backoff=Backoff(_RETRY_S, _RETRY_S), within_s=_WAIT_S)
 
 
-# ── the inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── The inbox and the log ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _erase_from_inbox(posted: Inbox, order: Erase) -> int:
@@ -121,7 +121,7 @@ def _erase_from_log(order: Erase, context: JobContext) -> dict[str, object]:
     }
 
 
-# ── indexes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Indexes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _erase_from_indexes(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:
@@ -182,7 +182,7 @@ def _holds_erased(places: Places, name: str, version: str) -> bool:
     return False
 
 
-# ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _withdraw_sets(order: Erase, context: JobContext) -> Iterator[Mapping[str, Any]]:

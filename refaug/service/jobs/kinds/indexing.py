@@ -252,7 +252,7 @@ def encode_job(order: EncodeIndex, context: JobContext) -> Mapping[str, Any]:
     return asdict(encode_index(places_of(context.home), order.index, order.encoder, context.progress, threads=threads))
 
 
-# ── old versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Old versions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def gc_job(order: RemoveVersions, context: JobContext) -> Mapping[str, Any]:

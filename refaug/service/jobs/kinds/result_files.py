@@ -72,7 +72,7 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-# ── the models that the metrics of an order need ──────────────────────────────────────────────────────────────────────
+# ── The models that the metrics of an order need ──────────────────────────────────────────────────────────────────────
 
 
 def job_models(context: JobContext, order: ReferenceOptions, threads: int) -> ModelRegistry:

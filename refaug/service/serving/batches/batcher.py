@@ -37,7 +37,7 @@ from refaug.service.serving.batches.queued_requests import (
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 
-# ── the bounded queue where requests wait, and from which its thread takes batches ────────────────────────────────────
+# ── The bounded queue where requests wait, and from which its thread takes batches ────────────────────────────────────
 #
 # Requests wait in order of arrival, and each has a share of the next batch. Requests with equal keys share a batch; a
 # large request is divided, so that small ones get between its parts. A request without a waiting client is dropped.

@@ -19,7 +19,7 @@ from refaug.rater.rating_settings import RatingSettings
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 
-# ── how long the stages of a batch take: callbacks that hear of them, and moving averages ─────────────────────────────
+# ── How long the stages of a batch take: callbacks that hear of them, and moving averages ─────────────────────────────
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def notify(listener: Callable[..., None] | None, *figures: object) -> None:
             log.exception("not counted")
 
 
-# ── the references of a request's items: those in the cache, and those that are found for it ──────────────────────────
+# ── The references of a request's items: those in the cache, and those that are found for it ──────────────────────────
 
 
 class ReferenceLookup:
@@ -84,7 +84,7 @@ class ReferenceLookup:
         return augmented, () if warning is None else (warning,)
 
 
-# ── requests that wait in a queue or are in a batch: their items, how many of them have begun, and their results ──────
+# ── Requests that wait in a queue or are in a batch: their items, how many of them have begun, and their results ──────
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -43,7 +43,7 @@ from refaug.metrics.costs import lengths_of
 from refaug.metrics.signature import Signature
 from refaug.service.server_settings import MIB
 
-# ── a metric bound to a frozen set, with the references of all items prepared block by block ──────────────────────────
+# ── A metric bound to a frozen set, with the references of all items prepared block by block ──────────────────────────
 
 UNKNOWN_ITEM: Final = Problem("unknown_item", "the set has no item of this id")
 BLOCK: Final = 4_096  # items whose references are prepared together: keeps the working memory small
@@ -128,7 +128,7 @@ def references_of(metric: Metric, set_item: Item) -> References | Problem:
     return references_for(metric, set_item.references, set_item.turns)
 
 
-# ── a frozen set in memory: its items as compressed lines, and the references of all items prepared for each metric ───
+# ── A frozen set in memory: its items as compressed lines, and the references of all items prepared for each metric ───
 
 _PIECE: Final = 64  # items whose lines are compressed together: reading one item unpacks few others
 _LEVEL: Final = 3  # of compression: items are packed seldom and unpacked rarely

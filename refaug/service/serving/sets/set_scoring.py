@@ -42,7 +42,7 @@ class UnknownItems(BadInput):
         self.bad = bad
 
 
-# ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +263,7 @@ def _unknown_item(held: HeldSet, row: int, name: str) -> BadItem:
     return BadItem(file="request", line=NO_LINE, item=name, field=f"items[{row}]", message=message)
 
 
-# ── scores of one metric ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores of one metric ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bound_to(

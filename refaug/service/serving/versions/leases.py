@@ -145,7 +145,7 @@ class Lease:
         self.release()
 
 
-# ── the versions that serve now ───────────────────────────────────────────────────────────────────────────────────────
+# ── The versions that serve now ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -449,7 +449,7 @@ class OpenVersions:
         return switch.has_changed() and not self._is_closed
 
 
-# ── the thread that takes up published versions, and reports which versions serve ─────────────────────────────────────
+# ── The thread that takes up published versions, and reports which versions serve ─────────────────────────────────────
 
 log = logging.getLogger(__name__)
 

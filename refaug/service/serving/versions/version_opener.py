@@ -34,7 +34,7 @@ from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
 if TYPE_CHECKING:
     from refaug.indexer.search.on_cluster.fleet import ShardHosts, ShardState
 
-# ── the cluster on which a web process has the shards of its indexes open, connected to when the first one is opened ──
+# ── The cluster on which a web process has the shards of its indexes open, connected to when the first one is opened ──
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class ShardCluster:
             self._stack.close()
 
 
-# ── opening a version: it is read, warmed up, and after a failure not tried again at once ─────────────────────────────
+# ── Opening a version: it is read, warmed up, and after a failure not tried again at once ─────────────────────────────
 
 _FIRST_WAIT_S: Final = 1.0  # before a version that could not be opened is tried again; doubled each time
 _LONGEST_WAIT_S: Final = 60.0

@@ -33,7 +33,7 @@ from refaug.service.database.row_ids import new_row_id
 from refaug.service.keys import MinuteBucket, network_of
 from refaug.service.studies.study_store import DIGITS, Attendance, StoredStudy, lock_study, participant_row
 
-# ── places in a study: a participant takes one with the first message or answer, and not by opening a link ────────────
+# ── Places in a study: a participant takes one with the first message or answer, and not by opening a link ────────────
 #
 # Who has a link can open it as often as they like; sessions that never answer keep no other person out. So a place
 # may be gone between the consent and the first answer, which is why it is looked at with both.
@@ -101,7 +101,7 @@ def _with_place(study: StoredStudy, *, is_pilot: bool) -> tuple[Any, ...]:
     )
 
 
-# ── invitations to a study, the sessions that they open, and the links by which participants go on elsewhere ──────────
+# ── Invitations to a study, the sessions that they open, and the links by which participants go on elsewhere ──────────
 
 _TOKEN_BYTES: Final = 24
 _RESUME_PREFIX: Final = "r."  # of links that go on; no token of an invitation has a dot
@@ -449,7 +449,7 @@ def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-# ── new people are counted by the invitation that they open and the address that they come from ───────────────────────
+# ── New people are counted by the invitation that they open and the address that they come from ───────────────────────
 #
 # Who tries ids of others, or fills a study with people who are none, comes again and again by one link from one
 # address; a class that begins together does so, too, and waits a little. Addresses are held in memory alone, and are

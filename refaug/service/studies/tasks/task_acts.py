@@ -102,7 +102,7 @@ def _begun(connection: Connection, attending: Attendance, task: Row[Any]) -> Row
     return task
 
 
-# ── votes and answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Votes and answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def store_vote(
@@ -203,7 +203,7 @@ def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], d
     return answers
 
 
-# ── the end of a task ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The end of a task ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def obstacle(connection: Connection, attending: Attendance, task: Row[Any], content: TaskContent) -> str:
@@ -294,7 +294,7 @@ def skips_left(connection: Connection, attending: Attendance) -> int:
     return max(0, int(attending.protocol["skips"]) - len(skipped))
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── What is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def unit_of(connection: Connection, task: Row[Any]) -> StudyUnit:

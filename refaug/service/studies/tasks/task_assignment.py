@@ -28,7 +28,7 @@ from refaug.service.database.migrations.tables import (
 from refaug.service.database.row_ids import new_row_id
 from refaug.service.studies.study_store import DIGITS, Attendance, json_text, lock_study
 
-# ── reservations of tasks: how they count for an item, and when they are given back ───────────────────────────────────
+# ── Reservations of tasks: how they count for an item, and when they are given back ───────────────────────────────────
 
 LIVE: Final = ("reserved", "started")
 _READING: Final = timedelta(minutes=1)  # for so long nobody else is given what a participant has not answered yet
@@ -94,7 +94,7 @@ def change_load(connection: Connection, attending: Attendance, task: Any, by: in
     connection.execute(update(STUDY_ITEMS).where(*mine).values(load=columns.load + by))
 
 
-# ── gives out tasks, in one transaction: balanced over slots, in a Williams order, with reservations that expire ──────
+# ── Gives out tasks, in one transaction: balanced over slots, in a Williams order, with reservations that expire ──────
 
 _FAILING_S: Final = 120.0  # after a failure a bot is passed over for so long, where another one is open
 _ABSENT_MIN: Final = 30.0  # a participant who was not seen for so long is not expected to do the rest
@@ -263,7 +263,7 @@ def _drawn_code() -> str:
     return f"{drawn[:4]}-{drawn[4:]}"
 
 
-# ── what the next task is about ───────────────────────────────────────────────────────────────────────────────────────
+# ── What the next task is about ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _work(connection: Connection, attending: Attendance, check: str | None) -> _ChosenWork | None:
@@ -452,7 +452,7 @@ def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...
     )
 
 
-# ── the reservation ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The reservation ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _reserve(connection: Connection, attending: Attendance, planned: next_task.PlannedTask, work: _ChosenWork) -> str:

@@ -25,7 +25,7 @@ from refaug.service.web.problems import BadRequest, UnknownField, from_validatio
 from refaug.service.web.schemas.common import Item
 from refaug.service.web.state import state_of
 
-# ── how many values, fields and elements a body of JSON has, counted before anything is made of them ──────────────────
+# ── How many values, fields and elements a body of JSON has, counted before anything is made of them ──────────────────
 #
 # The loop holds no lock of the interpreter: other requests are answered while megabytes are counted.
 
@@ -81,7 +81,7 @@ def _marks_of(raw: Any, outer: Any) -> tuple[int, int, int]:
     return values, most_fields, most_elements
 
 
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The body ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PIECE: Final = 1 << 18
 MAX_VALUES: Final = 1_000_000  # in a body: each takes a hundred times the memory of the two bytes that say it

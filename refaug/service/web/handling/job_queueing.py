@@ -27,7 +27,7 @@ from refaug.service.web.handling import database_threads
 from refaug.service.web.schemas.jobs import describe_job
 from refaug.service.web.state import ServiceState, state_of
 
-# ── requests that create something and may be repeated: the same Idempotency-Key gets the same response ───────────────
+# ── Requests that create something and may be repeated: the same Idempotency-Key gets the same response ───────────────
 
 IdempotencyKey = Annotated[
     str | None,
@@ -119,7 +119,7 @@ def _limiter() -> CapacityLimiter:
         return _LIMITER.get()
 
 
-# ── jobs that a request queues: their input files are checked first, and the job is the response ──────────────────────
+# ── Jobs that a request queues: their input files are checked first, and the job is the response ──────────────────────
 
 Order = TypeVar("Order", bound=JobOrder)
 

@@ -68,7 +68,7 @@ def _release_lease(leasing: Future[Lease]) -> None:
         leasing.result().release()
 
 
-# ── progress of the work for a request: it stops at the deadline, or when the client has left ─────────────────────────
+# ── Progress of the work for a request: it stops at the deadline, or when the client has left ─────────────────────────
 
 
 class DeadlineProgress:

@@ -30,7 +30,7 @@ from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
 from refaug.service.web.state import state_of
 
-# ── models of artefacts: their versions, the published one, and the processes that serve it; one set for all kinds ────
+# ── Models of artefacts: their versions, the published one, and the processes that serve it; one set for all kinds ────
 
 
 class PublishIn(BaseModel):
@@ -138,7 +138,7 @@ class PublishedOut(ResponseModel):
     problems: dict[str, str] = Field(description="what could not be opened by the process that answers")
 
 
-# ── routes of artefacts: their versions, and publishing one; the same for every kind that requests name ───────────────
+# ── Routes of artefacts: their versions, and publishing one; the same for every kind that requests name ───────────────
 
 router = APIRouter(prefix="/v1")
 
@@ -238,7 +238,7 @@ def _row(request: Request, stored: StoredArtefacts, name: str, version: str) -> 
     return row if row["problem"] is None else {**row, "problem": state_of(request).without_paths(row["problem"])}
 
 
-# ── publishing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Publishing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PUBLISHING: Final = """\
 With 200 every process answers with it; with 202 it is published as well, and those in `lacking` follow as soon as they

@@ -68,7 +68,7 @@ _ADMIN: Final = [Depends(requires(Scope.ADMIN))]
 JobId = Annotated[str, Path(description="id of the job", pattern=r"^[0-9a-z]{26}$")]
 
 
-# ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
@@ -97,7 +97,7 @@ async def start_job(request: Request, idempotency_key: IdempotencyKey = None) ->
     return await create_once_in_database(request, "jobs", idempotency_key, raw, make)
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/jobs", dependencies=_READ, responses={200: {"model": JobsOut}, **errors(400, 507)})
@@ -160,7 +160,7 @@ async def retry_job(request: Request, id: JobId) -> Response:  # noqa: A002
     return json_response(describe_job(await database_threads.run_query(retry)), status=202)
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Following ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get(

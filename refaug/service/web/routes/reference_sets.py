@@ -63,7 +63,7 @@ from refaug.service.web.schemas.sets import (
 )
 from refaug.service.web.state import ServiceState, state_of
 
-# ── the work of POST /v1/reference-sets/{id}/scores: the request checked against the limits, and its scoring ──────────
+# ── The work of POST /v1/reference-sets/{id}/scores: the request checked against the limits, and its scoring ──────────
 
 _MAX_REPLIES_INLINE: Final = 500
 _PLACE: Final = re.compile(r"items\[(\d+)\]")
@@ -230,7 +230,7 @@ def _sets(state: ServiceState) -> ReferenceSets:
     return ReferenceSets(state.home.reference_sets)
 
 
-# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
@@ -300,7 +300,7 @@ async def derive_set(request: Request, id: SetId, change: Annotated[DeriveIn, De
     return frozen_set_resource(frozen).response(request)
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/reference-sets", dependencies=_READ, responses={200: {"model": SetsOut}, **errors()})
@@ -465,7 +465,7 @@ def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:
         yield b"\n".join([*piece, b""])
 
 
-# ── scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
@@ -508,7 +508,7 @@ async def score_against_set(
     return await large_json_response(lambda: scores, items=work.replies)
 
 
-# ── withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.delete(

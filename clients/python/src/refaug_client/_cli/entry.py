@@ -27,7 +27,7 @@ from .reading import BadFile, display_name, reason_of
 MEANINGLESS, UNUSABLE, LATER, STOPPED = 2, 3, 4, 5  # 1 is commands.WORSE
 
 
-# ── the parser ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The parser ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Parser(argparse.ArgumentParser):
@@ -122,7 +122,7 @@ def _add_ci(subparser: argparse.ArgumentParser) -> None:
     subparser.set_defaults(run=commands.ci)
 
 
-# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:

@@ -235,7 +235,7 @@ def require_picklable(to: ConnectionSettings, http: object) -> ConnectionSetting
     return to
 
 
-# ── downloads: files that are there whole or not at all ───────────────────────────────────────────────────────────────
+# ── Downloads: files that are there whole or not at all ───────────────────────────────────────────────────────────────
 
 _NAME = re.compile(r'filename="([0-9A-Za-z][0-9A-Za-z._-]{0,200})"')
 

@@ -28,7 +28,7 @@ from refaug_client._core.errors import (
     Usage,
 )
 
-# ── when a failed request is sent again, and after how long; nothing sleeps here ──────────────────────────────────────
+# ── When a failed request is sent again, and after how long; nothing sleeps here ──────────────────────────────────────
 
 # not the generator that a training seeds: a retry would change its draws, and all ranks would wait equally long
 _DICE = random.SystemRandom()
@@ -106,7 +106,7 @@ def is_worth_repeating(error: RefaugError, *, repeatable: bool) -> bool:
     return repeatable and isinstance(error, NoAnswer)
 
 
-# ── how to reach the server: from arguments first, then from the environment ──────────────────────────────────────────
+# ── How to reach the server: from arguments first, then from the environment ──────────────────────────────────────────
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "REFAUG_URL"
@@ -218,7 +218,7 @@ def _check_headers(headers: object) -> dict[str, str]:
     return checked_headers
 
 
-# ── the options of httpx clients, from the settings of a connection ───────────────────────────────────────────────────
+# ── The options of httpx clients, from the settings of a connection ───────────────────────────────────────────────────
 
 
 def client_options(to: ConnectionSettings) -> dict[str, Any]:

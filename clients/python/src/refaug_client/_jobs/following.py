@@ -22,7 +22,7 @@ from refaug_client._http.settings import ConnectionSettings
 if TYPE_CHECKING:
     from refaug_client._http.call import Wire
 
-# ── events from a stream: bytes in, cut anywhere, events out. Nothing is read or sent here ────────────────────────────
+# ── Events from a stream: bytes in, cut anywhere, events out. Nothing is read or sent here ────────────────────────────
 
 _LONGEST = 16 * 1024 * 1024  # characters of an event that does not end: refaug's have some hundred
 
@@ -125,7 +125,7 @@ def _require_object(event_data: Any) -> dict[str, Any]:
     return event_data
 
 
-# ── following a job: which events were seen, whether it has ended, when to connect again ──────────────────────────────
+# ── Following a job: which events were seen, whether it has ended, when to connect again ──────────────────────────────
 
 _SILENT_S = 45.0  # that a stream may be silent; the server sends a keep-alive every 15
 _SIGN_S = 15.0

@@ -34,7 +34,7 @@ AT_ONCE = 4
 _PLACE = re.compile(r"\b(items|pairs|dialogues)\[(\d+)\]|(\breplies\.[^\n:]*?)\[(\d+)\]")
 
 
-# ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Cutting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def require_count(count: Any, name: str, *, least: int = 1) -> int:
@@ -102,7 +102,7 @@ async def async_cut(items: Input[Any], size: Size) -> AsyncGenerator[Batch, None
         yield Batch(first, batch_items)
 
 
-# ── requests and answers ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Requests and answers ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ class _MergedWarnings:
         return f"{first} ({name} {batch.first:,} to {batch.first + len(batch.items) - 1:,}{elsewhere})"
 
 
-# ── references and ratings ────────────────────────────────────────────────────────────────────────────────────────
+# ── References and ratings ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LargeReferences(LargeRequest):

@@ -153,7 +153,7 @@ async def _send_batch(wire: Wire, requests: LargeRequest, batch: Batch, size: Si
     return attempt.outcome
 
 
-# ── runs tasks in threads: a few at once, their results in the order of the input ─────────────────────────────────────
+# ── Runs tasks in threads: a few at once, their results in the order of the input ─────────────────────────────────────
 
 _LOOK_S = 0.2  # between two looks at whether the client was closed, while an answer is waited for
 

@@ -11,7 +11,7 @@ from refaug_client._http.call import Answer, Call, read_json
 from .batches import Batch, Document, Part
 from .documents import LargeRatings, LargeReferences, LargeRequest, require_unique_ids, with_ids
 
-# ── scores of many replies: the sums of each batch, from which the server then makes the scores of all ────────────────
+# ── Scores of many replies: the sums of each batch, from which the server then makes the scores of all ────────────────
 
 NOT_OF_SUMS = ("explain", "percent")
 _OF_RESAMPLING = ("draws", "confidence", "seed", "baseline")
@@ -217,7 +217,7 @@ def without_scores(sheet: Document) -> Document:
     return {**sheet, "systems": systems}
 
 
-# ── results that are handed out one by one as they come ───────────────────────────────────────────────────────────────
+# ── Results that are handed out one by one as they come ───────────────────────────────────────────────────────────────
 
 
 class StreamedReferences(LargeReferences):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .waiting import Waiter
 
-# ── the record of one submit: its replies, and the outcome of each as far as it is known ──────────────────────────────
+# ── The record of one submit: its replies, and the outcome of each as far as it is known ──────────────────────────────
 
 Source = Literal["server", "copied", "cache", "no-reply", "skipped", "last", "failed", "dropped"]
 Text = tuple[str, str]  # an item's id and a reply to it
@@ -73,7 +73,7 @@ class Submission:
 Place = tuple[Submission, int]
 
 
-# ── what `Scorer.submit` returns, and what it tells: the outcome of every reply, and the counts of all ────────────────
+# ── What `Scorer.submit` returns, and what it tells: the outcome of every reply, and the counts of all ────────────────
 
 
 @dataclass(frozen=True)

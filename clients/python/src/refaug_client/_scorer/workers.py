@@ -14,7 +14,7 @@ from .ledger import Ledger
 from .pending import Place, Submission
 from .settings import ScorerSettings
 
-# ── replies that wait to be sent; they are sent in groups, since a request costs far more than a reply ────────────────
+# ── Replies that wait to be sent; they are sent in groups, since a request costs far more than a reply ────────────────
 
 _GATHER_S = 0.25  # that replies wait for others while a request is on its way; at most a quarter of what they may wait
 
@@ -91,7 +91,7 @@ class Queue:
         self._is_awaited = False
 
 
-# ── the threads of a scorer: they take groups of replies out of the queue and have them scored ────────────────────────
+# ── The threads of a scorer: they take groups of replies out of the queue and have them scored ────────────────────────
 
 _IDLE_S = 10.0  # that a thread waits for work until it ends; a new one starts when there is some
 

@@ -154,7 +154,7 @@ def _unique_rows(rows: list[_Row], repeated: str) -> list[_Row]:
     return sorted(by_item.values(), key=lambda row: row.item)
 
 
-# ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def rank_and_ranks(group: Any = None) -> tuple[int, int]:

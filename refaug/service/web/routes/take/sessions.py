@@ -24,7 +24,7 @@ from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.studies import taking
 from refaug.service.web.state import ServiceState, state_of
 
-# ── who a participant is to the server: the cookie of a session, and the id of an action ──────────────────────────────
+# ── Who a participant is to the server: the cookie of a session, and the id of an action ──────────────────────────────
 #
 # The cookie is sent only by pages of this server (`SameSite=Strict`) and only to these routes; a form of another site
 # can send neither the header of an action nor JSON. Requests of a participant have a limit as those of a key.
@@ -90,7 +90,7 @@ def session_cookie(request: Request, secret: str) -> dict[str, Any]:
     }
 
 
-# ── routes of participants: sessions, state, consent, training, withdrawing, their own data ───────────────────────────
+# ── Routes of participants: sessions, state, consent, training, withdrawing, their own data ───────────────────────────
 
 router = APIRouter(prefix="/v1/take", tags=["take"])
 

@@ -62,7 +62,7 @@ class Published(Model):
     problems: dict[str, str] = field(default_factory=dict)  # what could not be opened
 
 
-# ── results about logs ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Results about logs ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @record

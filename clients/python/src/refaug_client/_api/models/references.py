@@ -11,7 +11,7 @@ from refaug_client._core.frames import make_frame
 from .base import Model, record, to_plain
 from .server import FieldProblem, Versions
 
-# ── references and ratings ────────────────────────────────────────────────────────────────────────────────────────
+# ── References and ratings ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @record

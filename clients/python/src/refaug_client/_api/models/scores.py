@@ -400,7 +400,7 @@ class MetricInfo(Model):
     parameters: list[Parameter] = field(default_factory=list)
 
 
-# ── the result of `score_iter`: the scores of one item ────────────────────────────────────────────────────────────────
+# ── The result of `score_iter`: the scores of one item ────────────────────────────────────────────────────────────────
 
 
 @record

@@ -193,7 +193,7 @@ def _latest(deadlines: Iterable[Optional[float]]) -> Optional[float]:
     return None if None in listed else max(deadline for deadline in listed if deadline is not None)
 
 
-# ── corpus scores of a scorer: of one request, or of the sums of several ──────────────────────────────────────────────
+# ── Corpus scores of a scorer: of one request, or of the sums of several ──────────────────────────────────────────────
 
 T = TypeVar("T")
 Replies = Sequence[Optional[str]]

@@ -26,7 +26,7 @@ from refaug_client._scorer.settings import ScorerSettings, retry_until
 
 from .cache import MemoryCache, namespace_of
 
-# ── how a scorer reads the server's answers, and which errors mean that the server is unavailable ─────────────────────
+# ── How a scorer reads the server's answers, and which errors mean that the server is unavailable ─────────────────────
 
 _NOT_IMPLEMENTED = 501  # the server lacks a part, and a retry would bring the same
 
@@ -136,7 +136,7 @@ def read_corpus(answer: Answer) -> Optional[float]:
     return float(corpus)
 
 
-# ── a scorer's requests to the server: scores against its set, and what these scores depend on ────────────────────────
+# ── A scorer's requests to the server: scores against its set, and what these scores depend on ────────────────────────
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
