@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from refaug.core.cluster import connection
-from refaug.core.cluster.alike import require_alike, versions_of
+from refaug.core.cluster.node_requirements import require_alike, versions_of
 from refaug.core.errors import Interrupted, Unavailable
 from refaug.core.progress import Silent
 

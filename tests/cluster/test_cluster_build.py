@@ -10,7 +10,7 @@ import pytest
 from cluster_builds import Stages, assert_is, command_of, left_of, order_of, processes_titled, small_home
 from cluster_machines import add_machine
 
-from refaug.core.cluster import alike
+from refaug.core.cluster import node_requirements
 from refaug.core.errors import Conflict, Interrupted, Usage
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
@@ -148,7 +148,7 @@ def test_what_cannot_be_built_on_this_cluster_is_refused_at_once(cluster, places
         build_index(places, order_of("refused", 1), Silent(), cluster=cluster)
     with pytest.raises(Conflict, match="machines of 1 cores at most; a task wants 4"):
         build_index(places, order_of("refused", threads=4), Silent(), cluster=cluster)
-    monkeypatch.setattr(alike, "versions_of", lambda _: {"numpy": "1.0"})
+    monkeypatch.setattr(node_requirements, "versions_of", lambda _: {"numpy": "1.0"})
     with pytest.raises(Conflict, match=r"other versions: numpy \d.* in place of 1\.0"):
         build_index(places, order_of("refused"), Silent(), cluster=cluster)
     assert places.indexes.current("refused") is None

@@ -10,7 +10,7 @@ import pytest
 from cluster_builds import processes_titled, small_home
 from cluster_ingests import Steps
 
-from refaug.core.cluster import alike
+from refaug.core.cluster import node_requirements
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
@@ -119,6 +119,6 @@ def test_killed_and_stopped_counts_go_on(cluster, places, expected, monkeypatch)
 
 @pytest.mark.slow
 def test_a_machine_with_other_software_is_named(cluster, places, monkeypatch):
-    monkeypatch.setattr(alike, "versions_of", lambda _: {"numpy": "1.0"})
+    monkeypatch.setattr(node_requirements, "versions_of", lambda _: {"numpy": "1.0"})
     with pytest.raises(Conflict, match=r"other versions: numpy \d.* in place of 1\.0"):
         counted(places, "other", cluster)

@@ -17,7 +17,7 @@ from cluster_ingests import Files, Steps, command_of, content_of, first_lines
 from cluster_machines import add_machine, machine_with_its_own_disk
 from integration.reference import dialogue_log, join, message, stored
 
-from refaug.core.cluster import alike
+from refaug.core.cluster import node_requirements
 from refaug.core.errors import BadInput, Conflict, Interrupted, NoSource, TooManyBadRows
 from refaug.core.progress import Silent
 from refaug.logs import part_files
@@ -235,7 +235,7 @@ def test_a_source_that_a_task_cannot_read_is_named_with_the_machine(cluster, tmp
 def test_a_machine_with_other_software_is_named(cluster, tmp_path, monkeypatch):
     source = tmp_path / "log.jsonl"
     source.write_bytes(dialogue_log(1, 5)[0])
-    monkeypatch.setattr(alike, "versions_of", lambda _: {"duckdb": "1.0"})
+    monkeypatch.setattr(node_requirements, "versions_of", lambda _: {"duckdb": "1.0"})
     with pytest.raises(Conflict, match=r"other versions: duckdb \d.* in place of 1\.0"):
         ingest(IngestOrder(sources=(str(source),), log="chat"), tmp_path / "logs", Silent(), cluster=cluster)
     assert not list((tmp_path / "logs" / "chat").glob("*.aside"))

@@ -16,7 +16,7 @@ from indexes import build, home_of
 
 from refaug.core.artefacts.manifests import NamedFile
 from refaug.core.artefacts.store.locations import StoreSettings
-from refaug.core.cluster import openings
+from refaug.core.cluster import startup
 from refaug.core.cluster.actors import ActorHost
 from refaug.core.cluster.connection import connect
 from refaug.core.cluster.replicas import NoReplica
@@ -111,7 +111,7 @@ def room_for(joined, processes):
 
 
 def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, places, monkeypatch):
-    monkeypatch.setattr(openings, "_PLACE_S", 3.0)
+    monkeypatch.setattr(startup, "_PLACE_S", 3.0)
     with room_for(joined, 0), hosts_of(joined, 1) as hosts, pytest.raises(NoReplica) as refused:
         ReferenceIndex.open_on(places, "small", hosts)
     assert refused.value.message.startswith("shard 0 of small@")
@@ -123,7 +123,7 @@ def test_a_process_that_no_machine_takes_is_not_waited_for_without_end(joined, p
 @pytest.mark.slow
 @pytest.mark.faults
 def test_a_replica_that_no_machine_takes_is_left_out_and_joins_later(joined, places, log, monkeypatch):
-    monkeypatch.setattr(openings, "_PLACE_S", 30.0)  # the other one begins before that
+    monkeypatch.setattr(startup, "_PLACE_S", 30.0)  # the other one begins before that
     with (
         room_for(joined, 1) as give_room,
         hosts_of(joined, 2) as hosts,
@@ -154,7 +154,7 @@ def test_a_store_without_an_answer_is_named_with_shard_and_machine(joined, tmp_p
         started = hosts.actors.start("shard 0 of chat@1", ShardServer, arguments, joined.nodes()[:1])
         try:
             with pytest.raises(Unavailable) as refused:
-                openings.first_answers(joined, [started], "facts")
+                startup.first_answers(joined, [started], "facts")
         finally:
             hosts.actors.end([started])
     assert refused.value.message.startswith(

@@ -15,7 +15,7 @@ from cluster_items import ITEMS, home_with_items
 from cluster_shards import processes_of_shards, until
 
 from refaug.cli.main import main
-from refaug.core.cluster import alike
+from refaug.core.cluster import node_requirements
 from refaug.core.cluster.connection import Cluster
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.progress import Silent
@@ -187,8 +187,8 @@ def test_killed_tasks_and_shards_change_nothing(cluster, home, items, expected):
 
 @pytest.mark.slow
 def test_a_machine_with_other_versions_is_refused(cluster, home, items, monkeypatch):
-    there = alike.versions_of(PACKAGES)
-    monkeypatch.setattr(alike, "versions_of", lambda _: {**there, "torch": "1.0"})
+    there = node_requirements.versions_of(PACKAGES)
+    monkeypatch.setattr(node_requirements, "versions_of", lambda _: {**there, "torch": "1.0"})
     with pytest.raises(Conflict, match=re.escape(f"has other versions: torch {there['torch']} in place of 1.0 ")):
         found_on(cluster, home, items, Silent())
     assert left_in(home) == []

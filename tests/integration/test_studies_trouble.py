@@ -225,7 +225,7 @@ def test_a_database_that_goes_away_in_the_middle_of_a_chat_stops_the_page_only_f
             pass
         assert person.sides[0]["messages"][0]["text"] == "hello"
         # The reply is there, and the database is not, once: it is stored when it is back.
-        from refaug.service.web.routes.take import reply_making  # noqa: PLC0415
+        from refaug.service.web.routes.participants import reply_making  # noqa: PLC0415
 
         real, calls = reply_making.store_reply, list[str]()
 

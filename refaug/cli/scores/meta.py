@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from refaug.evaluation.agreement.records import ComparedMetric, MetaResult
     from refaug.evaluation.metric_setup.metric_requests import SetBaseline
     from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-    from refaug.evaluation.scoring.held.item_collection import ItemCollection
+    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
     from refaug.metrics.base import Metric
 
 
@@ -228,7 +228,7 @@ def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:
 
 def _read_collection(inputs: ItemInputs, home: Settings, progress: Progress) -> ItemCollection:
     """Read the items of a test set, of which few are in memory; a file without items is refused."""
-    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     collection = ItemCollection(inputs.read(progress), home.cache)
     _require_items(collection.count, inputs)

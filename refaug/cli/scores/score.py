@@ -49,7 +49,7 @@ def score_command(
     from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
     from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
+    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     output.require_shown(scoring)
     request = None if signature is None else _request_of(signature, scoring)

@@ -15,8 +15,8 @@ from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.evaluation.scoring.items import BadItem
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.held.item_collection import ItemCollection
     from refaug.evaluation.scoring.provenance import Provenance
+    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
 
@@ -55,8 +55,8 @@ def augmented_sets(
     references are found; what a cluster has finished is removed when the block ends without an error.
     """
     from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.held.item_collection import ItemCollection  # noqa: PLC0415  compiles
     from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
+    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     with open_references(settings, index, rater, augment_settings, threads, progress, on) as source:
         provenance = source.provenance

@@ -9,11 +9,11 @@ The main names:
 
 __all__ = [
     "actors",
-    "alike",
     "calls",
     "connection",
     "groups",
     "messages",
-    "openings",
+    "node_requirements",
     "replicas",
+    "startup",
 ]

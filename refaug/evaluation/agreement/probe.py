@@ -34,9 +34,9 @@ from refaug.evaluation.scoring.cases import (
     systems_of,
 )
 from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.held.item_collection import data_hash
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.spooled_items.item_collection import data_hash
 from refaug.metrics.base import NO_GOLD, Floats, Level, Metric, Problem, References
 from refaug.metrics.signature import Signature
 

@@ -28,7 +28,7 @@ from refaug.evaluation.agreement.records import ComparedMetric, GoldRows, GoldSc
 from refaug.evaluation.agreement.rows import RatedRows, Row, RowsDigest
 from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies, trained_on_error
 from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.held.blocks import blocks_of
+from refaug.evaluation.scoring.spooled_items.blocks import blocks_of
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import RatedSet

@@ -23,10 +23,10 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.evaluation.agreement.records import DroppedAnnotator, RatedItems
 from refaug.evaluation.scoring.cases import require_systems
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.annotator_agreement import kappa_of_each, select_annotators
 

@@ -23,8 +23,8 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import MetricInfo, Uses

@@ -23,10 +23,10 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
 from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import REFAUG_1, find_preset, preset_for
 from refaug.evaluation.scoring.provenance import Provenance
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
 

@@ -26,9 +26,9 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.memory.compact_texts import CompactTexts
 from refaug.core.records import Item
 from refaug.evaluation.score_files.stored_lists import StoredList, StoredRows
-from refaug.evaluation.scoring.held.item_collection import ItemCollection, PassingList, plain_json
 from refaug.evaluation.scoring.items import BadItem, item_json, parse_item
 from refaug.evaluation.scoring.scores import Evaluation
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection, PassingList, plain_json
 from refaug.logs.reading.sources import require_readable
 from refaug.metrics.base import Floats
 from refaug.metrics.signature import Signature

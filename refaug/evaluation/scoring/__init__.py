@@ -14,7 +14,6 @@ __all__ = [
     "combine",
     "copies",
     "evaluate",
-    "held",
     "items",
     "presets",
     "provenance",
@@ -22,4 +21,5 @@ __all__ = [
     "score_settings",
     "score_tables",
     "scores",
+    "spooled_items",
 ]

@@ -31,8 +31,6 @@ from refaug.evaluation.scoring.cases import (
     trained_on_error,
 )
 from refaug.evaluation.scoring.copies import copy_warning, reference_copy_warning
-from refaug.evaluation.scoring.held.blocks import blocks_of
-from refaug.evaluation.scoring.held.item_collection import ItemCollection, ReferencesDigest, evidence_by_id
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.presets import preset_of
 from refaug.evaluation.scoring.provenance import Provenance
@@ -45,6 +43,8 @@ from refaug.evaluation.scoring.scores import (
     SystemScore,
     require_share,
 )
+from refaug.evaluation.scoring.spooled_items.blocks import blocks_of
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection, ReferencesDigest, evidence_by_id
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from refaug.core.errors import Usage
 from refaug.evaluation.scoring.copies import CopiedReplies, copies_json
-from refaug.evaluation.scoring.held.item_collection import PassingList
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import reply_provenance_json
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.spooled_items.item_collection import PassingList
 from refaug.metrics.base import Floats, Level, Metric, Problem
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.resampling import Estimate, Paired

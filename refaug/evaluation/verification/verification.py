@@ -24,13 +24,13 @@ from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
 from refaug.evaluation.score_files.score_file import ScoreFile, StoredScores
 from refaug.evaluation.scoring.cases import evidence_of, split
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_scores import join
 from refaug.evaluation.scoring.reference_sets.set_scores import score as score_against_set
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, percent
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.evaluation.verification import artefact_parts, score_differences
 from refaug.evaluation.verification.artefact_parts import PartState, Verification, VerifiedPart
 from refaug.metrics.metric_info import Uses

@@ -73,6 +73,8 @@ from refaug.service.web.routes import (
 from refaug.service.web.routes.bots import hybrids, replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
+from refaug.service.web.routes.participants import participant_tasks, sessions
+from refaug.service.web.routes.participants.reply_making import ReplyMaker
 from refaug.service.web.routes.studies import (
     invitations,
     participants,
@@ -81,8 +83,6 @@ from refaug.service.web.routes.studies import (
     study_judging,
     study_protocols,
 )
-from refaug.service.web.routes.take import participant_tasks, sessions
-from refaug.service.web.routes.take.reply_making import ReplyMaker
 from refaug.service.web.scoring_limits import judge_limits
 from refaug.service.web.state import ServiceState
 

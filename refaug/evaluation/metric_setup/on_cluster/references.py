@@ -19,8 +19,8 @@ import orjson
 
 from refaug.core.artefacts.build_stages import hash_of_inputs
 from refaug.core.artefacts.store.locations import StoreSettings
-from refaug.core.cluster.alike import require_alike, versions_of
 from refaug.core.cluster.connection import Cluster, joined_cluster
+from refaug.core.cluster.node_requirements import require_alike, versions_of
 from refaug.core.errors import Corrupt, Locked, RefaugError, Unavailable
 from refaug.core.files import exclusive, make_folder, remove_asides, remove_tree, write_aside
 from refaug.core.home import Settings

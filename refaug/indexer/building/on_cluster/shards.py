@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages
-from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.connection import Cluster, TaskCall
+from refaug.core.cluster.node_requirements import require_alike
 from refaug.core.errors import Usage
 from refaug.core.files import remove_tree
 from refaug.core.kernels import frozen

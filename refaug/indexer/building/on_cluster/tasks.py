@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import MARK, Stages
 from refaug.core.artefacts.manifests import describe_files
-from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.calls import machine_name
+from refaug.core.cluster.node_requirements import require_versions
 from refaug.core.errors import Conflict, NotFound, SourceChanged
 from refaug.core.files import make_folder, remove_tree, storage_errors, sync_file, sync_folder, unique_suffix
 from refaug.core.progress import Silent

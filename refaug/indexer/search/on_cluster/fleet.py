@@ -13,8 +13,8 @@ from refaug.core.artefacts.manifests import NamedFile, named_files
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.cluster.actors import Actors, Observer
 from refaug.core.cluster.connection import Cluster, ClusterNode
-from refaug.core.cluster.openings import first_answers
 from refaug.core.cluster.replicas import ActorCall, NoReplica, Replicas, SharedReplicas
+from refaug.core.cluster.startup import first_answers
 from refaug.core.errors import Conflict, Corrupt, Interrupted, RefaugError
 from refaug.core.files import read_json
 from refaug.core.records import Item

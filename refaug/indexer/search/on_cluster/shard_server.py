@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.manifests import NamedFile
-from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.messages import Messages
+from refaug.core.cluster.node_requirements import require_versions
 from refaug.core.errors import Unavailable, Usage
 from refaug.core.kernels import frozen
 from refaug.core.records import Item

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from refaug.core.artefacts.build_stages import Stages
-from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.connection import Cluster
+from refaug.core.cluster.node_requirements import require_alike
 from refaug.core.files import make_folder, remove_tree
 from refaug.core.progress import Progress
 from refaug.core.text.tokenizer_base import Tokenizer

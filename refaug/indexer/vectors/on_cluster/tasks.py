@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from refaug.core.cluster.alike import require_versions
 from refaug.core.cluster.calls import machine_name
+from refaug.core.cluster.node_requirements import require_versions
 from refaug.core.errors import Conflict, NotFound, SourceChanged
 from refaug.core.files import make_folder, read_json, remove_tree, unique_suffix, write_aside, write_json
 from refaug.core.progress import Silent

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from refaug.core.cluster.alike import require_alike
 from refaug.core.cluster.calls import machine_name
 from refaug.core.cluster.connection import Cluster
+from refaug.core.cluster.node_requirements import require_alike
 from refaug.core.errors import Conflict, Corrupt, NoSource, RefaugError
 from refaug.core.files import unique_suffix, write_aside
 from refaug.core.progress import Progress

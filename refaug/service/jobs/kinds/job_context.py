@@ -105,7 +105,7 @@ class JobContext:
         """Return the threads of this job: those of its order, else of the server's settings, else one a free core."""
         return ordered or self.serve.job_threads or self.fitted_threads
 
-    def steady_threads(self, ordered: int | None) -> int:
+    def reproducible_threads(self, ordered: int | None) -> int:
         """Return the threads of work whose bits depend on the number: no free cores count, and a resume keeps it."""
         if ordered:
             return ordered

@@ -86,7 +86,7 @@ def rater_job(order: TrainRater, context: JobContext) -> Mapping[str, Any]:
 
 def rater_order(order: TrainRater, context: JobContext) -> RaterOrder | CrossOrder:
     """Return the order of training, with the threads that the job began with; workers of a cluster have one each."""
-    return order.order(threads=1 if order.workers is not None else context.steady_threads(order.threads))
+    return order.order(threads=1 if order.workers is not None else context.reproducible_threads(order.threads))
 
 
 def _epoch_line(figures: EpochFigures) -> str:

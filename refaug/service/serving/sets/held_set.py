@@ -34,10 +34,10 @@ from refaug.evaluation.scoring.cases import (
 )
 from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
 from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.held.item_collection import DataDigest, ReferencesDigest
 from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
 from refaug.evaluation.scoring.reference_sets.set_scores import require_b
+from refaug.evaluation.scoring.spooled_items.item_collection import DataDigest, ReferencesDigest
 from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
 from refaug.metrics.costs import lengths_of
 from refaug.metrics.signature import Signature

@@ -18,11 +18,11 @@ __all__ = [
     "keys",
     "logs",
     "pages",
+    "participants",
     "ratings",
     "reference_sets",
     "references",
     "schedules",
     "scores",
     "studies",
-    "take",
 ]

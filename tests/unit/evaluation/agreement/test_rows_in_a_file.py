@@ -11,10 +11,10 @@ from refaug.core.records import Item
 from refaug.evaluation.agreement.meta import agreement, default_metrics
 from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
 from refaug.evaluation.agreement.rows import RatedRows, RowsOfItems
-from refaug.evaluation.scoring.held import blocks
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.evaluation.scoring.spooled_items import blocks
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.metrics.specification import build
 
 WORDS = ("tea", "milk", "yes", "no", "please", "thanks", "sugar", "cold", "hot", "maybe", "later")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from refaug.evaluation.score_files import score_document
 from refaug.evaluation.score_files.score_document import indented_pieces, seal_of
-from refaug.evaluation.scoring.held.item_collection import PassingList
+from refaug.evaluation.scoring.spooled_items.item_collection import PassingList
 
 TEXTS = st.text(max_size=6)
 NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from([0.0, 1.0, -2.0, 0.1, math.nan]))

@@ -14,9 +14,9 @@ from refaug.core.text.normalisation import normalise
 from refaug.evaluation.scoring.combine import combine, statistics_of
 from refaug.evaluation.scoring.copies import CopiedReplies, UtteranceTable, find_copies
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held.item_collection import ItemCollection
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
 from refaug.metrics.specification import build
 
 UTTERANCE = "Could you tell me where the old station is, please?"  # ten words

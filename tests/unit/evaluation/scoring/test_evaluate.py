@@ -12,11 +12,11 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, references_of, score_replies
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held.item_collection import data_hash
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.provenance import Provenance
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.scoring.scores import percent
+from refaug.evaluation.scoring.spooled_items.item_collection import data_hash
 from refaug.metrics.base import NO_GOLD, Level, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.specification import build

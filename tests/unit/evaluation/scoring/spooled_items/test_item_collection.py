@@ -13,10 +13,10 @@ from refaug.core.records import Item
 from refaug.evaluation.score_files.score_document import details_of, indented_pieces, passing_details
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.held import blocks
-from refaug.evaluation.scoring.held.item_collection import BLOCK, ItemCollection, SpooledItems
 from refaug.evaluation.scoring.items import BadItem, item_of
 from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.evaluation.scoring.spooled_items import blocks
+from refaug.evaluation.scoring.spooled_items.item_collection import BLOCK, ItemCollection, SpooledItems
 from refaug.metrics.specification import build
 
 WORDS = ("tea", "milk", "yes", "no", "please", "thanks", "sugar", "cold", "hot", "maybe", "later")
