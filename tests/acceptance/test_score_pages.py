@@ -352,8 +352,8 @@ VARIANTS = [codes(row[0])[0] for row in tables("bleu", "Which variant")[0]]
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_worked_out_by_hand_is_what_is_computed(variant: str) -> None:
-    by_hand = {row[0]: row[1 + VARIANTS.index(variant)] for row in tables("bleu", "Which variant")[1]}
-    item = parse_item(json.loads(file_of("bleu", "variants.jsonl")), where="page", line=1, fallback_id="1")
+    by_hand = {row[0]: row[1 + VARIANTS.index(variant)] for row in tables("internals/bleu", "The variants by hand")[0]}
+    item = parse_item(json.loads(file_of("internals/bleu", "variants.jsonl")), where="page", line=1, fallback_id="1")
     found = evaluate([item], [build(_with_add_k(variant))], ScoreSettings(draws=0)).scores[0].systems["new"]
     (reply,) = found.each_reply(with_parts=True)
     parts, score = reply["parts"], reply["score"]
@@ -395,14 +395,17 @@ def test_the_page_has_every_aggregation() -> None:
 
 
 def test_the_catalogue_has_every_metric_as_the_register_has_it() -> None:
-    catalogue, sources = tables("metrics", "All metrics")
+    weighted = [name for name in METRICS if name.startswith("upsilon-") and name != "upsilon-bleu"]
+    (catalogue,), (sources,) = tables("metrics", "All metrics"), tables("reference/metrics", "Sources")
     assert catalogue == [
-        [f"`{info.name}`", info.summary, f"`{info.uses}`", info.range, info.direction, ", ".join(info.needs)]
-        for info in METRICS.values()
+        [f"`{name}`", info.summary, f"`{info.uses}`", info.range, info.direction, ", ".join(info.needs)]
+        for name, info in METRICS.items()
+        if name not in weighted
     ]
+    first, last = (list(METRICS).index(name) for name in ("rouge-1", "sentence-cosine"))
+    assert weighted == [f"upsilon-{name}" for name in list(METRICS)[first : last + 1] if name != "cider"]
     ours = [name for name, info in METRICS.items() if info.paper.startswith("ours")]
     assert sources == [[f"`{name}`", info.paper] for name, info in METRICS.items() if name not in ours]
-    weighted = [name for name in METRICS if name.startswith("upsilon-") and name != "upsilon-bleu"]
     assert ours == ["refaug-1", *weighted]
 
 
@@ -414,7 +417,7 @@ def test_the_catalogue_says_which_references_each_choice_is() -> None:
 def test_catalogue_has_every_parameter_of_every_metric_with_its_default() -> None:
     listed = {
         (name, codes(row[0])[0]): (row[1], "".join(codes(row[2])), row[4])
-        for row in tables("metrics", "Parameters")[0]
+        for row in tables("reference/metrics", "Parameters")[0]
         for name in codes(row[3]) or ["upsilon"]
     }
     assert listed == dict(parameters())

@@ -71,6 +71,7 @@ def test_no_page_stands_twice_in_the_groups_of_the_index() -> None:
         "How-to guides",
         "Reference",
         "Explanation",
+        "For maintainers",
     ]
 
 
