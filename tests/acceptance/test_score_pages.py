@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acceptance.examples import ROOT, Runner, fences, matches, run, whole
+from acceptance.examples import ROOT, fences, matches, run, whole
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -229,11 +229,10 @@ def problems_in(module: ModuleType) -> list[Problem]:
 
 
 class AsSacrebleu:
-    """The two files of the page, scored by refaug and by sacrebleu."""
+    """Three replies, scored by refaug and by sacrebleu."""
 
-    def __init__(self) -> None:
-        self.replies = file_of("scores", "hyp.txt").splitlines()
-        self.references = file_of("scores", "ref.txt").splitlines()
+    replies = ("It leaves in ten minutes, I think.", "I have put the key under the mat.", "Would you like it with milk?")
+    references = ("It leaves in ten minutes.", "The key is under the mat.", "Do you take milk?")
 
     def refaug(self, specification: str) -> tuple[float, list[float]]:
         """Corpus score and reply scores."""
@@ -260,14 +259,14 @@ THEIRS = {
 
 
 def test_the_rows_about_sacrebleu_are_the_ones_that_are_tested() -> None:
-    assert [codes(row[0])[0] for row in tables("scores", "Coming from sacrebleu")[0]] == list(THEIRS)
+    assert [codes(row[0])[0] for row in tables("coming-from", "From sacrebleu")[0]] == list(THEIRS)
 
 
-@pytest.mark.parametrize("row", tables("scores", "Coming from sacrebleu")[0], ids=lambda row: str(row[0]))
+@pytest.mark.parametrize("row", tables("coming-from", "From sacrebleu")[0], ids=lambda row: str(row[0]))
 def test_a_row_about_sacrebleu_gives_its_number(row: list[str]) -> None:
     both, metric = AsSacrebleu(), THEIRS[codes(row[0])[0]]
     of_replies = codes(row[1])[0] == "--level reply"
-    first = codes(tables("scores", "Coming from sacrebleu")[0][0][1])[0]
+    first = codes(tables("coming-from", "From sacrebleu")[0][0][1])[0]
     specification = re.findall(r"--metric (\S+)", first if of_replies else row[1].strip("`"))[0].rstrip("`,")
     corpus, replies = both.refaug(specification)
     if of_replies:
@@ -278,7 +277,7 @@ def test_a_row_about_sacrebleu_gives_its_number(row: list[str]) -> None:
         assert corpus == pytest.approx(metric.corpus_score(both.replies, [both.references]).score / 100, abs=1e-11)
 
 
-@pytest.mark.parametrize("row", tables("scores", "Coming from nlg-eval")[0], ids=lambda row: str(row[0]))
+@pytest.mark.parametrize("row", tables("coming-from", "From nlg-eval")[2], ids=lambda row: str(row[0]))
 def test_a_row_about_nlg_eval_gives_its_number(row: list[str]) -> None:
     both, name = AsSacrebleu(), codes(row[0])[0]
     specification = codes(row[1])[0].removeprefix("--metric ")
@@ -434,40 +433,6 @@ def parameters() -> Iterator[tuple[tuple[str, str], tuple[str, str, str]]]:
         for one in info.parameters:
             if one not in inherited:
                 yield ("upsilon" if inherited else name, one.name), (one.allowed, one.default, one.help)
-
-
-# ── agreement.md ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_one_liner_keeps_every_reply_and_rating_of_other_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"context_id": "x", "references": ["a b", "c"], "system": "s", "response": "a", "scores": [1, None, 3]},
-        {"context_id": "y", "context": ["q"], "references": ["d"], "system": "s", "response": "d", "score": 2},
-        {"context_id": "x", "references": ["a b", "c"], "system": "t", "response": "", "scores": [], "score": 4.5},
-    ]
-    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    monkeypatch.chdir(tmp_path)
-    runner = Runner(tmp_path, capfd)
-    command = next(
-        command for fence in fences(text_of("agreement")) for command in [fence.text] if "zcat rated" in command
-    )
-    assert runner.answer("gzip rated.jsonl")[0] == 0
-    code, _, err = runner.answer(command[command.index("zcat rated") : command.index("$ cat items")])
-    assert (code, err) == (0, "")
-    made = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text("utf-8").splitlines()]
-    assert made == [
-        {
-            "id": "x",
-            "turns": [],
-            "references": ["a b", "c"],
-            "replies": {"s": "a", "t": ""},
-            "ratings": {"s": [1, None, 3], "t": []},
-        },
-        {"id": "y", "turns": ["q"], "references": ["d"], "replies": {"s": "d"}, "ratings": {"s": [2]}},
-    ]
-    assert all(isinstance(parse_item(one, where="made", line=1, fallback_id="1"), Item) for one in made)
 
 
 # ── the defaults, as they were measured ───────────────────────────────────────────────────────────────────────────

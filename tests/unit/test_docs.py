@@ -439,7 +439,7 @@ def test_a_figure_of_the_benchmark_page_stands_in_its_result(row: list[str]) -> 
     assert shown == (f"{value:,}" if isinstance(value, int) else str(value)), "copy the new figure into the page"
 
 
-@pytest.mark.parametrize("row", rows(section("proof.md", "What came out")), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows(section("internals/proof.md", "What came out")), ids=lambda row: row[0])
 def test_a_figure_of_the_proof_stands_in_its_result(row: list[str]) -> None:
     of_line = {one[0]: one for one in rows(section("results/metrics.md", "Fair rows"))}[row[0]]
     spearman, partial = of_line[1:4], of_line[6]

@@ -17,7 +17,8 @@ from refaug.metrics.statistics.correlation import PARTIAL
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAGES = ("README.md", "docs/proof.md", "docs/bleu.md", "docs/metrics.md", "docs/upsilon.md")
+METHOD = "docs/internals/proof.md"
+PAGES = ("README.md", "docs/proof.md", METHOD, "docs/bleu.md", "docs/metrics.md", "docs/upsilon.md")
 KINDS = ("spearman", PARTIAL)
 GROUPS = ("DailyDialog", "grade_empatheticdialogues", "mean")
 RETRIEVED = ("υBLEU, closest", "υBLEU, no penalty", "υ-greedy, best", "υ-greedy, weighted")
@@ -77,7 +78,7 @@ def test_every_figure_of_a_sentence_stands_in_its_result(name: str, line: str) -
 
 
 def test_sentences_with_figures_are_found_at_all() -> None:
-    assert {name for name, _ in sentences()} == {"docs/proof.md"}
+    assert {name for name, _ in sentences()} == {"docs/proof.md", METHOD}
     assert len(sentences()) > 6
 
 
@@ -129,7 +130,7 @@ def test_what_refaug_adds_stands_in_its_result(kind: str, before: str) -> None:
 
 def test_the_claims_of_the_proof_are_those_of_the_result() -> None:
     columns, rows = table(
-        page("docs/proof.md"), "The claims, in differences of Spearman; the verdict also needs the partial correlation:"
+        page(METHOD), "The claims, in differences of Spearman; the verdict also needs the partial correlation:"
     )
     _, lines = table(page("docs/results/metrics.md"), "### Claims")
     by_name = {row[0]: row for row in lines}
@@ -168,10 +169,8 @@ def claim_of_judged(metric: str, claim: str, scope: str = "mean") -> str:
 
 
 def test_weights_of_retrieved_references_are_not_shown_to_help() -> None:
-    assert "weights of one, or the same weights shuffled, is not shown on retrieved references" in page("docs/proof.md")
-    assert "For υ-greedy with weighted matches, weights of one are surely better on DailyDialog" in page(
-        "docs/proof.md"
-    )
+    assert "weights of one, or the same weights shuffled, is not shown on retrieved references" in page(METHOD)
+    assert "For υ-greedy with weighted matches, weights of one are surely better on DailyDialog" in page(METHOD)
     verdicts = {
         (metric, claim, scope): claim_of(metric, claim, scope)
         for metric in RETRIEVED
@@ -185,14 +184,14 @@ def test_weights_of_retrieved_references_are_not_shown_to_help() -> None:
 
 
 def test_retrieval_beats_drawn_replies_where_the_page_says_so() -> None:
-    assert "on EmpatheticDialogues for soft matches alone with certainty" in page("docs/proof.md")
+    assert "on EmpatheticDialogues for soft matches alone with certainty" in page(METHOD)
     claim = "retrieval beats replies of the same lengths"
     assert {claim_of(metric, claim, scope) for metric in RETRIEVED for scope in ("DailyDialog", "mean")} == {"shown"}
     assert [claim_of(metric, claim, GROUPS[1]) for metric in RETRIEVED] == ["not shown"] * 2 + ["shown"] * 2
 
 
 def test_weights_of_other_replies_help_where_the_page_says_so() -> None:
-    text = page("docs/proof.md")
+    text = page(METHOD)
     assert "rated weights do beat the same weights shuffled in all four forms of ΔBLEU" in text
     assert "People's weights beat the same ones shuffled in all five" in text
     rated = [claim_of_judged(metric, "rated weights beat the same ones dealt out anew") for metric in JUDGED]
@@ -202,7 +201,7 @@ def test_weights_of_other_replies_help_where_the_page_says_so() -> None:
 
 
 def test_where_weights_surely_lose_the_page_says_so() -> None:
-    text = page("docs/proof.md")
+    text = page(METHOD)
     for part, root, places in (
         ("metrics", "claims", ("mean", "DailyDialog", "predictive_engagement_dd")),
         ("weights", "differences", ("mean",)),
@@ -216,7 +215,7 @@ def test_where_weights_surely_lose_the_page_says_so() -> None:
 
 
 def test_rated_weights_are_near_those_of_people_only_with_smoothing() -> None:
-    assert "υ comes near Δ only where smoothing blurs both" in page("docs/proof.md")
+    assert "υ comes near Δ only where smoothing blurs both" in page(METHOD)
     for kind in KINDS:
         smoothed = estimate_at("weights", f"differences / ΔBLEU / rated less people / {kind} / mean")
         plain = estimate_at("weights", f"differences / ΔBLEU without smoothing / rated less people / {kind} / mean")
@@ -233,7 +232,7 @@ def test_rated_weights_are_near_those_of_people_only_with_smoothing() -> None:
 
 
 def test_published_settings_are_below_the_default_where_it_is_said() -> None:
-    assert "**As published it does worse than by default** on DailyDialog" in page("docs/proof.md")
+    assert "**As published it does worse than by default** on DailyDialog" in page(METHOD)
     by_scope = {
         (kind, scope): estimate_at("metrics", f"published_less_default / {kind} / {scope}")
         for kind in KINDS
