@@ -231,7 +231,11 @@ def problems_in(module: ModuleType) -> list[Problem]:
 class AsSacrebleu:
     """Three replies, scored by refaug and by sacrebleu."""
 
-    replies = ("It leaves in ten minutes, I think.", "I have put the key under the mat.", "Would you like it with milk?")
+    replies = (
+        "It leaves in ten minutes, I think.",
+        "I have put the key under the mat.",
+        "Would you like it with milk?",
+    )
     references = ("It leaves in ten minutes.", "The key is under the mat.", "Do you take milk?")
 
     def refaug(self, specification: str) -> tuple[float, list[float]]:
@@ -277,7 +281,9 @@ def test_a_row_about_sacrebleu_gives_its_number(row: list[str]) -> None:
         assert corpus == pytest.approx(metric.corpus_score(both.replies, [both.references]).score / 100, abs=1e-11)
 
 
-@pytest.mark.parametrize("row", tables("coming-from", "Its corpus scores by `refaug score`")[0], ids=lambda row: str(row[0]))
+@pytest.mark.parametrize(
+    "row", tables("coming-from", "Its corpus scores by `refaug score`")[0], ids=lambda row: str(row[0])
+)
 def test_a_row_about_nlg_eval_gives_its_number(row: list[str]) -> None:
     both, name = AsSacrebleu(), codes(row[0])[0]
     specification = codes(row[1])[0].removeprefix("--metric ")

@@ -143,7 +143,8 @@ def test_the_claims_of_the_proof_are_those_of_the_result() -> None:
 def test_the_table_of_smoothings_is_that_of_the_benchmark() -> None:
     measured = json.loads((ROOT / "bench" / "results" / "bleu_defaults.json").read_text("utf-8"))["smoothing"]
     columns, rows = table(
-        page("docs/internals/bleu.md"), "And where they are other systems' replies, on the mean of two sets, less `add-k`:"
+        page("docs/internals/bleu.md"),
+        "And where they are other systems' replies, on the mean of two sets, less `add-k`:",
     )
     assert columns == ["smoothing", "people", "rated", "people, `bp=none`", "rated, `bp=none`"]
     assert [row[0] for row in rows] == ["exp", "none", "floor", "epsilon"]

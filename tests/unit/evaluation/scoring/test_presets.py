@@ -179,7 +179,7 @@ def test_a_signature_names_the_preset_however_it_was_stated() -> None:
 
 
 def test_the_page_of_the_preset_lists_every_setting() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "bleu.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "internals" / "bleu.md").read_text("utf-8")
     for name, setting in {**TSUTA20.references, **TSUTA20.sentence, **TSUTA20.metric}.items():
         shown = str(setting).lower() if isinstance(setting, bool) else setting
         row = f"| `{name}` | `{shown}` |"
