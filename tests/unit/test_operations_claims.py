@@ -26,6 +26,7 @@ from refaug.service.server_settings import ServeSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+STORED_FILES = (ROOT / "docs" / "internals" / "stored-files.md").read_text("utf-8")
 PACKAGE = ROOT / "refaug"
 SETTINGS = ServeSettings()
 LOADING = re.compile(r"mmap|memmap|fallocate|pickle|dill|joblib|marshal|shelve|(torch|np|numpy)\.load\b")
@@ -86,7 +87,7 @@ def test_every_kind_of_artefact_is_in_the_table_of_a_backup(tmp_path: Path) -> N
 
 
 def test_the_number_of_alterations_is_that_of_the_tests() -> None:
-    many, few = re.findall(r"([\d,]+) seeded alterations .*?`make faults`, (\d+) of them of `make test-all`", PAGE)[0]
+    many, few = re.findall(r"([\d,]+) seeded alterations .*?`make faults`, (\d+) of them of `make test-all`", STORED_FILES)[0]
     firsts = [
         first
         for test in (
@@ -158,7 +159,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
         "evaluation/selfplay/windows/shared_windows.py": "classes of conversations of a check of a self-play",
     }
     assert written == set(rows)
-    table = re.findall(r"^\| (.+?) \| .+ \|$", section("A full disk"), re.MULTILINE)[1:]
+    table = re.findall(r"^\| (.+?) \| .+ \|$", STORED_FILES, re.MULTILINE)[1:]
     assert table == [*rows.values(), "`refaug.db-shm` of SQLite"]
 
 

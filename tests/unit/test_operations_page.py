@@ -15,6 +15,7 @@ from refaug.service.prometheus_figures import ServiceSnapshot, exposition
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+STORED_FILES = (ROOT / "docs" / "internals" / "stored-files.md").read_text("utf-8")
 
 # Where each section is held to what happens.
 TESTS = {
@@ -61,8 +62,8 @@ def figures(name: str) -> Any:
 
 
 def stated(pattern: str) -> list[float]:
-    """The numbers in the one place of the page that looks so."""
-    [found] = re.findall(pattern, PAGE)
+    """The numbers in the one place of the pages that looks so."""
+    [found] = re.findall(pattern, PAGE + STORED_FILES)
     return [float(number.replace(",", "")) for number in ([found] if isinstance(found, str) else found)]
 
 
@@ -86,11 +87,6 @@ def stated(pattern: str) -> list[float]:
             r"(\d+) s with at most ([\d.]+) GB; ([\d.]+) GB while it serves, and as much on disk; a search in (\d+)",
             lambda: [figures("index_large")[name] for name in ("build_s", "build_peak_gb", "resident_gb", "single_ms")],
             (0, 1, 1, 0),
-        ),
-        (
-            r"candidates each in ([\d.]+) s, with one thread in ([\d.]+) s",
-            lambda: [figures("rater_serving")["ways"]["project"]["by_threads"][n]["seconds"] for n in ("2", "1")],
-            1,
         ),
         (
             r"([\d.]+) s for the SHA-256 of its files by one thread \(([\d.]+) GB/s",
