@@ -87,7 +87,9 @@ def test_every_kind_of_artefact_is_in_the_table_of_a_backup(tmp_path: Path) -> N
 
 
 def test_the_number_of_alterations_is_that_of_the_tests() -> None:
-    many, few = re.findall(r"([\d,]+) seeded alterations .*?`make faults`, (\d+) of them of `make test-all`", STORED_FILES)[0]
+    many, few = re.findall(
+        r"([\d,]+) seeded alterations .*?`make faults`, (\d+) of them of `make test-all`", STORED_FILES
+    )[0]
     firsts = [
         first
         for test in (
