@@ -12,7 +12,7 @@
 # make test-store    refaug artefacts push and fetch against an S3 server on loopback, in an environment apart
 # make test-cluster  builds on a local cluster of Ray, with tasks and machines that are killed, in an environment apart
 # make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
-# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
+# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/internals/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
 #
 # PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
 # HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones
@@ -157,7 +157,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python tests/attacks_reference.py docs/reference/attacks.md
 
 bench: $(VENV)/.installed
-	@test -n "$(DATA)" || { echo "make bench DATA=FOLDER: the folder with logs/*.jsonl.gz (docs/benchmarks.md)"; exit 2; }
+	@test -n "$(DATA)" || { echo "make bench DATA=FOLDER: the folder with logs/*.jsonl.gz (docs/internals/benchmarks.md)"; exit 2; }
 	$(BIN)/python bench/bench_ingest.py --data $(DATA)
 	$(BIN)/python bench/bench_metrics.py --data $(DATA)
 	$(BIN)/python bench/bench_glove.py --data $(DATA)

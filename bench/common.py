@@ -136,13 +136,17 @@ def write_rated_items(path: Path, texts: Sequence[str], count: int) -> Path:
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
     """Add `--data`, the folder of the texts to measure on."""
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder of the texts, as docs/benchmarks.md has it")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="folder of the texts, as docs/internals/benchmarks.md has it"
+    )
 
 
 def require_data(parser: argparse.ArgumentParser, data_folder: Path | None, alternative: str = "") -> Path:
     """Return the folder of the texts; end with a message where it was not given."""
     if data_folder is None:
-        parser.error(f"--data FOLDER is missing: the folder with logs/*.jsonl.gz (docs/benchmarks.md){alternative}")
+        parser.error(
+            f"--data FOLDER is missing: the folder with logs/*.jsonl.gz (docs/internals/benchmarks.md){alternative}"
+        )
     return data_folder
 
 

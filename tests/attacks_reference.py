@@ -19,7 +19,7 @@ HEAD = """# Attacks
 What the attack suite sends to a server, and what comes back; `tests/attacks_reference.py` writes this page.
 Each row is a test: `make test` sends it to a server in the same process,
 `make test-all` to `refaug serve` with one web process and with two, with keys and without.
-[The threat model](../threat-model.md) has the boundaries, [service.md](../service.md) the limits.
+[The threat model](../internals/threat-model.md) has the boundaries, [service.md](../service.md) the limits.
 """
 
 

@@ -71,20 +71,22 @@ def test_examples_of_the_index_page_give_what_it_shows_for_any_threads(
 def test_examples_of_the_format_page_give_its_output_and_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(whole(DOCS / "index-format.md"), tmp_path, monkeypatch, capfd)
+    run(whole(DOCS / "internals" / "index-format.md"), tmp_path, monkeypatch, capfd)
     version = max((tmp_path / "home" / "indexes" / "demo").glob("*/manifest.json")).parent
     manifest = json.loads((version / "manifest.json").read_text("utf-8"))
-    listed = {name: (row[1], row[2]) for row in table("index-format", "<!-- segment -->") for name in codes(row[0])}
+    listed = {
+        name: (row[1], row[2]) for row in table("internals/index-format", "<!-- segment -->") for name in codes(row[0])
+    }
     not_here = {"vectors.npy", "lengths.npy", "quick.npy", "quick_steps.npy", "quick_bases.npy"}
     assert {path.name for path in (version / "segments/0").iterdir()} == {*listed, "bm25"} - not_here
     assert {path.name for path in (version / "segments/1").iterdir()} == {*listed} - not_here
     for name, (kind, rows) in listed.items():
         if (version / "segments/0" / name).exists():
             assert sizes(version / "segments/0" / name, manifest["segments"][0]) in ((codes(kind), rows), None), name
-    assert {name for row in table("index-format", "<!-- bm25 -->") for name in codes(row[0])} == {
+    assert {name for row in table("internals/index-format", "<!-- bm25 -->") for name in codes(row[0])} == {
         path.name for path in (version / "segments/0/bm25").iterdir()
     }
-    of_manifest = table("index-format", "<!-- manifest -->")
+    of_manifest = table("internals/index-format", "<!-- manifest -->")
     only_compacted = {"trained_utterances"}
     assert {name for row in of_manifest for name in codes(row[0])} - only_compacted == set(manifest)
     whole_table = {name for row in of_manifest for cell in row for name in codes(cell)}
@@ -100,7 +102,7 @@ def test_examples_of_the_format_page_give_its_output_and_its_files(
     )
     assert {field.name for kind in kinds for field in fields(kind)} - whole_table == set()
     others = [path.name for path in version.iterdir() if path.name != "segments"]
-    assert [name for name in others if name not in text_of("index-format")] == []
+    assert [name for name in others if name not in text_of("internals/index-format")] == []
 
 
 def sizes(path: Path, segment: dict[str, Any]) -> tuple[list[str], str] | None:
@@ -156,8 +158,8 @@ NUMBERS = [
     ("indexes", f"k1 = {Bm25Settings().k1} and b = {Bm25Settings().b}"),
     ("indexes", f"both have {SearchSettings().near_tokens} tokens or more, and that {SearchSettings().near} of"),
     ("indexes", f"a = {SentenceSettings().sif_a}"),
-    ("index-format", f"batches of {ROWS_A_BATCH:,} rows"),
-    ("index-format", f"(queries, {NEIGHBOURS})"),
+    ("internals/index-format", f"batches of {ROWS_A_BATCH:,} rows"),
+    ("internals/index-format", f"(queries, {NEIGHBOURS})"),
 ]
 
 

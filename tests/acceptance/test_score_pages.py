@@ -459,7 +459,7 @@ def as_figures(estimate: dict[str, float]) -> list[float]:
 
 
 def test_the_table_of_parrots_has_the_figures_of_the_benchmark() -> None:
-    (rows,) = tables("gaming", "Why the utterance is no reference by default")
+    (rows,) = tables("internals/gaming", "Why the utterance is no reference by default")
     assert {"add-k, rated", "exp, off"} < {row[0] for row in rows}
     for name, *groups, difference in rows:
         expected = measured_defaults()["parrot"][name]
@@ -472,7 +472,7 @@ def test_the_table_of_parrots_has_the_figures_of_the_benchmark() -> None:
 
 def test_the_rules_against_constants_are_as_measured() -> None:
     measured = json.loads((ROOT / "bench" / "results" / "gaming_rules.json").read_text("utf-8"))
-    rows = tables("gaming", "Rules that were tried against constants")[0]
+    rows = tables("internals/gaming", "Rules that were tried against constants")[0]
 
     def changed(rule: str, kind: str) -> str:
         less = measured["agreement"][rule][kind]["mean"]["less_none"]
@@ -505,7 +505,7 @@ def shares_of(row: dict[str, float]) -> list[float]:
 
 
 def test_the_table_of_exploits_has_the_figures_of_the_benchmark() -> None:
-    rows = tables("gaming", "The cheapest replies, looked for by machine")[1]
+    rows = tables("internals/gaming", "The cheapest replies, looked for by machine")[0]
     assert len(rows) > 15
     for name, *shown in rows[1:]:
         kind = "probe" if name in ("echo", "shuffled", "padded", "repeated") else "exploit"

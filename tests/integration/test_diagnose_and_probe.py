@@ -176,13 +176,13 @@ def demo_items(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "items.jsonl"
 
 
-GOLD, SYSTEM = "The demo items, the gold tampered with", "The demo items, a system tampered with"
+SYSTEM = "The demo items, a system tampered with"
 
 
 @pytest.fixture(scope="module")
-def probed(demo_items: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """What the commands of both sections give: for each specification its rows."""
-    return {heading: _rows_printed(heading, demo_items) for heading in (GOLD, SYSTEM)}
+def probed(demo_items: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the command of that section gives: for each specification its rows."""
+    return _rows_printed(SYSTEM, demo_items)
 
 
 def _rows_printed(heading: str, demo_items: Path) -> dict[str, list[dict[str, Any]]]:
@@ -194,10 +194,8 @@ def _rows_printed(heading: str, demo_items: Path) -> dict[str, list[dict[str, An
     return {name: one["rows"] for name, one in zip(specifications, scores, strict=True)}
 
 
-def shown(row: dict[str, Any], *, as_difference: bool) -> str:
-    if as_difference and not row["base"]:
-        return f"{round(row['corpus_difference'], 4) + 0.0:+.4f}"
-    return f"{row['corpus']:.4f}"
+def shown(row: dict[str, Any]) -> str:
+    return f"{row['corpus']:.4f}" if row["base"] else f"{round(row['corpus_difference'], 4) + 0.0:+.4f}"
 
 
 def row_name(row: dict[str, Any]) -> str:
@@ -205,60 +203,43 @@ def row_name(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("heading", "as_difference"), [(GOLD, False), (SYSTEM, True)])
-def test_a_table_of_the_gaming_page_is_what_its_command_prints(
-    heading: str, as_difference: bool, probed: dict[str, dict[str, list[dict[str, Any]]]]
-) -> None:
-    found = probed[heading]
-    assert cells(heading) == [
-        ["replies", *(f"`{name}`" for name in found)],
-        *(
-            [row_name(rows[0]), *(shown(row, as_difference=as_difference) for row in rows)]
-            for rows in zip(*found.values(), strict=True)
-        ),
+def test_the_table_of_the_gaming_page_is_what_its_command_prints(probed: dict[str, list[dict[str, Any]]]) -> None:
+    assert cells(SYSTEM) == [
+        ["replies", *(f"`{name}`" for name in probed)],
+        *([row_name(rows[0]), *(shown(row) for row in rows)] for rows in zip(*probed.values(), strict=True)),
     ]
 
 
 @pytest.mark.slow
-def test_what_the_gaming_page_concludes_holds_on_the_demo_items(
-    probed: dict[str, dict[str, list[dict[str, Any]]]],
-) -> None:
-    gold, system = (
-        {name: {row_name(row): row for row in rows} for name, rows in probed[heading].items()}
-        for heading in (GOLD, SYSTEM)
-    )
+def test_what_the_gaming_page_concludes_holds_on_the_demo_items(probed: dict[str, list[dict[str, Any]]]) -> None:
+    system = {name: {row_name(row): row for row in rows} for name, rows in probed.items()}
     beaten_by_parrot = [
         name
-        for name, rows in gold.items()
+        for name, rows in system.items()
         if all(rows["`parrot`"]["rank"] < row["rank"] for row in rows.values() if row["kind"] == "system")
     ]
-    assert beaten_by_parrot == [name for name in gold if name != "multi-bleu:n=1"]
+    assert beaten_by_parrot == [name for name in system if name != "multi-bleu:n=1"]
     assert [name for name, rows in system.items() if rows["`shuffled`"]["corpus_difference"] == 0] == ["multi-bleu:n=1"]
-    assert gold["multi-bleu"]["`shuffled`"]["corpus"] < 0.5
-    without_penalty = gold["multi-bleu:bp=none"]["`short`"], system["multi-bleu:bp=none"]["`short`"]
-    assert without_penalty[0]["corpus"] == 1.0
-    assert without_penalty[1]["mean_difference"] > 0 > without_penalty[1]["corpus_difference"]
-    assert gold["multi-bleu"]["`short`"]["corpus"] < 0.01
+    without_penalty = system["multi-bleu:bp=none"]["`short`"]
+    assert without_penalty["mean_difference"] > 0 > without_penalty["corpus_difference"] > -0.03
     recall = system["rouge-l:measure=recall"]
     assert recall["`padded`"]["corpus"] > recall["system `human-like`"]["corpus"] > recall["`repeated`"]["corpus"]
-    assert recall["`repeated`"]["corpus_difference"] > 0
     gaining = [name for name in system if name != "ter" and system[name]["`padded`"]["corpus_difference"] > 0]
-    assert gaining == ["rouge-l", "rouge-l:measure=recall", "chrf"]
-    ter = gold["ter"]
+    assert gaining == ["rouge-l:measure=recall", "chrf"]
+    ter = system["ter"]
     assert ter["`empty`"]["corpus"] == ter["system `decent`"]["corpus"] == 1.0
     assert ter["`generic`"]["corpus"] < ter["system `human-like`"]["corpus"]
 
 
 def test_the_gaming_page_has_every_probe_and_every_figure_in_order() -> None:
     assert [row[0] for row in cells("The probes")[1:]] == [f"`{name}`" for name in Probe]
-    assert cells("Looking at the replies themselves")[1:] == [
-        [f"`{info.name}`", info.summary] for info in FIGURES.values()
-    ]
+    named = [name for row in cells("Looking at the replies themselves")[1:] for name in re.findall(r"`(\w+)`", row[0])]
+    assert named == list(FIGURES)
 
 
 def test_every_command_of_the_gaming_page_parses() -> None:
     lines = re.findall(r"^    refaug (.*)$", GAMING, re.MULTILINE)
-    assert len(lines) >= 8
+    assert len(lines) >= 7
     for line in lines:
         command: Any = typer.main.get_command(app)
         words = shlex.split(line)

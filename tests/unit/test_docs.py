@@ -430,7 +430,7 @@ def test_a_setting_is_a_variable_and_an_option_with_the_range_of_the_page(row: l
 # ── benchmarks, container ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("row", rows(section("benchmarks.md", "Figures")), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows(section("internals/benchmarks.md", "Figures")), ids=lambda row: row[0])
 def test_a_figure_of_the_benchmark_page_stands_in_its_result(row: list[str]) -> None:
     _, shown, file, key = row
     value = json.loads((ROOT / "bench" / "results" / code(file)).read_text("utf-8"))

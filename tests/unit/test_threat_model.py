@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "internals" / "threat-model.md").read_text("utf-8")
 
 
 def boundaries() -> dict[str, list[str]]:
@@ -74,7 +74,7 @@ def test_slow_clients_add_little_memory_and_the_honest_client_is_answered() -> N
 
 def test_security_points_to_sections_that_exist() -> None:
     text = (ROOT / "SECURITY.md").read_text("utf-8")
-    for page, anchor in re.findall(r"\]\((docs/[a-z-]+\.md)(?:#([a-z-]+))?\)", text):
+    for page, anchor in re.findall(r"\]\((docs/[a-z/-]+\.md)(?:#([a-z-]+))?\)", text):
         headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
         slugs = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not anchor or anchor in slugs, (page, anchor)
