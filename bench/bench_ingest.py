@@ -5,8 +5,9 @@
     python bench/bench_ingest.py memory                  peak memory at 1 M and 10 M generated messages of trees
     python bench/bench_ingest.py counts --data FOLDER    pairs of real logs beside what their README says
 
-Results go to bench/results/ingest_<part>.json. `--data` is a folder with `logs/*.jsonl.gz` (docs/internals/benchmarks.md); the
-speed is measured on its medium_en, and with `--demo`, or without that log, on a demo log, as the result says.
+Results go to bench/results/ingest_<part>.json. `--data` is a folder with `logs/*.jsonl.gz`
+(docs/internals/benchmarks.md); the speed is measured on its medium_en, and with `--demo`, or without that log, on a
+demo log, as the result says.
 """
 
 from __future__ import annotations
