@@ -27,7 +27,7 @@ from refaug.evaluation.score_files.score_document import details_of
 from refaug.evaluation.score_files.score_file import sealed
 from refaug.evaluation.scoring import cases
 from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import BadItem, parse_item
+from refaug.evaluation.scoring.items import parse_item
 from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.evaluation.tables.columns import KNOWN_COLUMNS
 from refaug.evaluation.tables.table_request import FIELDS
@@ -139,14 +139,6 @@ def test_every_field_of_an_item_and_of_a_reference_is_on_the_page() -> None:
     assert item.references[0].more == {}
 
 
-@pytest.mark.parametrize("row", tables("items", "What is refused")[0], ids=lambda row: str(row[0]))
-def test_a_bad_item_is_refused_in_the_words_of_the_page(row: list[str]) -> None:
-    (values,), (message,) = map(codes, row)
-    bad = parse_item(json.loads(values), where="page", line=1, fallback_id="1")
-    assert isinstance(bad, BadItem)
-    assert f"{bad.field}: {bad.message}" == message
-
-
 def test_steps_of_a_rating_become_the_weights_that_the_page_names() -> None:
     said = re.search(r"On the usual five steps, (.*?)\.\n", text_of("items"))
     assert said is not None
@@ -161,7 +153,7 @@ def test_steps_of_a_rating_become_the_weights_that_the_page_names() -> None:
 
 
 def test_the_page_lists_every_key_of_the_json_output() -> None:
-    listed = {codes(row[0])[0] for row in tables("items", "The output of `--json`")[0]}
+    listed = {key for row in tables("items", "The output of `--json`")[0] for key in codes(row[0])}
     assert key_paths(a_full_output()) == with_parents(listed)
 
 
