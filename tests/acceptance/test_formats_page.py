@@ -63,7 +63,6 @@ def test_the_first_steps_show_the_demo_log_as_it_is(
         "log": "demo-log --noise 0.03 --output demo-log.jsonl --items-output demo-items.jsonl",
         "ingest": "ingest demo-log.jsonl --log demo --language en",
         "sample": "log sample demo --count 5",
-        "shared": "log shared demo --count 3",
     }.items():
         assert cli.main(["--home", str(tmp_path / "home"), *command.split()]) == 0
         printed[name] = capfd.readouterr().out
@@ -71,4 +70,3 @@ def test_the_first_steps_show_the_demo_log_as_it_is(
     assert "20,000 dialogues" in printed["log"]
     assert "62,798 pairs added" in printed["ingest"]
     assert printed["sample"].startswith(shown["sample"])
-    assert printed["shared"].startswith(shown["shared"])

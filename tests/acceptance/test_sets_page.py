@@ -11,7 +11,7 @@ from acceptance.examples import ROOT, run, whole
 
 from refaug.evaluation.scoring.cases import ENOUGH
 from refaug.evaluation.scoring.reference_sets.derivation import Derivation
-from refaug.evaluation.scoring.reference_sets.set_manifest import FORMAT_VERSION, KIND, Purpose, SetManifest
+from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.evaluation.scoring.reference_sets.set_store import LEAST_PREFIX
 
 PAGE = ROOT / "docs" / "sets.md"
@@ -31,10 +31,6 @@ def test_every_example_of_the_page_gives_what_it_shows(
     run(whole(PAGE), tmp_path, monkeypatch, capfd)
 
 
-def test_the_page_has_every_key_of_the_manifest() -> None:
-    assert sorted(first_cells("On disk")) == sorted(field.name for field in fields(SetManifest))
-
-
 def test_the_page_has_everything_that_can_be_derived() -> None:
     options = {
         "weights": "--reference-weights",
@@ -50,5 +46,4 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert (LEAST_PREFIX, ENOUGH) == (6, 3)
     assert "the first six characters are enough" in TEXT
     assert "fewer than three references beside the gold" in TEXT
-    assert f"`{KIND}`, {FORMAT_VERSION} |" in TEXT
     assert all(f"`{one}`" in TEXT for one in Purpose)
