@@ -85,7 +85,7 @@ def speed() -> dict[str, Any]:
     from refaug.core.home import Settings  # noqa: PLC0415
     from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings  # noqa: PLC0415
     from refaug.evaluation.judge.rubric import find_rubric  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.model_metrics import open_asking  # noqa: PLC0415
+    from refaug.evaluation.metric_setup.judge_metrics import open_asking  # noqa: PLC0415
     from refaug.metrics.models.judged_replies import JudgeQuestion  # noqa: PLC0415
 
     ideal_s = math.ceil(REPLIES / CONCURRENCY) * DELAY_S

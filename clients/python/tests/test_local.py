@@ -34,7 +34,7 @@ GIVEN = [
     {"id": item["id"], "references": [*item["references"], {"text": "we like red boats", "weight": 0.5}]}
     for item in ITEMS
 ]
-ONE = [{"id": "a", "references": ["yes we do"], "replies": {"m": "yes we do like it"}}]
+ONE = [{"id": "a", "utterance": "do you like it", "references": ["yes we do"], "replies": {"m": "yes we do like it"}}]
 SERVE = [sys.executable, "-c", "import sys; from refaug.cli import start; sys.exit(start())"]
 
 

@@ -46,7 +46,7 @@ JudgeArgument = Annotated[
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the judges of the home, with the model and the address of each."""
     from refaug.core.errors import RefaugError  # noqa: PLC0415
-    from refaug.evaluation.judge.asking import find_judge, judge_names  # noqa: PLC0415  httpx
+    from refaug.evaluation.judge.judge_files import find_judge, judge_names  # noqa: PLC0415  httpx
 
     rows = list[tuple[str, str, str]]()
     for name in judge_names(context.obj):
@@ -144,7 +144,7 @@ def check_command(
 
 def open_judge(context: typer.Context, judge: str, progress: Progress) -> Asking:
     """Return the judge of a name or of a path, with the stored answers of the home."""
-    from refaug.evaluation.metric_setup.model_metrics import open_asking  # noqa: PLC0415  httpx
+    from refaug.evaluation.metric_setup.judge_metrics import open_asking  # noqa: PLC0415  httpx
 
     return open_asking(context.obj, judge, progress)
 

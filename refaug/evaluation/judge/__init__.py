@@ -4,7 +4,7 @@ The main names:
 
 - `rubric.Rubric`: what is judged and on which scale, from a file
 - `pointwise.PointwiseJudge`: the judge of the metric `judge`
-- `asking.find_judge`: a judge by its name, or by the path of its file.
+- `judge_files.find_judge`: a judge by its name, or by the path of its file.
 """
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "asking",
     "bias",
     "check",
+    "judge_files",
     "pairwise",
     "pointwise",
     "rubric",

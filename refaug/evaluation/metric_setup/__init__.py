@@ -11,6 +11,7 @@ The main names:
 __all__ = [
     "baseline",
     "combined",
+    "judge_metrics",
     "metric_requests",
     "model_metrics",
     "model_registry",

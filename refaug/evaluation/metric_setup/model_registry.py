@@ -24,7 +24,7 @@ from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.processes.forking import held_over_fork
 from refaug.core.text.messages import suggestion
-from refaug.evaluation.judge.asking import find_judge, judge_names
+from refaug.evaluation.judge.judge_files import find_judge, judge_names
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors
 from refaug.metrics.specification import Specification, named_models
 

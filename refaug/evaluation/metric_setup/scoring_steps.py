@@ -279,7 +279,7 @@ def bound_metrics(
             sample=models.sample or named.get("index"),
         )
     if _any_asks(metrics, ModelKind.JUDGE):
-        from refaug.evaluation.metric_setup.model_metrics import with_judge  # noqa: PLC0415  httpx
+        from refaug.evaluation.metric_setup.judge_metrics import with_judge  # noqa: PLC0415  httpx
 
         metrics = with_judge(metrics, models, progress)
     if _any_asks(metrics, ModelKind.ADEM):

@@ -302,4 +302,3 @@ def test_the_published_ladder_is_that_of_the_paper() -> None:
 def test_a_climb_names_its_metric(ladder: Ladder, tmp_path: Path) -> None:
     found: RungCorrelations = correlate_rungs(ladder, "upsilon-bleu:n=4", settings_of(tmp_path))
     assert found.metric == "upsilon-bleu:n=4"
-    assert found.settings == {}
