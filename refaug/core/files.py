@@ -26,6 +26,7 @@ from refaug.core.errors import Corrupt, Locked, StorageFull, Usage
 # published one, and the same command goes on where it stopped.
 
 # EFBIG reports a file-size limit of the process; for the user it is the same problem
+_REMOVALS = 1_000  # of one folder: each time there is less that another process could still write into
 _FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up", errno.EFBIG: "the file may not grow"}
 
 
@@ -173,9 +174,18 @@ def cut_half_line(path: Path) -> int:
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete one of our folders; a missing folder is no error."""
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+    """Delete one of our folders, also while another process writes into it or deletes it; none is no error."""
+    for left in reversed(range(_REMOVALS)):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            if not folder.exists():
+                return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not left:
+                raise
+        else:
+            return
 
 
 def is_private(folder: Path) -> bool:

@@ -120,7 +120,7 @@ def test_a_cluster_smaller_than_the_plan_is_refused(cluster, places, monkeypatch
     room = f"{most / 2**30:,.1f} GiB for tasks at most; a task of this build takes {most / 2**30 + 1:,.1f} GiB"
     assert refused.value.message.endswith(room)
     monkeypatch.setattr(
-        shards_on_cluster, "vector_memory", lambda *_: 2**50 - PROCESS
+        shards_on_cluster, "shard_memory", lambda *_: 2**50 - PROCESS
     )  # what a plan for a giant log would say
     stages = Stages()
     with pytest.raises(Conflict, match=r"a task of this build takes 1,048,576\.0 GiB"):

@@ -6,6 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,26 @@ def test_removing_what_is_gone_is_no_error(tmp_path):
     make_folder(tmp_path / "a" / "b")
     remove_tree(tmp_path / "a")
     remove_tree(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_removed_while_another_thread_writes_into_it(tmp_path):
+    folder, begun = tmp_path / "scratch" / "attempts" / "2", threading.Event()
+    make_folder(folder)
+
+    def write():
+        for number in count():
+            try:
+                (folder / str(number)).write_bytes(b"")
+            except FileNotFoundError:
+                return  # the folder is gone
+            begun.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        begun.wait(30)
+        remove_tree(tmp_path / "scratch")
+        writing.result(30)
     assert list(tmp_path.iterdir()) == []
 
 
