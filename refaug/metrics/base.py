@@ -203,6 +203,10 @@ class Metric(ABC):
         del replies, references, item_places
         return self
 
+    def require_found_by(self, vectors: str) -> None:
+        """Raise Usage for references that were found by vectors with which the metric would not be itself."""
+        del vectors
+
     def remarks(self) -> tuple[str, ...]:
         """Return warnings of what changes the meaning of the scores so far."""
         return ()

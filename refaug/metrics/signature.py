@@ -40,7 +40,7 @@ class Signature:
     ) -> Signature:
         """Return the signature of a metric; `more` and `details` come from retrieval and rating."""
         settings, versions = {**metric.settings, **(more or {})}, {**metric.versions(), **(details or {})}
-        return _signature_of(metric.name, tuple(settings.items()), tuple(versions.items()))
+        return _signature_of(metric.info.name, tuple(settings.items()), tuple(versions.items()))
 
     @cached_property
     def full(self) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.output import JsonFlag, format_amount, print_facts, print_json, print_line
+from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.files import read_json
@@ -50,6 +51,31 @@ def _show(stored: StoredEncoder, *, as_json: bool) -> None:
         print_json(asdict(stored))
         return
     print_facts(f"encoder {stored.spec}", {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B")})
+
+
+@app.command("calibrate")
+def calibrate_command(
+    context: typer.Context,
+    spec: Annotated[str, typer.Argument(help="NAME or NAME@VERSION.", metavar="ENCODER")],
+    index: Annotated[str, typer.Option(help="Index of the logs to measure on, built with this encoder.")],
+    pairs: Annotated[int, typer.Option(help="Dialogues of the logs to draw.", min=200, max=100_000)] = 3_000,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 35,
+    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure on logs what refaug-1 needs to know of another encoder, for the metric refaug-1:encoder=ENCODER.
+
+    It adds a version of the encoder with the same content, so that indexes and kept vectors stay.
+    """
+    from refaug.evaluation.metric_setup.calibration import calibrate_encoder  # noqa: PLC0415  scipy
+    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415  compiles
+
+    models = ModelRegistry(context.obj)
+    with display_progress(quiet=context.obj.quiet) as progress:
+        stored = calibrate_encoder(models, spec, index, pairs=pairs, seed=seed, publish=publish, progress=progress)
+    if publish:
+        record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
+    _show(stored, as_json=as_json)
 
 
 @app.command("forget")

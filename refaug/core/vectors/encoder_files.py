@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import orjson
 
@@ -22,6 +22,7 @@ from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.files import sha256_of
 
 Pooling = Literal["output", "mean", "cls"]
+CALIBRATION: Final = "calibration.json"  # beside the model: what refaug-1 needs to know of an encoder
 
 # Paths
 
@@ -70,6 +71,12 @@ class EncoderFiles:
         if settings is not None and not isinstance(settings, dict):
             raise Corrupt(f"{name} of {self.root} holds no JSON object", remedy="copy the encoder's files again")
         return settings or {}
+
+
+def stored_calibration(folder: Path) -> bytes:
+    """Return the numbers of refaug-1 for the encoder in a folder; empty where there are none."""
+    path = folder / CALIBRATION
+    return read_whole(path) if path.is_file() else b""
 
 
 _MOST_NAMED = 5

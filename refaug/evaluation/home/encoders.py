@@ -14,13 +14,20 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, MissingPart, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, sha256_of
 from refaug.core.text.messages import suggestion
-from refaug.core.vectors.encoder_files import DYNAMIC_QUANTISATION, EncoderFiles, operations_of, stated_licence
+from refaug.core.vectors.encoder_files import (
+    CALIBRATION,
+    DYNAMIC_QUANTISATION,
+    EncoderFiles,
+    operations_of,
+    stated_licence,
+)
 from refaug.core.vectors.encoders import open_encoder
 
 KIND: Final = "encoder"
 _FORMAT_VERSION: Final = 1
 _MODEL: Final = "model.onnx"
 _FOLDERS: Final = ("", "onnx", "1_Pooling")  # those whose files decide what an encoder gives
+_FACTS: Final = ("dimensions", "pooling", "max_length", "licence", "operations", "dynamic_quantisation", "file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +69,31 @@ def import_encoder(
         if publish:
             writer.publish(version)
     return StoredEncoder(spec=f"{name}@{version}#{content}", dimensions=opened.dimensions, bytes=size)
+
+
+def add_calibration(
+    encoders: Versions, cache: Path, spec: str, calibration: bytes, *, publish: bool = True
+) -> StoredEncoder:
+    """Add a version of an encoder that has the numbers of refaug-1 beside the files of the version `spec`.
+
+    Its content is the same, so that indexes and kept vectors serve both.
+    """
+    with encoders.open(spec) as held, encoders.writing(held.name, f"calibrating encoder {held.name}") as writer:
+        manifest: Any = read_json(held.folder / MANIFEST)
+        staged = cache / f"{KIND}-{held.name}"
+        remove_tree(staged)
+        for file in manifest["files"]:
+            make_folder((staged / file).parent)
+            shutil.copyfile(held.folder / file, staged / file)
+        (staged / CALIBRATION).write_bytes(calibration)
+        names = {*manifest["files"], CALIBRATION}
+        facts = {name: manifest[name] for name in _FACTS}
+        write_manifest(staged, KIND, _FORMAT_VERSION, names, facts, id_of=lambda _files: str(manifest["id"]))
+        size = sum((staged / file).stat().st_size for file in names)
+        version = writer.add(staged)
+        if publish:
+            writer.publish(version)
+    return StoredEncoder(spec=f"{held.name}@{version}#{manifest['id']}", dimensions=manifest["dimensions"], bytes=size)
 
 
 def _files_of(files: EncoderFiles) -> list[Path]:

@@ -356,11 +356,12 @@ def _open_vectors(home: Settings, spec: str, threads: int | None) -> OpenedVecto
 
 
 def _open_encoder(home: Settings, spec: str, threads: int | None) -> OpenedEncoder:
+    from refaug.core.vectors.encoder_files import stored_calibration  # noqa: PLC0415  numpy
     from refaug.indexer.index_folders import open_encoder_version  # noqa: PLC0415  numpy
 
     with artefact_stores(home)[ModelKind.ENCODER].open(spec) as held:
         opened = open_encoder_version(held, encodings_in(home.cache), threads=threads or 1)
-        return OpenedEncoder(opened, opened.name)
+        return OpenedEncoder(opened, opened.name, stored_calibration(held.folder))
 
 
 _OPENERS: Final[Mapping[ModelKind, Callable[[Settings, str, int | None], Any]]] = {

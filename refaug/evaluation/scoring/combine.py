@@ -35,8 +35,9 @@ from refaug.evaluation.scoring.evaluate import metric_scores, require_baseline, 
 from refaug.evaluation.scoring.provenance import join_reply_provenance, reply_provenance_json
 from refaug.evaluation.scoring.score_settings import Resampling
 from refaug.evaluation.scoring.scores import Evaluation, MetricScores, ReplyForm
-from refaug.metrics.base import Floats, Indexes, MeanMetric, Metric, Prepared, Problem, References
+from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
 from refaug.metrics.catalogue import METRICS
+from refaug.metrics.embeddings.recommended import Recommended, name_with
 from refaug.metrics.metric_info import CorpusScore, MetricInfo
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.signature import Signature
@@ -393,6 +394,9 @@ def _unsuitable_error(metric: Metric, sheets: Sequence[SumsOfMetric], ids: Seque
 # ── Metrics from signatures ───────────────────────────────────────────────────────────────────────────────────────
 
 
+_KINDS_WITH_PARTS: Final[Mapping[str, type[MeanMetric]]] = {"ruber": Ruber, "refaug-1": Recommended}
+
+
 class _MeanOfScores(MeanMetric):
     """A metric whose corpus score is the mean of its reply scores, with the settings of a signature.
 
@@ -401,8 +405,18 @@ class _MeanOfScores(MeanMetric):
 
     def __init__(self, info: MetricInfo, signature: Signature) -> None:
         self.info, self.settings = info, signature.settings
-        if info.name == "ruber":
-            self.columns = Ruber.columns
+        self._kind = _KINDS_WITH_PARTS.get(info.name)
+        if self._kind is not None:
+            self.columns = self._kind.columns
+
+    @property
+    def name(self) -> str:
+        """The name that results have."""
+        return name_with(self.settings["encoder"]) if self.info.name == "refaug-1" else self.info.name
+
+    def parts(self, sums: Floats, level: Level) -> dict[str, object]:
+        """Return the parts as the metric itself has them."""
+        return super().parts(sums, level) if self._kind is None else self._kind.parts(self, sums, level)
 
     def prepare(self, references: Sequence[References]) -> Prepared:
         """Raise: no reference is looked at."""
@@ -455,7 +469,7 @@ def _rebuild(signature: Signature) -> Metric:
         raise BadInput(f"no metric has the signature {signature.full}: {error.message}", remedy=FROM_STATS) from error
     settings = {key: value for key, value in metric.settings.items() if key not in left_out}
     details = {**signature.details, **({} if has_model else metric.versions())}
-    rebuilt = Signature(metric=metric.name, settings={**signature.settings, **settings}, details=details)
+    rebuilt = Signature(metric=metric.info.name, settings={**signature.settings, **settings}, details=details)
     if rebuilt.full != signature.full:
         raise BadInput(f"{signature.full} is not what we sign with, but {rebuilt.full}", remedy=FROM_STATS)
     return metric

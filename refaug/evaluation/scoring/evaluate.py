@@ -147,10 +147,15 @@ def _was_searched(provenance: Provenance) -> bool:
 
 
 def signature_of(metric: Metric, provenance: Provenance | None = None) -> Signature:
-    """Return the signature of a bound metric, with the provenance if it looks at weighted references."""
+    """Return the signature of a bound metric, with the provenance if it looks at weighted references.
+
+    Usage where these were found by other vectors than the metric needs.
+    """
     if provenance is None or metric.info.uses is not Uses.WEIGHTED:
         return Signature.of(metric)
-    preset = preset_of(metric.name, metric.settings, provenance.said)
+    if (vectors := provenance.said.get("vectors")) is not None:
+        metric.require_found_by(vectors)
+    preset = preset_of(metric.info.name, metric.settings, provenance.said)
     named = {"preset": preset} if preset is not None else {}
     return Signature.of(metric, {**named, **provenance.settings}, provenance.details)
 

@@ -44,9 +44,9 @@ class EncoderMetric(SingleReferenceMetric):
     def __init__(self, info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> None:
         if not settings["vectors"]:
             raise ENCODER.missing(info.name)
-        self._encoder, spec = (source or PathVectors()).encoder(settings["vectors"])
-        self.info = info
-        self.settings = {**settings, "vectors": spec}
+        opened = (source or PathVectors()).encoder(settings["vectors"])
+        self.info, self._encoder = info, opened.encoder
+        self.settings = {**settings, "vectors": opened.spec}
         self.choose_references(settings)
 
     def versions(self) -> Mapping[str, str]:

@@ -18,7 +18,8 @@ chosen while looking at rated sets and at attacks, as round numbers near the bes
 nothing else has seen a rating by a person (docs/proof.md).
 
 The numbers of the log are the calibration, which is part of the version: `refaug_1.json` has them, with what they were
-made of. They belong to one encoder, which is part of the version, too.
+made of. They belong to one encoder, which is part of the version, too. With another encoder it is another metric,
+`refaug-1:encoder=NAME`, whose numbers lie beside that encoder.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from refaug.core.errors import MissingPart, NotFound, Usage
+from refaug.core.errors import Corrupt, MissingPart, NotFound, Usage
 from refaug.core.text.normalisation import normalise
 from refaug.metrics.base import NO_POSITIVE_WEIGHT, Floats, Indexes, Level, MeanMetric, Prepared, Problem, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.encoder_metrics import NO_TOKENS
 from refaug.metrics.metric_info import MetricInfo
-from refaug.metrics.models.model_kinds import PathVectors, VectorOpener
+from refaug.metrics.models.model_kinds import OpenedEncoder, PathVectors, VectorOpener
 from refaug.metrics.single_reference import DistinctTexts
 from refaug.metrics.specification import Specification, build_of, settings_of
 
@@ -53,7 +54,9 @@ _FOLD: Final = 3.0
 _BEST: Final = 3  # retrieved references that count
 _LEAST_LENGTH: Final = 1e-6
 _PAIRS_AT_ONCE: Final = 2**14
+_NAME: Final = "refaug-1"
 _CALIBRATION: Final = "refaug_1.json"
+_CALIBRATE: Final = "refaug encoder calibrate NAME --index INDEX"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,21 +71,30 @@ class MetricCalibration:
 
     @classmethod
     def read(cls, content: bytes) -> MetricCalibration:
-        """Read the calibration from its file."""
-        fields: dict[str, Any] = orjson.loads(content)
-        return cls(
-            encoder=fields["encoder"],
-            most_like=fields["most_like"],
-            drawn={case: (numbers[0], numbers[1]) for case, numbers in fields["drawn"].items()},
-            link=(fields["link"][0], fields["link"][1]),
-            sha256=hashlib.sha256(content).hexdigest(),
-        )
+        """Read the calibration from its file; Corrupt where it is none."""
+        try:
+            fields: dict[str, Any] = orjson.loads(content)
+            return cls(
+                encoder=str(fields["encoder"]),
+                most_like={part: float(fields["most_like"][part]) for part in ("turn", "turns")},
+                drawn={case: (float(mean), float(deviation)) for case, (mean, deviation) in fields["drawn"].items()},
+                link=(float(fields["link"][0]), float(fields["link"][1])),
+                sha256=hashlib.sha256(content).hexdigest(),
+            )
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise Corrupt(f"a calibration of refaug-1 cannot be read: {error!r}", remedy=_CALIBRATE) from error
 
 
 @cache
 def own_calibration() -> MetricCalibration:
     """Return the calibration of refaug-1."""
     return MetricCalibration.read(files("refaug.metrics.embeddings").joinpath(_CALIBRATION).read_bytes())
+
+
+def name_with(encoder: str) -> str:
+    """Return the name of the metric with an encoder: the bare one only with that of the version."""
+    is_own = _content_of(encoder) == _content_of(own_calibration().encoder)
+    return _NAME if is_own else f"{_NAME}:encoder={_name_of(encoder)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +124,29 @@ class Recommended(MeanMetric):
         calibration: MetricCalibration | None = None,
     ) -> None:
         self.info = info
-        self.calibration = calibration or own_calibration()
-        self._encoder, spec = _open(settings["encoder"] or self.calibration.encoder, self.calibration, source)
-        self.settings = {"encoder": spec, "calibration": self.calibration.sha256[:12]}
+        own = own_calibration()
+        opened = _open(settings["encoder"] or own.encoder, own, source)
+        self._encoder, self._content = opened.encoder, _content_of(opened.spec)
+        is_own = self._content == _content_of(own.encoder)
+        self.calibration = calibration or (own if is_own else _calibration_of(opened))
+        self.settings = {"encoder": opened.spec, "calibration": self.calibration.sha256[:12]}
         chrf = find("chrf")
         self._words = build_of(chrf, settings_of(chrf, Specification("chrf", (("case", "lc"),)), {}))
+
+    @property
+    def name(self) -> str:
+        """The name that results have: the bare one only with the encoder of the version."""
+        return name_with(self.settings["encoder"])
+
+    def require_found_by(self, vectors: str) -> None:
+        """Raise Usage for references that another encoder found, by its name and content."""
+        if _content_of(vectors) != self._content:
+            raise Usage(
+                f"{self.name} compares by the encoder {self.settings['encoder']}, and its references were found by "
+                f"{vectors}",
+                remedy=f"an index built with --encoder {_name_of(self.settings['encoder'])}, or -m "
+                f"{self.info.name}:encoder={_name_of(vectors)}",
+            )
 
     def versions(self) -> Mapping[str, str]:
         """Return the encoder's."""
@@ -142,7 +172,7 @@ class Recommended(MeanMetric):
         distinct = DistinctTexts.of([text for texts in (*golds, *turns, *retrieved) for text in texts])
         vectors = self._encoder.sentence_vectors(distinct.texts)
         number_of = {text: number for number, text in enumerate(distinct.texts)}
-        is_usable = np.isfinite(vectors).all(axis=1)
+        is_usable = np.asarray(np.isfinite(vectors).all(axis=1))
 
         def rows(texts: Sequence[str]) -> Indexes:
             numbers = np.array([number_of[text] for text in texts], dtype=np.int64)
@@ -256,24 +286,40 @@ class Recommended(MeanMetric):
         return {"replies": of["replies"], **means}
 
 
-def _open(spec: str, calibration: MetricCalibration, source: VectorOpener | None) -> Any:
-    """Open the encoder; the errors say how to get it, and which others there are numbers for."""
-    name, _, content = calibration.encoder.partition("#")
+def _open(spec: str, own: MetricCalibration, source: VectorOpener | None) -> OpenedEncoder:
+    """Open the encoder; the error of the version's own says how to get it."""
     try:
-        opened = (source or PathVectors()).encoder(spec)
+        return (source or PathVectors()).encoder(spec)
     except NotFound as error:
-        if spec != calibration.encoder:
+        if spec != own.encoder:
             raise
+        name = _name_of(own.encoder)
         raise MissingPart(
             f"metric `refaug-1` needs the encoder {name}, and this home does not have it",
             remedy=f"refaug encoder add {name}",
         ) from error
-    if opened.spec.partition("#")[2] != content:
+
+
+def _calibration_of(opened: OpenedEncoder) -> MetricCalibration:
+    """Return the numbers of another encoder than the version's; Usage where nobody measured it."""
+    name = _name_of(opened.spec)
+    remedy = f"{_CALIBRATE.replace('NAME', name)}, an index that was built with it; or leave encoder out"
+    if not opened.calibration:
+        raise Usage(f"refaug-1 has no numbers for the encoder {opened.spec}", remedy=remedy)
+    calibration = MetricCalibration.read(opened.calibration)
+    if _content_of(calibration.encoder) != _content_of(opened.spec):
         raise Usage(
-            f"refaug-1 is calibrated for the encoder {calibration.encoder}, and {spec} is another one: {opened.spec}",
-            remedy="leave encoder out",
+            f"the calibration beside the encoder {opened.spec} is of {calibration.encoder}, another one", remedy=remedy
         )
-    return opened
+    return calibration
+
+
+def _name_of(spec: str) -> str:
+    return spec.partition("#")[0].partition("@")[0]
+
+
+def _content_of(spec: str) -> str:
+    return spec.partition("#")[2]
 
 
 def _golds_of(references: References) -> tuple[str, ...]:

@@ -112,6 +112,7 @@ class OpenedEncoder(NamedTuple):
 
     encoder: Encoder
     spec: str
+    calibration: bytes = b""  # what refaug-1 knows of it; empty where nobody measured it
 
 
 class VectorOpener(Protocol):
@@ -136,7 +137,8 @@ class PathVectors:
 
     def encoder(self, spec: str) -> OpenedEncoder:
         """Open the encoder at a path; while its files stay the same, all metrics share it."""
+        from refaug.core.vectors.encoder_files import stored_calibration  # noqa: PLC0415  numpy
         from refaug.core.vectors.encoders import shared_encoder  # noqa: PLC0415  numpy
 
         opened = shared_encoder(Path(spec))
-        return OpenedEncoder(opened, opened.name)
+        return OpenedEncoder(opened, opened.name, stored_calibration(Path(spec)))

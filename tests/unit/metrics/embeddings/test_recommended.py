@@ -154,7 +154,7 @@ def test_without_its_encoder_the_error_says_how_to_get_it() -> None:
 
 
 def test_another_encoder_is_refused_since_there_are_no_numbers_for_it(folder: Path) -> None:
-    with pytest.raises(Usage, match="calibrated for the encoder all-minilm-l6-v2"):
+    with pytest.raises(Usage, match=r"no numbers for the encoder .* \(refaug encoder calibrate"):
         build(f"refaug-1:encoder={folder}")
 
 

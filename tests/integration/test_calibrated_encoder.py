@@ -1,0 +1,206 @@
+"""refaug-1 with another encoder than its own: a metric of its own name, with numbers that are measured on logs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoders import TinyEncoder, write_encoder
+from integration.conftest import Home
+from serving import client_of, migrated
+
+import refaug
+from refaug.cli.main import main
+from refaug.core.home import Settings
+from refaug.core.records import Item, Origin, Reference
+from refaug.core.vectors.encoders import open_encoder
+from refaug.evaluation.metric_setup.calibration import logged_replies, parts_of
+from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.evaluation.scoring.augment_settings import AugmentSettings
+from refaug.evaluation.scoring.augmentation import augment
+from refaug.logs.store import StoredLog
+from refaug.metrics.embeddings.recommended import Recommended
+from refaug.metrics.signature import Signature
+from refaug.metrics.specification import build
+
+pytestmark = pytest.mark.slow
+
+METRIC = "refaug-1:encoder=tiny"
+TALK = [
+    (f"{who} {does} {what} ?", f"{answer} {does} {what} {end}")
+    for who, does, what, answer, end in product(
+        ("i", "you", "the cat"), ("like", "drink"), ("tea", "a dog", "big tea"), ("really", "not you", "i"), (".", "!")
+    )
+]
+ITEMS = [
+    {
+        "id": f"i{number}",
+        "turns": [TALK[number][0]],
+        "references": [TALK[number][1]],
+        "replies": {"a": TALK[number + 1][1], "b": TALK[50 - number][1]},
+    }
+    for number in range(0, 40, 7)
+]
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with items and a home that has two encoders, and an index of one log by each."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    home = folder / "home"
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ITEMS))
+    rng = np.random.default_rng(3)
+    with (folder / "log.jsonl").open("w") as file:
+        for number in range(260):
+            first, second = rng.integers(len(TALK), size=2)
+            file.write(json.dumps({"id": str(number), "turns": [*TALK[first], *TALK[second]]}) + "\n")
+    commands: list[tuple[object, ...]] = [("ingest", folder / "log.jsonl", "--log", "chat")]
+    for seed, name in enumerate(("tiny", "other"), start=7):
+        encoder = write_encoder(folder / name, weights=TinyEncoder.seeded(seed))
+        commands += [
+            ("encoder", "import", name, encoder),
+            ("index", "build", "chat", "--name", f"by-{name}", "--encoder", name, "--check-queries", "0"),
+        ]
+    for command in commands:
+        assert main(["--home", str(home), "--quiet", *map(str, command)]) == 0, command
+    migrated(Settings(home=home))
+    return folder
+
+
+@pytest.fixture
+def command(ready: Path, capsys: pytest.CaptureFixture[str]) -> Home:
+    return Home(ready / "home", capsys)
+
+
+@pytest.fixture(scope="module")
+def calibrated(ready: Path) -> str:
+    """The encoder's name with version and content, once its numbers are there."""
+    assert main(["--home", str(ready / "home"), "--quiet", "encoder", "calibrate", "tiny", "--index", "by-tiny"]) == 0
+    return ModelRegistry(Settings(home=ready / "home")).encoder("tiny").spec
+
+
+def scored(command: Home, items: Path, *options: object) -> dict[str, Any]:
+    result = command("score", items, *options, "--threads", "1", "--draws", "0", "--json")
+    assert result.code == 0, result.err
+    document: dict[str, Any] = result.json
+    return document
+
+
+def replies_of(scores: dict[str, Any]) -> list[float]:
+    return [reply["score"] for system in ("a", "b") for reply in scores["systems"][system]["replies"]]
+
+
+def test_without_numbers_it_is_refused_with_the_command_that_measures_them(command: Home, ready: Path) -> None:
+    refused = command("score", ready / "items.jsonl", "-m", "refaug-1:encoder=other", "--json").error
+    assert refused["code"] == "usage"
+    assert refused["message"].startswith("refaug-1 has no numbers for the encoder other@")
+    assert refused["remedy"].startswith("refaug encoder calibrate other --index INDEX")
+
+
+def test_an_index_of_another_encoder_has_no_pairs_for_it(command: Home) -> None:
+    refused = command("encoder", "calibrate", "other", "--index", "by-tiny", "--json").error
+    assert refused["message"].startswith("the index by-tiny has vectors of tiny@")
+    assert refused["remedy"] == "refaug index build chat --name NAME --encoder other"
+
+
+def test_the_numbers_put_drawn_replies_at_0_and_are_the_likeliest_link(ready: Path, calibrated: str) -> None:
+    """Drawn replies have mean 0 and deviation 1 where the true one is no reference; the link's gradients vanish."""
+    models = ModelRegistry(Settings(home=ready / "home"))
+    metric = build(METRIC, source=models)
+    assert isinstance(metric, Recommended)
+    assert metric.settings["encoder"] == calibrated
+    pairs = logged_replies([StoredLog.open(models.home.logs, "chat")], 3_000, 35)
+    assert len(pairs) == 260
+    settings, replies = AugmentSettings(preset="refaug-1"), [reply for _, reply in pairs]
+    augmented = augment([item for item, _ in pairs], models.index("by-tiny"), None, settings)
+    items = [one for one in augmented if isinstance(one, Item)]
+    golds = [Reference(text=reply, source=Origin.GOLD) for reply in replies]
+    with_golds = [replace(item, references=(gold, *item.references)) for item, gold in zip(items, golds, strict=True)]
+    drawn = [replies[place] for place in np.random.default_rng(35).permutation(len(replies))]
+    yes, no = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
+    mean, deviation = metric.calibration.drawn["retrieved"]
+    z = [
+        (metric.sums(parts_of(metric, answered, texts), no, yes) - mean) / deviation
+        for answered, texts in ((items, replies), (with_golds, drawn))
+    ]
+    assert (z[1].mean(), z[1].std()) == pytest.approx((0, 1), abs=2e-3)
+    a, b = metric.calibration.link
+    residuals = [1 - 1 / (1 + np.exp(-(a + b * z[0]))), -1 / (1 + np.exp(-(a + b * z[1])))]
+    assert sum(map(np.sum, residuals)) == pytest.approx(0, abs=0.1)
+    assert sum(np.sum(left * of) for left, of in zip(residuals, z, strict=True)) == pytest.approx(0, abs=0.1)
+    assert b > 0.1
+
+
+def test_replies_have_the_turns_before_them_and_no_others(ready: Path) -> None:
+    lines = [json.loads(line) for line in (ready / "log.jsonl").read_text().splitlines()]
+    turns_of = {f"chat/{line['id']}": line["turns"] for line in lines}
+    drawn = logged_replies([StoredLog.open(ready / "home" / "logs", "chat")], 100, 1)
+    assert len({item.id for item, _ in drawn}) == 100
+    for item, reply in drawn:
+        turns, count = turns_of[item.id], len(item.turns)
+        assert any((*turns[max(0, at - 3) : at], turns[at]) == (*item.turns, reply) for at in range(1, 4)), count
+
+
+def test_it_has_a_name_of_its_own_on_every_face(command: Home, ready: Path, calibrated: str, tmp_path: Path) -> None:
+    document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "by-tiny")
+    scores = document["scores"][0]
+    assert scores["metric"] == METRIC
+    settings = Signature.parse(scores["signature"]).settings
+    assert settings["encoder"] == calibrated
+    assert calibrated.partition("#")[2] == open_encoder(ready / "tiny").name.partition("#")[2]
+    (tmp_path / "scores.json").write_text(json.dumps(document))
+    verified = command("verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
+    assert verified.code == 0, verified.out
+    by_library = refaug.score(ITEMS, metric=METRIC, index="by-tiny", home=command.path)
+    assert by_library.signature == scores["signature"]
+    with client_of(Settings(home=command.path)) as web:
+        asked = {"items": ITEMS, "metrics": [METRIC], "index": "by-tiny"}
+        answer = web.post("/v1/scores", json=asked).json()["scores"][0]
+        sums = web.post("/v1/scores", json={**asked, "return": "stats"}).json()
+        combined = web.post("/v1/scores/combine", json={"batches": [sums]})
+        assert combined.status_code == 200, combined.text
+    assert (answer["metric"], answer["signature_full"]) == (METRIC, scores["signature_full"])
+    assert replies_of(answer) == pytest.approx(replies_of(scores), abs=1e-6)
+    added = combined.json()["scores"][0]
+    assert added["metric"] == METRIC
+    for system in ("a", "b"):
+        assert added["systems"][system]["corpus"] == pytest.approx(scores["systems"][system]["corpus"], abs=1e-9)
+        assert added["systems"][system]["parts"] == pytest.approx(scores["systems"][system]["parts"], abs=1e-9)
+
+
+def test_scores_by_two_encoders_are_never_compared(command: Home, ready: Path, calibrated: str, tmp_path: Path) -> None:
+    del calibrated
+    assert command("encoder", "calibrate", "other", "--index", "by-other").code == 0
+    for name in ("tiny", "other"):
+        metric = f"refaug-1:encoder={name}"
+        document = scored(command, ready / "items.jsonl", "-m", metric, "--index", f"by-{name}")
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    refused = command("compare", tmp_path / "tiny.json", tmp_path / "other.json", "--json")
+    assert refused.code != 0
+    assert "cannot be compared: refaug-1: encoder: tiny@" in refused.err
+
+
+def test_references_that_another_encoder_found_are_refused(
+    command: Home, ready: Path, calibrated: str, tmp_path: Path
+) -> None:
+    """Of an index, of a file of references, and of a frozen set."""
+    del calibrated
+    message = f"{METRIC} compares by the encoder tiny@"
+    by_index = command("score", ready / "items.jsonl", "-m", METRIC, "--index", "by-other", "--json").error
+    found = command("refs", ready / "items.jsonl", "--index", "by-other", "--preset", "refaug-1")
+    (tmp_path / "found.jsonl").write_text(found.out)
+    by_file = command("score", tmp_path / "found.jsonl", "-m", METRIC, "--json").error
+    for refused in (by_index, by_file):
+        assert (refused["code"], refused["message"][: len(message)]) == ("usage", message), refused
+        assert "-m refaug-1:encoder=other" in refused["remedy"]
+    with client_of(Settings(home=command.path)) as web:
+        body = {"items": ITEMS, "purpose": "test", "index": "by-other", "settings": {"preset": "refaug-1"}}
+        frozen = web.post("/v1/reference-sets", json=body).json()["id"]
+        replies = {"a": [item["replies"]["a"] for item in ITEMS]}  # type: ignore[index]
+        answer = web.post(f"/v1/reference-sets/{frozen}/scores", json={"replies": replies, "metrics": [METRIC]})
+        assert (answer.status_code, answer.json()["detail"][: len(message)]) == (400, message), answer.text
