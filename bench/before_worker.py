@@ -25,21 +25,11 @@ from typing import Any
 
 REPLIES, REFERENCES = 2_000, 17
 PAIRS, SINGLE_PAIRS = 1_000, 200
-# where things lie since they are imported as refaug.…, and where they lay before
-MODULES = {
-    "specification": ("refaug.metrics.specification", "metrics.specification"),
-    "base": ("refaug.metrics.base", "metrics.base"),
-    "index": ("refaug.indexer.search.index", "indexer.index"),
-    "places": ("refaug.indexer.index_folders", "indexer.places"),
-    "search_settings": ("refaug.indexer.search.search_settings", "indexer.queries"),
-    "records": ("refaug.core.records", "core.records"),
-}
 
 
 def module(name: str) -> Any:
-    """Return a module of the tree by its present or its former name."""
-    present, former = MODULES[name]
-    return importlib.import_module(present if (Path(sys.argv[1]) / "refaug").is_dir() else former)
+    """Return a module of the tree."""
+    return importlib.import_module(f"refaug.{name}")
 
 
 def pairs_of(data_folder: Path) -> list[tuple[str, str]]:
@@ -50,8 +40,8 @@ def pairs_of(data_folder: Path) -> list[tuple[str, str]]:
 
 def bleu(data_folder: Path, _: Path) -> Callable[[int], None]:
     """Return the work of `bench_metrics bleu`: BLEU-2 and ΔBLEU-2 of replies from their texts, 17 references each."""
-    build, references_class = module("specification").build, module("base").References
-    level = module("base").Level.REPLY
+    build, references_class = module("metrics.specification").build, module("metrics.base").References
+    level = module("metrics.base").Level.REPLY
     texts = sorted({text for pair in pairs_of(data_folder) for text in pair})
     plain, weighted = build("multi-bleu:tok=13a,case=lc"), build("delta-bleu:tok=13a,case=lc")
     rows = importlib.import_module("numpy").arange(REPLIES)
@@ -73,9 +63,13 @@ def bleu(data_folder: Path, _: Path) -> Callable[[int], None]:
 
 def search(data_folder: Path, home: Path) -> Callable[[int], None]:
     """Return the work of `bench_index search`: a batch of a thousand test pairs, and single ones."""
-    places, settings = module("places").Places.under(home), module("search_settings").SearchSettings()
-    index = module("index").ReferenceIndex.open(places, "medium", threads=1).__enter__()
-    test_pair, reference = module("records").Item, module("records").Reference
+    places, settings = (
+        module("indexer.index_folders").Places.under(home),
+        module("indexer.search.search_settings").SearchSettings(),
+    )
+    index = module("indexer.search.index").ReferenceIndex.open(places, "medium", threads=1).__enter__()
+    records = module("core.records")
+    test_pair, reference = getattr(records, "TestPair", records.Item), records.Reference  # a name of earlier trees
     pairs = pairs_of(data_folder)
 
     def work(run: int) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.text.tokenizer_base import Tokenizer
-from refaug.metrics.costs import lengths_of
+from refaug.metrics.costs import lengths_of, lengths_of_replies
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind
 
@@ -129,6 +129,10 @@ class Metric(ABC):
     def lengths(self, rows: Sequence[Sequence[str]]) -> Floats:
         """Measure texts for `cost` (3, rows): `costs.lengths_of` the texts of each row."""
         return lengths_of(rows, counts_words=self.info.cost.counts_shifts)
+
+    def reply_lengths(self, replies: Sequence[str]) -> Floats:
+        """Measure replies for `cost`, a row each."""
+        return lengths_of_replies(replies, counts_words=self.info.cost.counts_shifts)
 
     def reading_cost(self, references: Floats) -> Floats:
         """Return an upper bound of the units of work of preparing each item's references (refaug.metrics.costs)."""

@@ -47,6 +47,17 @@ def lengths_of(rows: Sequence[Sequence[str]], *, counts_words: bool) -> Lengths:
     return np.array([texts, characters, words], np.float64)
 
 
+def lengths_of_replies(texts: Sequence[str], *, counts_words: bool) -> Lengths:
+    """Measure rows of one text each."""
+    import numpy as np  # noqa: PLC0415
+
+    lengths = np.ones((3, len(texts)))
+    lengths[1] = lengths[2] = list(map(len, texts))
+    if counts_words:
+        lengths[2] = list(map(_word_count, texts))
+    return lengths
+
+
 def with_further(lengths: Lengths, count: int, *, characters: int) -> Lengths:
     """Return the lengths with so many further texts of so many characters in each row."""
     import numpy as np  # noqa: PLC0415

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from refaug.core.errors import Usage
-from refaug.core.options.describing import OptionField, options_of
+from refaug.core.options.describing import OptionField, options_by_spelling, options_of
 from refaug.core.options.kinds import Kind, ListKind, MapKind, WrongValue, shown
 from refaug.core.text.messages import suggestion
 
@@ -96,7 +96,7 @@ class Options:
 
 def decode(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return the options with these values; BadOptions names every unknown, missing and faulty one of them."""
-    by_spelling = {option.spelling: option for option in options_of(kind)}
+    by_spelling = options_by_spelling(kind)
     faults = [
         OptionFault(field=str(name), message=f"there is no such option{suggestion(str(name), by_spelling)}")
         for name in values

@@ -29,7 +29,7 @@ from refaug.core.options.kinds import (
 )
 
 T = TypeVar("T")
-_DESCRIBED: Final = dict[Any, "tuple[OptionField, ...]"]()
+_DESCRIBED: Final = dict[Any, "tuple[tuple[OptionField, ...], Mapping[str, OptionField]]"]()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,17 +72,22 @@ class OptionField:
 
 def options_of(kind: Any) -> tuple[OptionField, ...]:
     """Return the fields of a dataclass, in their order: those that it inherits come last."""
-    described = _DESCRIBED.get(kind)
-    if described is None:
-        described = _DESCRIBED[kind] = _describe(kind)
+    return _described(kind)[0]
+
+
+def options_by_spelling(kind: Any) -> Mapping[str, OptionField]:
+    """Return the options as bodies and keywords spell them."""
+    return _described(kind)[1]
+
+
+def _described(kind: Any) -> tuple[tuple[OptionField, ...], Mapping[str, OptionField]]:
+    if (described := _DESCRIBED.get(kind)) is None:
+        hints = get_type_hints(kind, include_extras=True)
+        order = list(dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base)))
+        in_order = sorted(fields(kind), key=lambda field: order.index(field.name))
+        options = tuple(_option(field, hints[field.name]) for field in in_order if field.init)
+        described = _DESCRIBED[kind] = options, {option.spelling: option for option in options}
     return described
-
-
-def _describe(kind: Any) -> tuple[OptionField, ...]:
-    hints = get_type_hints(kind, include_extras=True)
-    order = list(dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base)))
-    in_order = sorted(fields(kind), key=lambda field: order.index(field.name))
-    return tuple(_option(field, hints[field.name]) for field in in_order if field.init)
 
 
 def _option(field: Field[Any], hint: Any) -> OptionField:

@@ -65,21 +65,25 @@ def normalise(text: str) -> str:
     becomes "". Normalising twice changes nothing.
     """
     if text.isascii():
-        return " ".join(text.translate(_ASCII_COMPARABLE).split()) or _drop_invisible(text.lower())
+        return " ".join(_comparable_ascii(text).split()) or _drop_invisible(text.lower())
     return " ".join(_typographic_words(text)) or _normalise_any(text)
 
 
 def normalised_words(text: str) -> list[str]:
     """Return the words between the spaces of the normalised text."""
-    words = text.translate(_ASCII_COMPARABLE).split() if text.isascii() else _typographic_words(text)
+    words = _comparable_ascii(text).split() if text.isascii() else _typographic_words(text)
     return words or normalise(text).split()
+
+
+def _comparable_ascii(text: str) -> str:
+    return text.encode().translate(_ASCII_COMPARABLE).decode()  # three times as fast as translating the text
 
 
 def _typographic_words(text: str) -> list[str]:
     """Return the words of a text that is ASCII but for marks of typography, which become spaces; others have none."""
     for mark in _TYPOGRAPHIC:
         text = text.replace(mark, " ")
-    return text.translate(_ASCII_COMPARABLE).split() if text.isascii() else []
+    return _comparable_ascii(text).split() if text.isascii() else []
 
 
 def _normalise_any(text: str) -> str:
@@ -147,4 +151,4 @@ _TYPOGRAPHIC = "\u2019\u2018\u201c\u201d\u2026\u2013\u2014\u00a0"
 _SEEN = _Blanking(INVISIBLE)
 _COMPARABLE = _Blanking(INVISIBLE | PUNCTUATION | {"Sk"})
 # str.translate is fastest with a string of the first 128 characters.
-_ASCII_COMPARABLE = "".join(_COMPARABLE[code_point] for code_point in range(128)).lower()
+_ASCII_COMPARABLE = "".join(_COMPARABLE[code_point] for code_point in range(128)).lower().encode() + bytes(128)

@@ -14,7 +14,7 @@ from refaug.core.progress import Progress, Watched
 from refaug.core.records import Item, Origin, Reference
 from refaug.evaluation.scoring.items import BadItem
 from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
-from refaug.metrics.costs import piece_numbers
+from refaug.metrics.costs import PIECE, piece_numbers
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.adem import TRAINED_ON
 
@@ -360,7 +360,7 @@ def _pieces(metric: Metric, lengths: Floats, replies: Sequence[str], items: Inde
     """
     count = lengths.shape[1]
     if not metric.looks_at_set:
-        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths[:, items])
+        units = metric.cost(metric.reply_lengths(replies), lengths[:, items])
         piece_of = piece_numbers(metric.reading_cost(lengths) + np.bincount(items, units, minlength=count))
     if metric.looks_at_set or not count or piece_of[0] == piece_of[-1]:
         yield np.arange(len(replies)), slice(0, count)
@@ -402,7 +402,10 @@ def _batches(metric: Metric, lengths: Floats, replies: Sequence[str], items: Ind
         return
     batch_of = np.arange(len(replies)) // _BATCH
     if not metric.computes_in_batches:
-        units = metric.cost(metric.lengths([[reply] for reply in replies]), lengths[:, items])
+        units = metric.cost(metric.reply_lengths(replies), lengths[:, items])
+        if len(replies) <= _BATCH and units.sum() <= PIECE:
+            yield 0, len(replies)
+            return
         batch_of = np.cumsum(np.diff(batch_of, prepend=0) | (np.diff(piece_numbers(units), prepend=0) > 0))
     ends = np.flatnonzero(np.diff(batch_of, append=-1)) + 1
     yield from zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)

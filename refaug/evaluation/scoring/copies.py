@@ -53,26 +53,21 @@ class UtteranceTable:
         at = np.array(places, dtype=np.int64)
         counts = np.where(at >= 0, self.counts[at], 0).tolist()  # the place of no item has the words of any
         firsts, lasts = self.starts[at].tolist(), self.starts[at + 1].tolist()
-        rows = zip(replies, places, counts, firsts, lasts, strict=True)
-        return [
-            row
-            for row, (reply, place, count, first, last) in enumerate(rows)
-            if count and reply is not None and self._is_copy(reply, place, count, first, last)
-        ]
-
-    def _is_copy(self, reply: str, place: int, count: int, first: int, last: int) -> bool:
-        """Say whether a reply copies the utterance in this place; most have too few words, or too many."""
-        words = normalised_words(reply)
-        pieces = words if reply.isascii() else _pieces(words)
-        length = len(pieces)
-        if length == count and _key(" ".join(words)) == self.keys.item(place):
-            return True
-        if length < NEAR_WORDS or count < NEAR_WORDS or length < NEAR * (last - first):
-            return False
-        distinct = set(pieces)
-        if not NEAR * len(distinct) <= last - first <= len(distinct) / NEAR:
-            return False
-        return _are_near_words(distinct, set(self.words[first:last].tolist()))
+        copies = list[int]()
+        for row, reply in enumerate(replies):
+            if reply is None or not (count := counts[row]):
+                continue
+            words = normalised_words(reply)
+            pieces = words if reply.isascii() else _pieces(words)
+            first, last = firsts[row], lasts[row]
+            if len(pieces) == count and _key(" ".join(words)) == self.keys.item(places[row]):
+                copies.append(row)
+            elif len(pieces) >= NEAR_WORDS <= count and len(pieces) >= NEAR * (last - first):  # most have too few words
+                distinct = set(pieces)
+                is_as_long = NEAR * len(distinct) <= last - first <= len(distinct) / NEAR
+                if is_as_long and _are_near_words(distinct, set(self.words[first:last].tolist())):
+                    copies.append(row)
+        return copies
 
 
 class UtteranceTableBuilder:

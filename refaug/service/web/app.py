@@ -117,14 +117,14 @@ _TAGS: Final = (
 _GZIP_LEVEL: Final = 1
 _GZIP_MIN_BYTES: Final = 1_024
 _ROUTERS: Final = (
+    reference_sets,  # first: a request is compared with one route after the other, and training loops send most
+    scores,
     references,
     replies,
     stored,
     hybrids,
-    scores,
     ratings,
     catalogue,
-    reference_sets,
     logs,
     artefacts,
     jobs,

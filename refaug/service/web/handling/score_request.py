@@ -24,7 +24,7 @@ from refaug.evaluation.scoring.evaluate import evaluate
 from refaug.evaluation.scoring.presets import find_preset
 from refaug.evaluation.scoring.provenance import Provenance, references_provenance, without_shards
 from refaug.evaluation.scoring.scores import Evaluation, percent
-from refaug.metrics.costs import lengths_of, with_further
+from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service import prometheus_figures
@@ -159,9 +159,9 @@ class ScoreRequest:
         read = [lengths_of(texts, counts_words=counts) for texts in (references, with_turns)]
         if self.finds:
             read = [with_further(one, self.options.settings.k, characters=_FOUND_CHARACTERS) for one in read]
-        replies = [[reply] for scored_item in self.items for reply in scored_item.replies.values()]
+        replies = [reply for scored_item in self.items for reply in scored_item.replies.values()]
         places = np.repeat(np.arange(len(self.items)), [len(scored_item.replies) for scored_item in self.items])
-        of_replies, explains = lengths_of(replies, counts_words=counts), self.options.explain
+        of_replies, explains = lengths_of_replies(replies, counts_words=counts), self.options.explain
         units = dict[str, float]()
         for text in specifications:
             lengths = read[scoring_limits.reads_turns(text)]

@@ -33,7 +33,7 @@ from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
 from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.evaluation.scoring.scores import ReplyForm
-from refaug.metrics.costs import lengths_of
+from refaug.metrics.costs import lengths_of_replies
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.service import prometheus_figures
 from refaug.service.scopes import Scope
@@ -133,13 +133,11 @@ class SetScoring:
         metrics = self.metrics or (default_metric_of(held.facts.sources),)
         ids = held.ids if self.body.items is None else self.body.items
         places = np.array([held.places.get(name, -1) for name in ids], dtype=np.int64)
-        systems = self.body.replies.values()
-        replies = [[] if text is None else [text] for texts in systems for text in texts]
-        rows = [places[: len(texts)] for texts in systems]  # lists of other lengths are refused later
-        of_replies = np.concatenate([places[:0], *rows])
+        replies = [text or "" for texts in self.body.replies.values() for text in texts]
+        of_replies = np.resize(places, len(replies))  # lists of other lengths than the ids are refused later
         return scoring_limits.scoring_units(
             metrics,
-            lengths_of(replies[: sum(map(len, rows))], counts_words=scoring_limits.counts_words(metrics)),
+            lengths_of_replies(replies, counts_words=scoring_limits.counts_words(metrics)),
             np.where(of_replies < 0, 0.0, held.facts.lengths[:, of_replies]),
             explains=self.options.explain,
         )
