@@ -75,8 +75,8 @@ test: $(VENV)/.installed
 
 test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults"
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/cluster
-	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/cluster/test_cluster_submission.py
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
+	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
 
 # the frameworks want other versions of what the server needs, too; a server of $(VENV) is what they are tested against
 $(VENV)-integrations/.installed: clients/python/requirements-integrations.lock clients/python/pyproject.toml
@@ -119,7 +119,7 @@ demo-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python examples/demo_cluster.py
 
 test-cluster: $(VENV)-cluster/.installed
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/cluster
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and not slow" tests/extras/cluster/integration
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -168,7 +168,7 @@ bench: $(VENV)/.installed
 
 faults: $(VENV)/.installed $(VENV)-cluster/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
-	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/cluster
+	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
 
 lock:
 	$(PYTHON) -m venv build/lock

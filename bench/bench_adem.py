@@ -27,9 +27,9 @@ from common import add_data_option, median, require_data, write_result
 
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.evaluation.reproduction.learned.learners import context_folds
-from refaug.evaluation.reproduction.learned.rated_rows import LearnedRows, learned_sets
-from refaug.evaluation.reproduction.material.rated_sets import read_sets
+from refaug.extras.reproduction.learned.learners import context_folds
+from refaug.extras.reproduction.learned.rated_rows import LearnedRows, learned_sets
+from refaug.extras.reproduction.material.rated_sets import read_sets
 from refaug.rater.adem.scorer.adem import Adem
 from refaug.rater.adem.scorer.encoding import VectorCache
 from refaug.rater.adem.scorer.fitting import fit_scorer

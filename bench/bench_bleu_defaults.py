@@ -29,16 +29,16 @@ from refaug.core.progress import Silent
 from refaug.core.records import Origin, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.reproduction.experiments.weights import sets_with_rated_replies
-from refaug.evaluation.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
-from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.judged_replies import WeightedSet, weighted_scores
-from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
-from refaug.evaluation.reproduction.material.reference_kinds import Pool
-from refaug.evaluation.scoring.cases import bind_metric, references_for, score_replies
+from refaug.extras.reproduction.experiments.weights import sets_with_rated_replies
+from refaug.extras.reproduction.figures.correlations import Correlations, IntervalEstimate, Line, correlate
+from refaug.extras.reproduction.material.chain import Chain
+from refaug.extras.reproduction.material.judged_replies import WeightedSet, weighted_scores
+from refaug.extras.reproduction.material.proof_logs import ProofSettings
+from refaug.extras.reproduction.material.rated_sets import ProofSet, read_sets
+from refaug.extras.reproduction.material.reference_kinds import Pool
 from refaug.metrics.base import Floats, Level, Metric, Problem, References
 from refaug.metrics.specification import build
+from refaug.scoring.cases import bind_metric, references_for, score_replies
 
 GROUPS: Final = {
     "DailyDialog": (

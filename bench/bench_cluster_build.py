@@ -30,7 +30,7 @@ from typing import Any
 from bench_cluster import RECALL, prepare
 from common import ROOT, median, pss_of, run_and_watch, tree_of, write_result
 
-from refaug.indexer.building.on_cluster.shards import PROCESS
+from refaug.extras.cluster.building.shards import PROCESS
 from refaug.indexer.building.plan import Limits, choose, demand_of, options, shard_memory
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest

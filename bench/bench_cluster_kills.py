@@ -2,7 +2,7 @@
 
     python bench/bench_cluster_kills.py [--seeds 10] [--lines FILE]
 
-The scenes are those of tests/cluster/test_cluster_kills.py, which `make faults` runs: five kills each of tasks, of the
+The scenes are those of test_cluster_kills.py, which `make faults` runs: five kills each of tasks, of the
 command of a build, of processes of shards, of web processes, of machines and of the head, of a local cluster with two
 worker nodes, while requests come without a pause. Half of the scenes have two replicas of each shard and two web
 processes. A scene ends with an error at a wrong answer, and where a build is lost or seen before it is whole. --lines
@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 from common import ROOT, median, write_result
 
-TEST = "tests/cluster/test_cluster_kills.py::test_nothing_is_wrong_or_lost_after_five_kills"
+TEST = "tests/extras/cluster/integration/test_cluster_kills.py::test_nothing_is_wrong_or_lost_after_five_kills"
 
 
 def main() -> None:

@@ -20,12 +20,12 @@ from typing import Any
 from bench_cluster import build, prepare
 from common import median, write_result
 
-from refaug.core.cluster.actors import ActorCall, Actors
-from refaug.core.cluster.connection import Cluster, connect
 from refaug.core.records import Item
+from refaug.extras.cluster.actors import ActorCall, Actors
+from refaug.extras.cluster.connection import Cluster, connect
+from refaug.extras.cluster.search.fleet import ShardHosts
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.indexer.search.on_cluster.fleet import ShardHosts
 
 SINGLES, BATCH, ROUNDS = 300, 1_000, 5
 

@@ -23,21 +23,21 @@ from bench_bleu_defaults import GROUPS, K
 from bench_gaming import BASE, Demo
 from common import write_result
 
+from refaug.agreement.exploits import CONSTANTS, edit, salad_of
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.agreement.exploits import CONSTANTS, edit, salad_of
-from refaug.evaluation.reproduction.figures.correlations import Line, correlate
-from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.proof_logs import ProofSettings
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_sets
-from refaug.evaluation.reproduction.material.reference_kinds import RATED, scores_of
-from refaug.evaluation.scoring.cases import references_for
-from refaug.evaluation.scoring.items import read_items
+from refaug.extras.reproduction.figures.correlations import Line, correlate
+from refaug.extras.reproduction.material.chain import Chain
+from refaug.extras.reproduction.material.proof_logs import ProofSettings
+from refaug.extras.reproduction.material.rated_sets import ProofSet, read_sets
+from refaug.extras.reproduction.material.reference_kinds import RATED, scores_of
 from refaug.metrics.base import Floats, Level, References
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL
+from refaug.scoring.cases import references_for
+from refaug.scoring.items import read_items
 
 RULES: Final = {
     "none": "the score as it is",

@@ -34,12 +34,8 @@ from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import MANIFEST as VECTORS_MANIFEST
 from refaug.core.vectors.word_vectors import open_word_vectors
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.reproduction.material.chain import Chain, IndexRecipe
-from refaug.evaluation.reproduction.material.proof_logs import FILES, LogSelection, ProofLogs, ProofSettings
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
-from refaug.evaluation.scoring.items import item_of
+from refaug.extras.reproduction.material.chain import Chain, IndexRecipe
+from refaug.extras.reproduction.material.proof_logs import FILES, LogSelection, ProofLogs, ProofSettings
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.order import IngestOrder
@@ -49,6 +45,10 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import REPORT, read_manifest
 from refaug.rater.rating import Rater
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import augment
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.items import item_of
 
 PACKAGES = ("refaug", "numpy", "faiss-cpu", "torch", "sentencepiece", "fugashi", "ipadic")
 LOG: Final = "japanese"

@@ -83,10 +83,10 @@ def stored_ids(folder: Path) -> set[str]:
 def speed() -> dict[str, Any]:
     """Measure the questions alone, in process, and the whole command."""
     from refaug.core.home import Settings  # noqa: PLC0415
-    from refaug.evaluation.judge.pointwise import PointwiseJudge, SampleSettings  # noqa: PLC0415
-    from refaug.evaluation.judge.rubric import find_rubric  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.judge_metrics import open_asking  # noqa: PLC0415
-    from refaug.metrics.models.judged_replies import JudgeQuestion  # noqa: PLC0415
+    from refaug.extras.judges.judge_metrics import open_asking  # noqa: PLC0415
+    from refaug.extras.judges.language_models.pointwise import PointwiseJudge, SampleSettings  # noqa: PLC0415
+    from refaug.extras.judges.language_models.rubric import find_rubric  # noqa: PLC0415
+    from refaug.extras.judges.metrics.judged_replies import JudgeQuestion  # noqa: PLC0415
 
     ideal_s = math.ceil(REPLIES / CONCURRENCY) * DELAY_S
     seconds, cpu = list[float](), list[float]()

@@ -42,7 +42,6 @@ from refaug.core.query_engine import QueryEngine
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.evaluation.home.networks import open_rater
 from refaug.logs.pairs import SharedSettings
 from refaug.logs.store import StoredLog
 from refaug.rater.nn.build import PRESETS
@@ -51,6 +50,7 @@ from refaug.rater.nn.model import BiGRURater, RaterConfig
 from refaug.rater.rating import RatingRequest
 from refaug.rater.training.corpus import code_texts, mine, open_corpus, shared_rows, turns_of
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Quadruples
+from refaug.scoring.home.networks import open_rater
 
 PACKAGES = ("refaug", "torch", "numpy", "sentencepiece")
 _SAID = ("validation_loss", "validation_accuracy", "auc_good_vs_wrong", "hard", "short", "temperature")

@@ -40,9 +40,9 @@ COMMANDS = {
 # The command in a process that has imported what it needs, and says so before it starts.
 RUNNER = """
 import sys
-import refaug.cli.main, refaug.evaluation.metric_setup.scoring_steps, refaug.evaluation.agreement.meta
-import refaug.evaluation.scoring.augmentation, refaug.evaluation.score_files.score_file, refaug.cli.scores.meta_tables
-import refaug.evaluation.home.indexes, refaug.metrics.upsilon, refaug.evaluation.home.networks
+import refaug.cli.main, refaug.scoring.metric_setup.scoring_steps, refaug.agreement.meta
+import refaug.scoring.augmentation, refaug.scoring.score_files.score_file, refaug.cli.scores.meta_tables
+import refaug.scoring.home.indexes, refaug.metrics.upsilon, refaug.scoring.home.networks
 print("imported", file=sys.stderr, flush=True)
 sys.stdin.readline()
 sys.exit(refaug.cli.main.main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
     python bench/bench_study_kills.py [--seeds 10] [--processes 1] [--lines FILE]
 
-The scenes are those of tests/integration/test_studies_killed.py, which `make faults` runs: eight scripted participants
+The scenes are those of test_studies_killed.py, which `make faults` runs: eight scripted participants
 chat, vote, answer and finish, one of their four bots takes 150 ms for a reply, and five times a scene the web process,
 or the whole server, is killed at a random moment, over SQLite and PostgreSQL. A killed web process is begun again by
 the server half a second later, a killed server by the scene at once. --lines reads what scenes have written before, and
@@ -24,7 +24,7 @@ import orjson
 from common import ROOT, median, write_result
 
 TEST = (
-    "tests/integration/test_studies_killed.py::"
+    "tests/extras/studies/integration/test_studies_killed.py::"
     "test_every_acknowledged_action_survives_a_hundred_kills_of_each_sort_over_both_databases"
 )
 SORTS, DATABASES = ("web", "whole"), ("sqlite", "postgresql")

@@ -18,11 +18,11 @@ from typing import Any, Final
 from common import write_result
 from interval_coverage import interval_coverage
 
-from refaug.evaluation.studies.exclusions import exclusions
-from refaug.evaluation.studies.imports.rated_conversations import imported_conversations
-from refaug.evaluation.studies.questions import protocol_questions
-from refaug.evaluation.studies.simulation.people import SimulatedPeople
-from refaug.evaluation.studies.simulation.rehearsal import rehearse
+from refaug.extras.studies.exclusions import exclusions
+from refaug.extras.studies.imports.rated_conversations import imported_conversations
+from refaug.extras.studies.questions import protocol_questions
+from refaug.extras.studies.simulation.people import SimulatedPeople
+from refaug.extras.studies.simulation.rehearsal import rehearse
 from refaug.metrics.statistics.power import (
     ratings_needed,
     simulated_rating_power,

@@ -22,9 +22,9 @@ import numpy as np
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup.calibration import PAIRS, SEED, measure
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
 from refaug.metrics.catalogue import find
+from refaug.scoring.metric_setup.calibration import PAIRS, SEED, measure
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 _LEAST_WORDS = 2  # of a reply
 

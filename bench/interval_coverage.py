@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from refaug.core.errors import Usage
-from refaug.evaluation.studies.figures.means import bot_means
+from refaug.extras.studies.figures.means import bot_means
 
 
 @dataclass(frozen=True, kw_only=True)

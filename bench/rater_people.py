@@ -17,18 +17,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from refaug.agreement.records import LENGTH, ComparedMetric, RatedItems
+from refaug.agreement.row_scores import ScoredSet, score_set
+from refaug.agreement.rows import RatedRows
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import NotFound
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.agreement.records import LENGTH, ComparedMetric, RatedItems
-from refaug.evaluation.agreement.row_scores import ScoredSet, score_set
-from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.home.networks import open_rater, with_rater
-from refaug.evaluation.reproduction.material.rated_sets import read_rated
-from refaug.evaluation.scoring.score_settings import MetaSettings
+from refaug.extras.reproduction.material.rated_sets import read_rated
 from refaug.logs.store import StoredLog
 from refaug.metrics.base import Floats, Indexes, Metric, tokenizer_versions
 from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
@@ -37,6 +35,8 @@ from refaug.metrics.specification import Specification, build
 from refaug.metrics.statistics.agreement import Agreement, RatedSet, mean_over_sets
 from refaug.metrics.statistics.resampling import Estimate
 from refaug.rater.nn.checkpoint import read_manifest
+from refaug.scoring.home.networks import open_rater, with_rater
+from refaug.scoring.score_settings import MetaSettings
 
 SETS: Final = ("dailydialog_gupta", "dailydialog_zhao")
 # 88 and 81 of whose 100 replies stand word for word in the log dailydialog_en.

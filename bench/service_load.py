@@ -30,15 +30,15 @@ from common import ROOT, free_port, pss_of, tree_of
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.networks import open_rater
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import item_of
-from refaug.evaluation.scoring.provenance import references_provenance
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import augment
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.items import item_of
+from refaug.scoring.provenance import references_provenance
+from refaug.scoring.score_settings import ScoreSettings
 
 NAME = "bench"
 START_S = 300.0

@@ -16,8 +16,8 @@ import refaug_client
 
 import refaug
 from refaug.core.options.describing import options_of
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.scoring.augment_settings import AugmentSettings
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web import app  # noqa: F401  whose routes have the bodies
 

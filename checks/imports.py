@@ -12,9 +12,10 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
+from os.path import normpath
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,8 @@ import grimp
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "refaug"
-SCRIPTS: Final = "refaug/service/web/pages/static"
-OPERATIONS: Final = "refaug/operations"
+SCRIPTS: Final = ("refaug/service/web/pages/static", "refaug/extras/*/pages/static")
+OPERATIONS: Final = ("refaug/operations", "refaug/extras/*/operations")
 # What operations import beside the standard library, as modules of the package; a name stands for all inside it.
 OF_OPERATIONS: Final = (
     "refaug.core.artefacts.kinds",
@@ -31,15 +32,16 @@ OF_OPERATIONS: Final = (
     "refaug.core.options",
     "refaug.core.text.messages",
     "refaug.operations",
-    "refaug.bots.selfplay_rules",
-    "refaug.evaluation.conversations.options",
-    "refaug.evaluation.replies.without_reply",
-    "refaug.evaluation.scoring.augment_settings",
-    "refaug.evaluation.scoring.items",
-    "refaug.evaluation.scoring.presets",
-    "refaug.evaluation.scoring.score_settings",
-    "refaug.evaluation.selfplay.start_source",
-    "refaug.evaluation.tables.table_request",
+    "refaug.extras.conversations.selfplay.rules",
+    "refaug.extras.conversations.operations",
+    "refaug.extras.conversations.options",
+    "refaug.scoring.replies.without_reply",
+    "refaug.scoring.augment_settings",
+    "refaug.scoring.items",
+    "refaug.scoring.presets",
+    "refaug.scoring.score_settings",
+    "refaug.extras.conversations.selfplay.start_source",
+    "refaug.tables.table_request",
     "refaug.indexer.search.search_settings",
     "refaug.logs.reading.sources",
     "refaug.rater.rating_settings",
@@ -62,15 +64,20 @@ def python_imports() -> dict[str, set[str]]:
     return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
 
 
-def script_imports(folder: Path) -> dict[str, set[str]]:
-    """Return the scripts of the pages with those that each imports."""
+def script_imports(*folders: Path) -> dict[str, set[str]]:
+    """Return the scripts of the pages with those that each imports; all folders are served as one."""
     return {
         str(path.relative_to(folder)): {
-            str((path.parent / name).resolve().relative_to(folder.resolve()))
-            for name in _IMPORT.findall(path.read_text("utf-8"))
+            normpath(path.relative_to(folder).parent / name) for name in _IMPORT.findall(path.read_text("utf-8"))
         }
+        for folder in folders
         for path in folder.rglob("*.js")
     }
+
+
+def folders_of(root: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the folders below the root that have one of these names."""
+    return [folder for pattern in patterns for folder in sorted(root.glob(pattern))]
 
 
 def linked_names(root: Path) -> set[str]:
@@ -90,7 +97,8 @@ def heavy_imports(root: Path) -> list[str]:
     """Return each import of an operation, outside its functions and not for types alone, that it may not have."""
     return [
         f"{path.relative_to(root)}:{line}: imports {module}  (inside the method that needs it, or a module of settings)"
-        for path in sorted((root / OPERATIONS).rglob("*.py"))
+        for folder in folders_of(root, OPERATIONS)
+        for path in sorted(folder.rglob("*.py"))
         for line, module in module_imports(ast.parse(path.read_text("utf-8")))
         if module.partition(".")[0] not in sys.stdlib_module_names
         and not any(module == allowed or module.startswith(f"{allowed}.") for allowed in OF_OPERATIONS)
@@ -108,7 +116,7 @@ def module_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def findings(root: Path) -> list[str]:
     """Return what is refused, as lines."""
-    circles = [circle_of(python_imports()), circle_of(script_imports(root / SCRIPTS))]
+    circles = [circle_of(python_imports()), circle_of(script_imports(*folders_of(root, SCRIPTS)))]
     through_links = imports_through(linked_names(root), root)
     return [" → ".join(circle) for circle in circles if circle] + through_links + heavy_imports(root)
 

@@ -11,10 +11,10 @@ from raters import tiny_rater
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.evaluation.scoring.augmentation import BLOCK_SIZE
 from refaug.indexer.building.plan import Limits
 from refaug.logs.store import StoredLog
 from refaug.rater.nn.checkpoint import save_rater
+from refaug.scoring.augmentation import BLOCK_SIZE
 
 ITEMS = BLOCK_SIZE + 250
 

@@ -14,7 +14,7 @@ import pytest
 from disks import require_tmpfs
 from safeguards import require
 
-from refaug.indexer.search.on_cluster.node_copies import VARIABLE
+from refaug.extras.cluster.search.node_copies import VARIABLE
 
 _STORE = 100 << 20  # bytes of Ray's object store a machine
 

@@ -15,17 +15,17 @@ from raters import tiny_rater
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.networks import ReplyJudge
-from refaug.evaluation.reproduction.material.chain import Chain
-from refaug.evaluation.reproduction.material.proof_logs import LogSelection, ProofSettings
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.items import item_of
+from refaug.extras.reproduction.material.chain import Chain
+from refaug.extras.reproduction.material.proof_logs import LogSelection, ProofSettings
+from refaug.extras.reproduction.material.rated_sets import ProofSet
 from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ranges, Ruber
 from refaug.metrics.parameters import Range
 from refaug.rater.rating import Rater
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.home.networks import ReplyJudge
+from refaug.scoring.items import item_of
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]

@@ -14,9 +14,9 @@ from raters import tiny_rater
 from rubers import tiny_network
 
 from refaug.core.home import Settings
-from refaug.evaluation.home.networks import rater_places, ruber_places
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.ruber.network import save_ruber
+from refaug.scoring.home.networks import rater_places, ruber_places
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(200)})

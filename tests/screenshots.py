@@ -23,7 +23,7 @@ from PIL import Image
 from servers import Served, served
 
 from refaug.cli.main import main as refaug
-from refaug.evaluation.reports.plotting import with_palette
+from refaug.tables.reports.plotting import with_palette
 
 IMAGES: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTHS: Final = {"wide": 1_280, "narrow": 380}

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from refaug.evaluation.studies.records import task_of
+from refaug.extras.studies.records import task_of
 
 _NUMBERS = count(1)
 

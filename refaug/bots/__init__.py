@@ -9,14 +9,4 @@ The main names:
 - `kinds.open_bot`: a specification to a bot that replies.
 """
 
-__all__ = [
-    "endpoint",
-    "generation",
-    "kinds",
-    "replier",
-    "retrieval",
-    "selfplay",
-    "selfplay_rules",
-    "specification",
-    "stored",
-]
+__all__ = ["endpoint", "generation", "kinds", "replier", "retrieval", "specification", "stored"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["start"]
+__all__ = ["scores", "shared", "start"]
 
 _INTERRUPTED = 5  # refaug.core.errors.Interrupted, which is not there yet
 

@@ -41,7 +41,10 @@ _REPORT: Final = "this is a fault of ours: please report it with the lines above
 
 @dataclass(frozen=True, kw_only=True)
 class _CommandPlace:
-    """Where a command is defined, as module:name in this package, and its line in the help of `refaug`."""
+    """Where a command is defined, as module:name, and its line in the help of `refaug`.
+
+    The name of a module counts from this package, unless it begins with that of the whole program.
+    """
 
     at: str
     help: str
@@ -88,7 +91,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Say how varied, long, generic, repetitive and copied the replies of each system are.",
     ),
     "reproduce": _CommandPlace(
-        at="scores.reproduce:reproduce_command",
+        at="refaug.extras.reproduction.command:reproduce_command",
         help="Measure what the method is worth: from logs and rated replies to tables, JSON, and a page with plots.",
     ),
     "serve": _CommandPlace(
@@ -162,12 +165,12 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
     ),
     "adem": _CommandPlace(
-        at="adem.adem:app",
+        at="refaug.extras.judges.commands.adem.adem:app",
         help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
         inner={
-            "train": "adem.scorers:train_command",
-            "report": "adem.scorers:report_command",
-            "score": "adem.scorers:score_command",
+            "train": "refaug.extras.judges.commands.adem.scorers:train_command",
+            "report": "refaug.extras.judges.commands.adem.scorers:report_command",
+            "score": "refaug.extras.judges.commands.adem.scorers:score_command",
         },
     ),
     "sets": _CommandPlace(
@@ -198,56 +201,56 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
         help="Bots by name: retrieval, a model behind an endpoint, a server of your own, fixed replies, a network.",
     ),
     "judge": _CommandPlace(
-        at="judges.judge:app",
+        at="refaug.extras.judges.commands.judge:app",
         help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
         inner={
-            "compare": "judges.judge:compare_command",
-            "probe": "judges.judge:probe_command",
-            "weigh": "judges.judge:weigh_command",
+            "compare": "refaug.extras.judges.commands.judge:compare_command",
+            "probe": "refaug.extras.judges.commands.judge:probe_command",
+            "weigh": "refaug.extras.judges.commands.judge:weigh_command",
         },
     ),
     "judge-fit": _CommandPlace(
-        at="judges.judge_fit:app",
+        at="refaug.extras.judges.commands.judge_fit:app",
         help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
         "rows.",
     ),
     "conversations": _CommandPlace(
-        at="conversations.judging:app",
+        at="refaug.extras.conversations.commands.judging:app",
         help="Whole conversations: judge them turn by turn.",
     ),
     "hybrid": _CommandPlace(
-        at="conversations.hybrid:app",
+        at="refaug.extras.conversations.commands.hybrid:app",
         help="The hybrid metric of whole conversations, beside what it has to be better than.",
         inner={
-            "fit": "conversations.hybrid:fit_command",
-            "score": "conversations.hybrid:score_command",
+            "fit": "refaug.extras.conversations.commands.hybrid:fit_command",
+            "score": "refaug.extras.conversations.commands.hybrid:score_command",
         },
     ),
     "studies": _CommandPlace(
-        at="studies.studies:app",
+        at="refaug.extras.studies.commands.studies:app",
         help="Studies with people: protocols, invitations and progress, power, figures and files.",
         inner={
-            "new": "studies.stored_studies:new_command",
-            "list": "studies.stored_studies:list_command",
-            "show": "studies.stored_studies:show_command",
-            "pilot": "studies.stored_studies:pilot_command",
-            "open": "studies.stored_studies:open_command",
-            "pause": "studies.stored_studies:pause_command",
-            "close": "studies.stored_studies:close_command",
-            "invite": "studies.stored_studies:invite_command",
-            "progress": "studies.stored_studies:progress_command",
-            "tasks": "studies.stored_studies:tasks_command",
-            "resume": "studies.stored_studies:resume_command",
-            "erase": "studies.stored_studies:erase_command",
-            "report": "studies.report:report_command",
-            "export": "studies.study_files:export_command",
-            "import": "studies.study_files:import_command",
-            "power": "studies.power:power_command",
-            "simulate": "studies.simulate:simulate_command",
+            "new": "refaug.extras.studies.commands.stored_studies:new_command",
+            "list": "refaug.extras.studies.commands.stored_studies:list_command",
+            "show": "refaug.extras.studies.commands.stored_studies:show_command",
+            "pilot": "refaug.extras.studies.commands.stored_studies:pilot_command",
+            "open": "refaug.extras.studies.commands.stored_studies:open_command",
+            "pause": "refaug.extras.studies.commands.stored_studies:pause_command",
+            "close": "refaug.extras.studies.commands.stored_studies:close_command",
+            "invite": "refaug.extras.studies.commands.stored_studies:invite_command",
+            "progress": "refaug.extras.studies.commands.stored_studies:progress_command",
+            "tasks": "refaug.extras.studies.commands.stored_studies:tasks_command",
+            "resume": "refaug.extras.studies.commands.stored_studies:resume_command",
+            "erase": "refaug.extras.studies.commands.stored_studies:erase_command",
+            "report": "refaug.extras.studies.commands.report:report_command",
+            "export": "refaug.extras.studies.commands.study_files:export_command",
+            "import": "refaug.extras.studies.commands.study_files:import_command",
+            "power": "refaug.extras.studies.commands.power:power_command",
+            "simulate": "refaug.extras.studies.commands.simulate:simulate_command",
         },
     ),
     "selfplay": _CommandPlace(
-        at="conversations.selfplay:app",
+        at="refaug.extras.conversations.commands.selfplay:app",
         help="Let bots talk to themselves or to a partner, and count what their conversations share.",
     ),
     "metrics": _CommandPlace(
@@ -271,7 +274,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
 
 def _import_place(place: str) -> Any:
     module, _, name = place.partition(":")
-    return getattr(import_module(f"{__package__}.{module}"), name)
+    return getattr(import_module(module if module.startswith("refaug.") else f"{__package__}.{module}"), name)
 
 
 @cache

@@ -11,7 +11,6 @@ __all__ = [
     "array_files",
     "artefacts",
     "backoff",
-    "cluster",
     "errors",
     "files",
     "home",

@@ -7,13 +7,4 @@ The main names:
 - `vectors.training.train_vectors`: word vectors by GloVe.
 """
 
-__all__ = [
-    "bm25",
-    "building",
-    "columns",
-    "index_folders",
-    "manifest",
-    "search",
-    "tokens",
-    "vectors",
-]
+__all__ = ["bm25", "building", "columns", "index_folders", "manifest", "pair_table", "search", "tokens", "vectors"]

@@ -11,14 +11,14 @@ from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.options.decoding import decode
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import find_preset
 from refaug.library.engine import engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.agreement_table import AgreementTable
 from refaug.library.retrieval import OnError, RetrievedReferences, augment_settings, retrieve_references
 from refaug.library.scoring import specifications_of
 from refaug.operations.agreement import AgreementOptions
+from refaug.scoring.items import BadItem
+from refaug.scoring.presets import find_preset
 
 ParsedSets = Mapping[str, list[Item | BadItem]]
 
@@ -49,8 +49,8 @@ def meta(
     `items` are rated items (docs/items.md), or several test sets by name: `{"a": […], "b": […]}`. Every metric is
     compared with the baseline, by default the first, by a paired bootstrap over contexts.
     """
-    from refaug.evaluation.agreement.meta import agreement  # noqa: PLC0415  compiles
-    from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415
+    from refaug.agreement.meta import agreement  # noqa: PLC0415  compiles
+    from refaug.agreement.records import RatedItems  # noqa: PLC0415
 
     keywords = {
         "metrics": specifications_of(None, metrics),
@@ -103,7 +103,7 @@ class _Comparison:
 
     def with_references(self, sets: ParsedSets) -> tuple[ParsedSets, RetrievedReferences | None]:
         """Return the sets with further references where an index is named."""
-        from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415  numpy
+        from refaug.scoring.provenance import with_provenance  # noqa: PLC0415  numpy
 
         order = self._options
         if order.index is None:
@@ -121,11 +121,11 @@ class _Comparison:
 
     def metrics(self, sets: ParsedSets) -> tuple[list[Any], str]:
         """Return the metrics, bound to their models, and the name of the baseline."""
-        from refaug.evaluation.agreement.meta import default_metrics  # noqa: PLC0415  compiles
-        from refaug.evaluation.agreement.records import choose_metrics  # noqa: PLC0415
-        from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
-        from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
+        from refaug.agreement.meta import default_metrics  # noqa: PLC0415  compiles
+        from refaug.agreement.records import choose_metrics  # noqa: PLC0415
         from refaug.metrics.base import Metric as MetricOfTexts  # noqa: PLC0415
+        from refaug.scoring.metric_setup.metric_requests import metrics_of  # noqa: PLC0415
+        from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
 
         order, preset = self._options, find_preset(self._options.settings.preset)
         provenance = self._retrieved.provenance if self._retrieved is not None else None

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.processes.forking import held_over_fork
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.metric_requests import BaselineCache
+    from refaug.scoring.metric_setup.metric_requests import BaselineCache
 
 
 class Engine(ModelRegistry):
@@ -32,7 +32,7 @@ class Engine(ModelRegistry):
     @cached_property
     def baselines(self) -> BaselineCache:
         """The b of weighted forms in indexes."""
-        from refaug.evaluation.metric_setup.metric_requests import BaselineCache  # noqa: PLC0415  numpy
+        from refaug.scoring.metric_setup.metric_requests import BaselineCache  # noqa: PLC0415  numpy
 
         return BaselineCache(artefact_stores(self.home)["index"])
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, parse_item
-from refaug.evaluation.tables.item_fields import ITEM_FIELDS, unused_fields
 from refaug.library.results.parts import ItemProblem, shorten
+from refaug.scoring.items import BadItem, parse_item
+from refaug.tables.item_fields import ITEM_FIELDS, unused_fields
 
 SYSTEM: Final = "model"  # the name of a single system without a name
 _TO_ROWS: Final = ("to_dicts", "to_pylist")  # of frames of polars, and of tables of Arrow

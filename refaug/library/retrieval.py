@@ -11,16 +11,16 @@ from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.options.decoding import decode
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.items import BadItem
 from refaug.library.engine import Engine, engine_of
 from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
 from refaug.operations.references.find_references import RetrievalOptions
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.items import BadItem
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.provenance import Provenance
+    from refaug.scoring.provenance import Provenance
 
 # ── The settings of finding and weighing references, as the keys of a dict ────────────────────────────────────────────
 
@@ -104,8 +104,8 @@ class RetrievedReferences:
 
     def as_result(self, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...]) -> ReferencedItems:
         """Return the result of `references`."""
-        from refaug.evaluation.scoring.augmentation import found_json  # noqa: PLC0415  torch
-        from refaug.evaluation.scoring.cases import evidence_of  # noqa: PLC0415  numpy
+        from refaug.scoring.augmentation import found_json  # noqa: PLC0415  torch
+        from refaug.scoring.cases import evidence_of  # noqa: PLC0415  numpy
 
         line, provenance = self.provenance.line, self.provenance
         return ReferencedItems(
@@ -121,8 +121,8 @@ def retrieve_references(
     engine: Engine, parsed: Sequence[Item | BadItem], index: str, rater: str | None, settings: AugmentSettings
 ) -> RetrievedReferences:
     """Find references of all items, as the command does."""
-    from refaug.evaluation.scoring.augmentation import augment  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.provenance import references_provenance  # noqa: PLC0415
+    from refaug.scoring.augmentation import augment  # noqa: PLC0415  torch
+    from refaug.scoring.provenance import references_provenance  # noqa: PLC0415
 
     weigher = engine.rater(rater) if rater is not None and settings.needs_rater else None
     reference_index = engine.index(index)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from refaug.core.errors import Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.library import inputs
 from refaug.library.engine import Engine, engine_of
 from refaug.library.inputs import Predictions
@@ -20,10 +18,12 @@ from refaug.library.retrieval import OnError, augment_settings, retrieve_referen
 from refaug.metrics.catalogue import find
 from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoreOptions
+from refaug.scoring.items import BadItem
+from refaug.scoring.score_settings import ScoreSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.provenance import Provenance
     from refaug.library.retrieval import RetrievedReferences
+    from refaug.scoring.provenance import Provenance
 
 
 @extras_named()
@@ -120,10 +120,10 @@ def score_items(
     options: ScoreOptions, engine: Engine, parsed: Sequence[Item | BadItem], warnings: tuple[str, ...] = ()
 ) -> Scores:
     """Find references where an index is named, and score."""
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
-    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
+    from refaug.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  numpy
+    from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
+    from refaug.scoring.scores import percent  # noqa: PLC0415  compiles
 
     requests = options.require_models(engine.home, options.metrics)
     retrieved: RetrievedReferences | None = None

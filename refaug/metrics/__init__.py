@@ -10,11 +10,9 @@ The main names:
 __all__ = [
     "base",
     "catalogue",
-    "conversations",
     "costs",
     "diagnostics",
     "embeddings",
-    "hybrid",
     "metric_info",
     "models",
     "parameters",

@@ -118,14 +118,14 @@ MODEL_METRICS: Final = (
         ),
         corpus=CorpusScore.MEAN,
         paper="pmi: Li et al. 2016, A Diversity-Promoting Objective Function; a model of dialogue as a metric is ours",
-        made_by="refaug.metrics.models.likelihood:LikelyReplies",
+        made_by="refaug.extras.judges.metrics.likelihood:LikelyReplies",
         cost=JUDGED,
         needs_beside=("the utterance",),
     ),
     MetricInfo(
         name="adem",
         summary="the rating that people would give, by a scorer fitted to their ratings; unbounded unless clip=yes",
-        uses=Uses.GOLD,  # of the default; other forms look at other parts (refaug.metrics.models.adem)
+        uses=Uses.GOLD,  # of the default; other forms look at other parts (refaug.extras.judges.metrics.adem)
         low=1,
         high=5,
         parameters=(
@@ -160,7 +160,7 @@ MODEL_METRICS: Final = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Lowe et al. 2017, Towards an Automatic Turing Test (ADEM); several references are ours",
-        made_by="refaug.metrics.models.adem:FittedReplies",
+        made_by="refaug.extras.judges.metrics.adem:FittedReplies",
         cost=JUDGED,
         needs_beside=("the utterance",),
         beside=Uses.UTTERANCE,
@@ -168,7 +168,7 @@ MODEL_METRICS: Final = (
     MetricInfo(
         name="judge-fit",
         summary="other metrics, each on a scale of ranks, added with weights that people's ratings gave",
-        uses=Uses.OWN,  # its components look at what each of them needs (refaug.metrics.models.combined_replies)
+        uses=Uses.OWN,  # its components look at what each of them needs (refaug.extras.judges.metrics.combined_replies)
         low=-100,
         high=100,
         parameters=(
@@ -186,7 +186,7 @@ MODEL_METRICS: Final = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Hoerl and Kennard 1970, Ridge Regression; the combination of metrics on normal scores is ours",
-        made_by="refaug.metrics.models.combined_replies:CombinedReplies",
+        made_by="refaug.extras.judges.metrics.combined_replies:CombinedReplies",
         cost=JUDGED,
         beside=Uses.DIALOGUE,
         leading="model",
@@ -246,7 +246,7 @@ MODEL_METRICS: Final = (
         ),
         corpus=CorpusScore.MEAN,
         paper="Zheng et al. 2023, MT-Bench; score=expected: Liu et al. 2023, G-Eval; refs=weighted is ours",
-        made_by="refaug.metrics.models.judged_replies:JudgedReplies",
+        made_by="refaug.extras.judges.metrics.judged_replies:JudgedReplies",
         cost=JUDGED,
         needs_beside=("the utterance",),
     ),

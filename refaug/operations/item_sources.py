@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, FileNames, Flag, Length, Metavar
 from refaug.core.options.decoding import Options
-from refaug.evaluation.tables.table_request import TableRequest
 from refaug.logs.reading.sources import encoding_of
 from refaug.operations.operation import Text
+from refaug.tables.table_request import TableRequest
 
 OF_JOB: Final = "of a job `upload:ID`, or a file in inbox/ or in a configured folder"
 SystemName = Annotated[str, Length(1, 200)]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar
 from refaug.core.options.decoding import Options
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.presets import REFAUG_1, find_preset, preset_for
-from refaug.evaluation.scoring.score_settings import Draws, Resampling, ScoreSettings
 from refaug.operations.operation import Cluster, Spec, Text, Threads
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.presets import REFAUG_1, find_preset, preset_for
+from refaug.scoring.score_settings import Draws, Resampling, ScoreSettings
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
-    from refaug.evaluation.metric_setup.metric_requests import MetricRequest
+    from refaug.scoring.metric_setup.metric_requests import MetricRequest
 
 Language = Annotated[
     str | None,
@@ -58,7 +58,7 @@ class MetricOptions(Options):
     @property
     def specifications(self) -> list[str]:
         """The metrics that are named; a signature names its metric."""
-        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
+        from refaug.scoring.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
 
         return specification_texts(list(self.metrics))
 
@@ -153,8 +153,8 @@ class ReferenceOptions(Options):
 
     def require_models(self, home: Settings, metrics: Sequence[str]) -> list[MetricRequest]:
         """Return what metrics ask for; Usage where a model is missing, or index, rater or settings have no effect."""
-        from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  compiles
-        from refaug.evaluation.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
+        from refaug.scoring.metric_setup import metric_requests  # noqa: PLC0415  compiles
+        from refaug.scoring.metric_setup.signature_requests import specification_texts  # noqa: PLC0415  numpy
 
         requests = [metric_requests.MetricRequest.of(text, home) for text in specification_texts(list(metrics))]
         metric_requests.require_models(requests, rater=self.rater, index=self.index)

@@ -20,7 +20,7 @@ from refaug.rater.training.loop import OnEpoch, OnNow
 from refaug.rater.training.order import TrainedVersion, TrainingPlaces, interrupted_order, interrupted_order_path
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
+    from refaug.extras.cluster.connection import Cluster
 
 StoredAnyRater = nn.StoredRater | cross.StoredCrossRater
 NN: Final = "nn"

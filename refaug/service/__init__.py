@@ -13,12 +13,12 @@ __all__ = [
     "bots",
     "database",
     "doctor",
+    "evaluations",
     "jobs",
     "keys",
     "process",
     "scopes",
     "server_settings",
     "serving",
-    "studies",
     "web",
 ]

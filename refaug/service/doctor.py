@@ -371,7 +371,7 @@ def _check_version(versions: Versions, name: str, version: str, *, verify: bool)
 
 def _sets(settings: Settings, *, verify: bool) -> Iterator[Finding]:
     """Count the frozen sets; `verify` reads each one and names damaged ones."""
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
 
     sets = ReferenceSets(settings.reference_sets)
     ids = sets.ids()

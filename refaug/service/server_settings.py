@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, get_type_hints
 
-from refaug.core.cluster.connection import require_address
 from refaug.core.errors import Usage
+from refaug.extras.cluster.connection import require_address
 
 MIB: Final = 1 << 20
 
@@ -287,9 +287,9 @@ def _require_metric(text: str) -> None:
     """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact."""
     if not text:
         return
-    from refaug.evaluation.metric_setup.metric_requests import MetricRequest  # noqa: PLC0415  numpy
     from refaug.metrics.models.model_kinds import ModelKind  # noqa: PLC0415
     from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.metric_requests import MetricRequest  # noqa: PLC0415  numpy
 
     refused = [model for model in MetricRequest.of(text).models if model.parameter.kind is not ModelKind.RATER]
     if refused:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
+from refaug.extras.judges.metrics.likelihood import LEAST, MOST_INFORMATION
 from refaug.metrics.catalogue import METRICS
-from refaug.metrics.models.likelihood import LEAST, MOST_INFORMATION
 from refaug.metrics.parameters import Choice
 from refaug.rater.adem.pretraining.dialogues import LEAST_DIALOGUES
 from refaug.rater.adem.vhred.sizes import PRESETS

@@ -12,8 +12,8 @@ from acceptance.examples import ROOT, run, whole
 from endpoints import Received, endpoint, openai
 
 from refaug.bots.endpoint.specification import Endpoint
-from refaug.evaluation.judge import answer_reading, pointwise
-from refaug.evaluation.judge.bias import Bias
+from refaug.extras.judges.language_models import answer_reading, pointwise
+from refaug.extras.judges.language_models.bias import Bias
 from refaug.metrics.base import Problem
 
 PAGE = ROOT / "docs" / "judge.md"

@@ -18,18 +18,18 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.networks import open_rater
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.logs.store import StoredLog
 from refaug.metrics.specification import build
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.home.stored_artefacts import stored_artefacts
+from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.score_settings import ScoreSettings
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.orders.job_order import parse_order, resources_of

@@ -23,14 +23,6 @@ from refaug.cli.scores.metrics import REFERENCES
 from refaug.cli.shared.item_inputs import AlignedOptions, ItemInputs, TableOptions
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.evaluation.score_files.score_document import details_of
-from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring import cases
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import parse_item
-from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.tables.columns import KNOWN_COLUMNS
-from refaug.evaluation.tables.table_request import FIELDS
 from refaug.metrics import base, single_reference
 from refaug.metrics.base import Metric, Problem
 from refaug.metrics.catalogue import METRICS
@@ -38,6 +30,14 @@ from refaug.metrics.embeddings import encoder_metrics, word_vector_metrics
 from refaug.metrics.metric_info import CorpusScore, Uses
 from refaug.metrics.specification import build
 from refaug.metrics.words import cider
+from refaug.scoring import cases
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.items import parse_item
+from refaug.scoring.score_files.score_document import details_of
+from refaug.scoring.score_files.score_file import sealed
+from refaug.scoring.score_settings import ScoreSettings
+from refaug.tables.columns import KNOWN_COLUMNS
+from refaug.tables.table_request import FIELDS
 
 DOCS = ROOT / "docs"
 PAGES = (

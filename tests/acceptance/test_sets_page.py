@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from acceptance.examples import ROOT, run, whole
 
-from refaug.evaluation.scoring.cases import ENOUGH
-from refaug.evaluation.scoring.reference_sets.derivation import Derivation
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
-from refaug.evaluation.scoring.reference_sets.set_store import LEAST_PREFIX
+from refaug.scoring.cases import ENOUGH
+from refaug.scoring.reference_sets.derivation import Derivation
+from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.set_store import LEAST_PREFIX
 
 PAGE = ROOT / "docs" / "sets.md"
 TEXT = PAGE.read_text("utf-8")

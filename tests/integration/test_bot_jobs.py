@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from refaug.core.errors import BadInput, Conflict, Interrupted, NotFound
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.selfplay.stored import open_self_play, self_play_versions
+from refaug.extras.conversations.selfplay.stored import open_self_play, self_play_versions
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.database.row_ids import new_row_id

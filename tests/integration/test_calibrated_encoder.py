@@ -19,14 +19,14 @@ from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.vectors.encoders import open_encoder
-from refaug.evaluation.metric_setup.calibration import logged_replies, parts_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
 from refaug.logs.store import StoredLog
 from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import augment
+from refaug.scoring.metric_setup.calibration import logged_replies, parts_of
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
 pytestmark = pytest.mark.slow
 

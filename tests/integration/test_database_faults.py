@@ -32,8 +32,8 @@ from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.logs.store import StoredLog
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.database.database import Database
 from refaug.service.jobs import kinds
 from refaug.service.jobs.store import JobState, JobStore, NewEvent

@@ -12,12 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from refaug.agreement.probe import Probe
 from refaug.cli.logs.demo_log import demo_log_command
 from refaug.cli.scores.diagnose import diagnose_command
 from refaug.cli.scores.probe import probe_command
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.agreement.probe import Probe
 from refaug.metrics.diagnostics import FIGURES
 
 GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")

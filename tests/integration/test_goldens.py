@@ -23,7 +23,7 @@ GROUPS = [
     pytest.param(group, marks=pytest.mark.slow) if group.endswith(record.SLOW) else group for group in record.groups()
 ]
 UNCALLED_COMMANDS = {
-    "index copies": "lists copies on the machines of a cluster: tests/cluster",
+    "index copies": "lists copies on the machines of a cluster: tests/extras/cluster/integration",
 }
 UNCALLED_METHODS = {
     "local": "starts a server in a process of its own: clients/python/tests/test_local.py",

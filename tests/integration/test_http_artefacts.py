@@ -18,11 +18,11 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Publications, Versions
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.home.indexes import places_of
 from refaug.indexer.building.update import update_index
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.rater.nn.checkpoint import read_manifest
+from refaug.scoring.home.indexes import places_of
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.serving.versions.leases import ServedVersions
 

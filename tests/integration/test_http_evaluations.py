@@ -17,7 +17,7 @@ from refaug.core.errors import Interrupted
 from refaug.core.files import read_json, with_checksum, write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
-from refaug.evaluation.score_files.score_file import ScoreFile
+from refaug.scoring.score_files.score_file import ScoreFile
 from refaug.service.database.database import Database
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs import kinds

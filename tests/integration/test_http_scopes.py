@@ -118,7 +118,7 @@ ROUTES: list[tuple[Scope, str, str, Any]] = [
 ]
 ANY_KEY = {"/v1/key"}
 PAGES = {"/", "/evaluate", "/studies", "/service", "/keys", "/take", "/pages/{digest}/{name}"}
-# A session that an invitation opens stands for a key; tests/integration/test_take_part.py asks these without one.
+# A session that an invitation opens stands for a key; test_take_part.py asks these without one.
 TAKE = {f"/v1/take/{name}" for name in ("session", "state", "consent", "training", "undo", "withdraw", "export")} | {
     f"/v1/take/tasks/{name}"
     for name in ("next", *(f"{{task}}/{act}" for act in ("messages", "retry", "votes", "answers", "finish", "skip")))

@@ -23,23 +23,23 @@ from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
-from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.networks import open_rater
-from refaug.evaluation.metric_setup import baseline
-from refaug.evaluation.metric_setup.metric_requests import baseline_setter, metrics_of
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment, found_json
-from refaug.evaluation.scoring.cases import evidence_of
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import parse_item
-from refaug.evaluation.scoring.provenance import references_provenance
-from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import percent
 from refaug.indexer.vectors.training import import_vectors
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import augment, found_json
+from refaug.scoring.cases import evidence_of
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.home.indexes import open_index, places_of
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.items import parse_item
+from refaug.scoring.metric_setup import baseline
+from refaug.scoring.metric_setup.metric_requests import baseline_setter, metrics_of
+from refaug.scoring.provenance import references_provenance
+from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.scores import percent
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope

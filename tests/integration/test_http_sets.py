@@ -17,7 +17,7 @@ from serving import client_of, small_home, small_items
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 

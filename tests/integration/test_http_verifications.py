@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from refaug.cli.main import main
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.evaluation.score_files.score_file import sealed
+from refaug.scoring.score_files.score_file import sealed
 from refaug.service.web.schemas.scoring import VerificationOut
 from refaug.service.web.state import ServiceState
 

@@ -26,14 +26,14 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors.word_vectors import open_word_vectors
-from refaug.evaluation.home.networks import open_rater, open_ruber
-from refaug.evaluation.reproduction.material.rated_sets import ProofSet, read_rated, token_jaccard, word_sets
-from refaug.evaluation.reproduction.material.reference_kinds import Pool, ReplySample
+from refaug.extras.reproduction.material.rated_sets import ProofSet, read_rated, token_jaccard, word_sets
+from refaug.extras.reproduction.material.reference_kinds import Pool, ReplySample
 from refaug.logs.store import StoredLog
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.home.networks import open_rater, open_ruber
 
 THINGS = (
     "コーヒー豆",

@@ -30,14 +30,14 @@ from refaug.core.errors import (
 from refaug.core.home import Settings
 from refaug.core.options.describing import options_of
 from refaug.core.progress import Silent
-from refaug.evaluation.home.encoders import import_encoder
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
 from refaug.logs.deletion import delete
 from refaug.logs.manifest import LogManifest
 from refaug.logs.store import StoredLog
 from refaug.operations.logs.run_night import NightLimits, RunNight
+from refaug.scoring.home.encoders import import_encoder
+from refaug.scoring.home.stored_artefacts import stored_artefacts
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds import erasing, run

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from encoders import TinyEncoder, write_encoder
+from extras.judges.integration.test_adem_commands import TINY
 from fastapi.testclient import TestClient
 from integration.conftest import Home
-from integration.test_adem_commands import TINY
 from ruber_homes import FILE, TEXTS, home_with_models
 from serving import client_of, migrated
 from vhreds import SENTENCES

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 import pytest
+from extras.judges.integration.test_adem_commands import TINY
 from integration.conftest import Home
-from integration.test_adem_commands import TINY
 from vhreds import tiny_vhred
 
 from refaug.bots.generation import GeneratingBot

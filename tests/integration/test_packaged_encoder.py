@@ -13,8 +13,8 @@ from safeguards import require
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.evaluation.home.encoders import PACKAGED
 from refaug.metrics.signature import Signature
+from refaug.scoring.home.encoders import PACKAGED
 
 LOCK = Path(__file__).parents[2] / "requirements-encoder.lock"
 NAME = "all-minilm-l6-v2"

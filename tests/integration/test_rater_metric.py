@@ -18,11 +18,11 @@ from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.evaluation.home.networks import open_rater, rater_places
 from refaug.metrics.signature import Signature
 from refaug.rater.nn.checkpoint import save_rater
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
+from refaug.scoring.home.networks import open_rater, rater_places
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})

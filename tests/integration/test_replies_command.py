@@ -16,8 +16,8 @@ from integration.conftest import Home
 from refaug.bots.kinds import BotSources, open_bot, parse_bot
 from refaug.bots.replier import ReplyRequest
 from refaug.core.home import Settings
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.scoring.items import read_items
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.items import read_items
 
 ONE = ("--threads", "1")
 BM25_BOT = "retrieval:chat,mode=bm25-utterance"

@@ -22,11 +22,11 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.text.normalisation import normalise
-from refaug.evaluation.home.networks import open_ruber
 from refaug.logs.ingest import ingest as ingesting
 from refaug.logs.ingest.ingest import IngestOrder
 from refaug.logs.pairs import text_key
 from refaug.rater.training.examples import hash_share
+from refaug.scoring.home.networks import open_ruber
 
 SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--pairs", "500")
 TRAIN = ("ruber", "train", "chat", *SMALL)

@@ -14,10 +14,10 @@ from integration.conftest import Home, Result
 from ruber_homes import FILE, TEXTS, home_with_models
 
 from refaug.core.home import Settings
-from refaug.evaluation.home.networks import open_rater, open_ruber
 from refaug.metrics.base import References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
+from refaug.scoring.home.networks import open_rater, open_ruber
 
 ONE = ("--threads", "1")
 FEW = ("--draws", "20")

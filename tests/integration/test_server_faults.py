@@ -19,8 +19,8 @@ from servers import Served, served
 from refaug.core.artefacts.manifests import verify_files
 from refaug.core.artefacts.versions import Versions
 from refaug.core.files import read_json
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.logs.store import StoredLog
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 
 pytestmark = pytest.mark.slow
 

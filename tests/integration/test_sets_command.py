@@ -18,9 +18,9 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.options.describing import options_of
 from refaug.core.options.kinds import ChoiceKind
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.operations.references.freeze_set import FreezeSet
 from refaug.rater.nn.checkpoint import save_rater
+from refaug.scoring.reference_sets.set_manifest import Purpose
 
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 6)) for number in range(300)})

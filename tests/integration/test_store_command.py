@@ -28,7 +28,7 @@ import os, signal, sys
 from pathlib import Path
 from refaug.cli.main import main
 from refaug.core.artefacts.store import collecting, fetching, locations, pushing
-from refaug.evaluation.home import shared_store
+from refaug.scoring.home import shared_store
 
 def run(count, arguments):
     events = 0

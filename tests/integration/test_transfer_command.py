@@ -21,10 +21,10 @@ from refaug.core.errors import Conflict, Corrupt, NotFound, UnknownFormat, Usage
 from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.manifest import IndexManifest
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.audit import AuditLog
 from refaug.service.database.database import Database
 

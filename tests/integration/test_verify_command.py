@@ -20,9 +20,9 @@ from refaug.cli import main as cli
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.evaluation.score_files.score_file import ScoreFile, sealed
 from refaug.indexer.index_folders import Places
 from refaug.metrics.signature import Signature
+from refaug.scoring.score_files.score_file import ScoreFile, sealed
 
 BOTH = ("--index", "chat", "--rater", "base", "--threads", "1")
 HOLDS, DIFFERS, MISSING, UNCHECKED = "holds", "differs", "missing", "unchecked"

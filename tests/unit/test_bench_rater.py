@@ -17,22 +17,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refaug.agreement.meta import agreement
+from refaug.agreement.records import ComparedMetric, RatedItems
+from refaug.agreement.row_scores import score_set
+from refaug.agreement.rows import RatedRows
 from refaug.core.progress import Silent
 from refaug.core.records import Reference
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.evaluation.agreement.meta import agreement
-from refaug.evaluation.agreement.records import ComparedMetric, RatedItems
-from refaug.evaluation.agreement.row_scores import score_set
-from refaug.evaluation.agreement.rows import RatedRows
-from refaug.evaluation.scoring.cases import score_replies
-from refaug.evaluation.scoring.items import item_of
-from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.base import Level, References
 from refaug.metrics.specification import build
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
 from refaug.rater.rating import RatingRequest
+from refaug.scoring.cases import score_replies
+from refaug.scoring.items import item_of
+from refaug.scoring.score_settings import MetaSettings
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PIECES = 30

@@ -27,7 +27,7 @@ from refaug.core.errors import RefaugError, Usage
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import TOKENIZERS, get_tokenizer
-from refaug.indexer.search.on_cluster.node_copies import VARIABLE as NODE_CACHE
+from refaug.extras.cluster.search.node_copies import VARIABLE as NODE_CACHE
 from refaug.logs.ingest.cleaning import ALWAYS, FILTERS, MARKUPS, REPAIRS, Cleaner, CleaningSettings, script_of
 from refaug.logs.manifest import LogIngest, LogManifest, LogPart, LogSource
 from refaug.logs.pairs import PAIR_SCHEMA

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from refaug.core.home import Settings
-from refaug.indexer.search.on_cluster.fleet import ShardState
+from refaug.extras.cluster.search.fleet import ShardState
 from refaug.service import prometheus_figures as figures
 from refaug.service.jobs.store import JobState
 

@@ -12,7 +12,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "operations", "rater", "service")
+ROOMS = (
+    "agreement",
+    "bots",
+    "cli",
+    "core",
+    "extras",
+    "indexer",
+    "library",
+    "logs",
+    "metrics",
+    "operations",
+    "rater",
+    "scoring",
+    "service",
+    "tables",
+)
 CLIENT = ROOT / "clients" / "python" / "src" / "refaug_client"
 FOLDERS = {"refaug": ROOT / "refaug", "refaug_client": CLIENT}
 FOUND_BY_ALEMBIC = "refaug.service.database.migrations.versions"  # it reads the folder: nothing imports from it

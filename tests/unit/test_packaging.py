@@ -164,7 +164,22 @@ def test_the_installed_versions_are_those_of_the_lock() -> None:
     assert installed == locked()
 
 
-ROOMS = {"bots", "cli", "core", "evaluation", "indexer", "library", "logs", "metrics", "operations", "rater", "service"}
+ROOMS = {
+    "agreement",
+    "bots",
+    "cli",
+    "core",
+    "extras",
+    "indexer",
+    "library",
+    "logs",
+    "metrics",
+    "operations",
+    "rater",
+    "scoring",
+    "service",
+    "tables",
+}
 
 
 LINKED = {"indexer", "rater", "service"}  # the rooms that stand at the top of the repository, too

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from refaug.evaluation.reproduction.figures.correlations import IntervalEstimate
-from refaug.evaluation.reproduction.parts import PARTS
-from refaug.evaluation.reproduction.report.report import cell, verdict
+from refaug.extras.reproduction.figures.correlations import IntervalEstimate
+from refaug.extras.reproduction.parts import PARTS
+from refaug.extras.reproduction.report.report import cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,7 +33,7 @@ from refaug.core.artefacts.kinds import ArtefactKind, find_kind
 from refaug.core.artefacts.versions import check_version
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import StoredArtefacts, stored_artefacts
+from refaug.scoring.home.stored_artefacts import StoredArtefacts, stored_artefacts
 
 app = typer.Typer(
     help="Versions of every kind: list, show, publish, roll back, remove, verify, take to other machines.",
@@ -235,7 +235,7 @@ def gc_command(
         raise Usage("gc needs a kind and a name", remedy="refaug artefacts gc KIND NAME, or --store LOCATION")
     if {"grace", "erased"} & typed:
         raise Usage("--grace and --erased are about a store", remedy="name it with --store, or leave them out")
-    from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
 
     stored = stored_artefacts(context.obj, kind)
     _only_name("gc", name, "--keep says how many versions stay")

@@ -24,7 +24,7 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.errors import Corrupt, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.scoring.home.stored_artefacts import stored_artefacts
 
 if TYPE_CHECKING:
     from refaug.core.artefacts.store.fetching import FetchedVersion
@@ -69,7 +69,7 @@ def push_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Put a version into a store, with what it needs; files that are there already are not sent again."""
-    from refaug.evaluation.home.shared_store import outdated_in, push_from  # noqa: PLC0415
+    from refaug.scoring.home.shared_store import outdated_in, push_from  # noqa: PLC0415
 
     with _opened(store) as opened:
         with display_progress(quiet=context.obj.quiet) as progress:
@@ -124,8 +124,8 @@ def fetch_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Bring a version here, the newest one by default; an interrupted fetch goes on, and every hash is checked."""
-    from refaug.evaluation.home.shared_store import fetch_into  # noqa: PLC0415
-    from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
+    from refaug.scoring.home.shared_store import fetch_into  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_pins import pinned_versions  # noqa: PLC0415
 
     def pins(name: str) -> Mapping[str, list[str]]:
         return pinned_versions(context.obj, kind, name)

@@ -15,12 +15,12 @@ from refaug.core.artefacts import transfer
 from refaug.core.artefacts.kinds import ArtefactKind, artefact_stores, find_kind
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.scoring.home.stored_artefacts import stored_artefacts
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.reference_sets.set_transfer import TransferredSet
+    from refaug.scoring.reference_sets.set_transfer import TransferredSet
 
-_SET: Final = "set"  # as `refaug.evaluation.scoring.reference_sets.set_transfer` has it, whose import compiles loops
+_SET: Final = "set"  # as `refaug.scoring.reference_sets.set_transfer` has it, whose import compiles loops
 
 
 def export_command(
@@ -96,8 +96,8 @@ def import_command(
 
 def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -> None:
     """Write a frozen set into a file."""
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
-    from refaug.evaluation.scoring.reference_sets.set_transfer import export_set  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_transfer import export_set  # noqa: PLC0415
 
     with display_progress(quiet=settings.quiet) as progress:
         moved = export_set(ReferenceSets(settings.reference_sets), set_id, file, progress)
@@ -111,8 +111,8 @@ def _export_set(settings: Settings, set_id: str, file: Path, *, as_json: bool) -
 
 def _import_set(settings: Settings, export: transfer.OpenedExport, file: Path, *, as_json: bool) -> None:
     """Take over a frozen set from a file."""
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
-    from refaug.evaluation.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_transfer import import_set  # noqa: PLC0415
 
     with display_progress(quiet=settings.quiet) as progress:
         imported = import_set(export, ReferenceSets(settings.reference_sets), progress)

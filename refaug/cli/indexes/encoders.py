@@ -16,7 +16,7 @@ from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.files import read_json
 
 if TYPE_CHECKING:
-    from refaug.evaluation.home.encoders import StoredEncoder
+    from refaug.scoring.home.encoders import StoredEncoder
 
 app = typer.Typer(
     help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.", no_args_is_help=True
@@ -37,7 +37,7 @@ def import_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Copy an encoder into the home, where metrics find it by its name."""
-    from refaug.evaluation.home.encoders import import_encoder  # noqa: PLC0415  numpy
+    from refaug.scoring.home.encoders import import_encoder  # noqa: PLC0415  numpy
 
     encoders, cache = artefact_stores(context.obj)["encoder"], context.obj.cache
     stored = import_encoder(encoders, cache, name, folder, publish=publish, licence=licence)
@@ -67,8 +67,8 @@ def calibrate_command(
 
     It adds a version of the encoder with the same content, so that indexes and kept vectors stay.
     """
-    from refaug.evaluation.metric_setup.calibration import calibrate_encoder  # noqa: PLC0415  scipy
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.calibration import calibrate_encoder  # noqa: PLC0415  scipy
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415  compiles
 
     models = ModelRegistry(context.obj)
     with display_progress(quiet=context.obj.quiet) as progress:
@@ -107,7 +107,7 @@ def add_command(
 
     Where it is published already, it stays as it is.
     """
-    from refaug.evaluation.home.encoders import collect_files, published_copy  # noqa: PLC0415  numpy
+    from refaug.scoring.home.encoders import collect_files, published_copy  # noqa: PLC0415  numpy
 
     if (stored := published_copy(artefact_stores(context.obj)["encoder"], name)) is not None:
         _show(stored, as_json=as_json)

@@ -48,12 +48,12 @@ def plan_command(
     as_json: output.JsonFlag = False,
 ) -> None:
     """What each kind of index of these logs would cost, and which one a build would take."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.plan import (  # noqa: PLC0415
         choose,
         demand_of,
         options,
     )
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     vectors = _default_vectors(logs, vectors, encoder)
     limits = _limits(fit, recall, latency, factory)
@@ -98,8 +98,8 @@ def _default_vectors(logs: list[str], vectors: str | None, encoder: str | None) 
 @with_options
 def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     index_order = order.order(
         threads=order.threads or (cores() if order.on is None else 1),  # a cluster has many tasks side by side
@@ -117,8 +117,8 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
 @with_options
 def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: output.JsonFlag = False) -> None:
     """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.vectors.encoder_vectors import encode_index  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:
         encoded = encode_index(
@@ -143,9 +143,9 @@ def check_command(
     as_json: output.JsonFlag = False,
 ) -> None:
     """Compare what an index finds, in any mode, with a search through all of it."""
-    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
     from refaug.indexer.search.exact_check import check_index  # noqa: PLC0415  compiles
     from refaug.indexer.search.search_settings import SearchSettings  # noqa: PLC0415
+    from refaug.scoring.home.indexes import open_index  # noqa: PLC0415
 
     settings = SearchSettings(mode=mode, depth=depth)  # type: ignore[arg-type]
     with (

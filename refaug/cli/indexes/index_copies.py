@@ -23,8 +23,8 @@ def copies_command(
     as_json: JsonFlag = False,
 ) -> None:
     """List the copies of shards on all machines of a cluster; --remove lets those go that nothing needs."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.indexer.search.on_cluster.machine_copies import copies_on_machines  # noqa: PLC0415  compiles
+    from refaug.extras.cluster.search.machine_copies import copies_on_machines  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress, connected(on) as cluster:
         assert cluster is not None

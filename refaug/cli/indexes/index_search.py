@@ -35,8 +35,8 @@ def search_command(
 ) -> None:
     """Find references for utterances, most similar first; with --items or --json as JSON, one line a test pair."""
     from refaug.core.records import Item, Reference  # noqa: PLC0415
-    from refaug.evaluation.home.indexes import open_index  # noqa: PLC0415
-    from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415  only here
+    from refaug.scoring.home.indexes import open_index  # noqa: PLC0415
+    from refaug.scoring.items import read_items  # noqa: PLC0415  only here
 
     if bool(texts) == (items is not None):
         raise Usage("give either utterances or --items FILE")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @with_options
 def update_command(context: typer.Context, *, order: UpdateIndex, as_json: output.JsonFlag = False) -> None:
     """Bring an index up to its logs as they are now: what is new is added, what was deleted is masked."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.update import update_index  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     places, threads = places_of(context.obj), order.threads or cores()
     with display_progress(quiet=context.obj.quiet) as progress:
@@ -91,8 +91,8 @@ def delete_command(
     }
     if not any(targets.values()):
         raise Usage("nothing is named that should go", remedy="--pair, --dialogue or --speaker")
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.update import erased_keys, update_index  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:
         updated = update_index(
@@ -129,8 +129,8 @@ def _print_update(home: Settings, name: str, updated: IndexUpdate, *, is_deletio
 @with_options
 def compact_command(context: typer.Context, *, order: CompactIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
-    from refaug.evaluation.home.indexes import cores, places_of  # noqa: PLC0415
     from refaug.indexer.building.rebuilding.compaction import compact_index  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:
         built = compact_index(

@@ -17,8 +17,8 @@ from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.kinds.stored_vectors import coverage_facts, training_facts
 from refaug.operations.train_vectors import TrainVectors
+from refaug.scoring.home.kinds.stored_vectors import coverage_facts, training_facts
 
 if TYPE_CHECKING:
     from refaug.indexer.vectors.training import StoredVectors
@@ -36,8 +36,8 @@ PublishOption = Annotated[bool, typer.Option(help="Let them be what their name s
 @with_options
 def train_command(context: typer.Context, *, order: TrainVectors, as_json: output.JsonFlag = False) -> None:
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.vectors.training import train_vectors  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     with connected(order.on) as cluster, display_progress(quiet=context.obj.quiet) as progress:
         trained = train_vectors(
@@ -84,8 +84,8 @@ def import_command(
     as_json: output.JsonFlag = False,
 ) -> None:
     """Take over published vectors: read once, memory-mapped from then on."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.vectors.training import import_vectors  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:
         progress.stage(f"reading {file.name}")
@@ -108,11 +108,11 @@ def try_command(
 ) -> None:
     """What vectors know of a log, and which words they take for alike."""
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
     from refaug.indexer.tokens.vocabulary import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
     from refaug.indexer.vectors.training import coverage_of, nearest_words  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415  only here
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     if not log and not like:
         raise Usage(
@@ -150,9 +150,9 @@ def write_command(
     ] = False,
 ) -> None:
     """Write vectors as text, a word and its numbers a line, for other tools."""
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
     from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
     from refaug.indexer.vectors.training import write_text  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     with places_of(context.obj).vectors.open(vectors) as open_version:
         word_vectors = open_vectors_version(open_version)

@@ -20,9 +20,9 @@ from refaug.core.errors import BadInput, NoSource
 from refaug.core.files import write_aside
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, item_json, read_items
-from refaug.evaluation.tables.table_notes import TableNotes
 from refaug.operations.item_sources import TableOptions
+from refaug.scoring.items import BadItem, item_json, read_items
+from refaug.tables.table_notes import TableNotes
 
 app = typer.Typer(help="Write tables of any kind as items.", no_args_is_help=True)
 

@@ -23,17 +23,17 @@ from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 from refaug.operations.training.train_rater import CROSS, TrainRater
+from refaug.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
+    from refaug.agreement.rater_agreement import RaterEvaluation, ReferenceRow
+    from refaug.agreement.rater_report.report import RaterReport
+    from refaug.agreement.records import AgreementRow, MeanRow
     from refaug.core.records import Item
-    from refaug.evaluation.agreement.rater_agreement import RaterEvaluation, ReferenceRow
-    from refaug.evaluation.agreement.records import AgreementRow, MeanRow
-    from refaug.evaluation.rater_report.report import RaterReport
-    from refaug.evaluation.scoring.items import BadItem
     from refaug.metrics.statistics.resampling import Estimate
     from refaug.rater.nn.negative_samples import HardNegative, HardNegatives
+    from refaug.scoring.items import BadItem
 
 # ── `refaug rater evaluate`: agreement of a rater's ratings with people's ─────────────────────────────────────────────
 
@@ -67,9 +67,9 @@ def evaluate_command(
     Replies need "ratings", references a weight or "ratings" by people; both are rated beside the golds of their item.
     """
     files = named_sets(items, remedy="refaug rater evaluate RATER ITEMS.jsonl")
-    from refaug.evaluation.agreement.rater_agreement import RaterEvaluationSettings, evaluate_rater  # noqa: PLC0415  torch
-    from refaug.evaluation.agreement.records import RatedItems  # noqa: PLC0415  compiles
-    from refaug.evaluation.home.networks import open_rater  # noqa: PLC0415
+    from refaug.agreement.rater_agreement import RaterEvaluationSettings, evaluate_rater  # noqa: PLC0415  torch
+    from refaug.agreement.records import RatedItems  # noqa: PLC0415  compiles
+    from refaug.scoring.home.networks import open_rater  # noqa: PLC0415
 
     chosen = {"combines": tuple(combine)} if combine else {}
     settings = RaterEvaluationSettings(
@@ -91,7 +91,7 @@ def evaluate_command(
 
 
 def _print_tables(evaluation: RaterEvaluation) -> None:
-    from refaug.evaluation.agreement.report.wording import draws_in_words  # noqa: PLC0415  compiles
+    from refaug.agreement.report.wording import draws_in_words  # noqa: PLC0415  compiles
 
     if evaluation.replies is not None:
         for set_result in evaluation.replies.sets:
@@ -171,7 +171,7 @@ def _reasons(figures: Iterable[tuple[str, Estimate]]) -> Iterator[str]:
 
 
 def _interval(evaluation: RaterEvaluation) -> str:
-    from refaug.evaluation.agreement.report.wording import per_cent  # noqa: PLC0415  compiles
+    from refaug.agreement.report.wording import per_cent  # noqa: PLC0415  compiles
 
     return per_cent(evaluation.settings.meta)
 
@@ -224,14 +224,14 @@ def report_command(
     For test pairs, references of the index are found and rated as `refaug refs` does it. The page has their
     distribution, and up to fifty test pairs with all their references to be read.
     """
+    from refaug.agreement.rater_report.page import write_report  # noqa: PLC0415  matplotlib
+    from refaug.agreement.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
+    from refaug.agreement.report.report import require_folder  # noqa: PLC0415
     from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
     from refaug.core.artefacts.manifests import MANIFEST, verify_files  # noqa: PLC0415
-    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415
-    from refaug.evaluation.rater_report.page import write_report  # noqa: PLC0415  matplotlib
-    from refaug.evaluation.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
-    from refaug.evaluation.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
     from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch
     from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
+    from refaug.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
 
     if index is None and items is not None:
         raise Usage(
@@ -286,8 +286,8 @@ def _pairs(
     memory: int,
 ) -> Iterator[Iterable[Item | BadItem]]:
     """Yield the test pairs that were named, or those that the rater did not learn from."""
-    from refaug.evaluation.scoring.items import read_items  # noqa: PLC0415
     from refaug.rater.training.corpus import held_out  # noqa: PLC0415  torch
+    from refaug.scoring.items import read_items  # noqa: PLC0415
 
     if items is None:
         yield held_out(settings.logs, settings.cache, details, progress, memory=memory, threads=threads)
@@ -340,14 +340,14 @@ def negatives_command(
     negative that would do as a response to the first utterance as well is learnt as a wrong one: read how many there
     are.
     """
-    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415
-    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.logs.pairs import SharedSettings  # noqa: PLC0415
     from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
     from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
     from refaug.rater.nn.negative_samples import hard_negatives  # noqa: PLC0415
     from refaug.rater.nn.train import TrainConfig  # noqa: PLC0415
     from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+    from refaug.scoring.home.indexes import cores  # noqa: PLC0415
+    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     if preset not in PRESETS:
         raise Usage(f"there is no preset {preset!r}", remedy=f"one of: {', '.join(PRESETS)}")
@@ -420,11 +420,11 @@ _KIND: Final = "rater"
 @with_options
 def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonFlag = False) -> None:
     """Train a rater on logs; stopped, the same command goes on where it was."""
-    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
-    from refaug.evaluation.home.networks import rater_places  # noqa: PLC0415
-    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.rater.cross.build import train_cross  # noqa: PLC0415  torch
     from refaug.rater.nn.build import train_rater  # noqa: PLC0415
+    from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
+    from refaug.scoring.home.networks import rater_places  # noqa: PLC0415
+    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     places, order = rater_places(context.obj), options.order(threads=options.threads or cores())
     train: Any = train_cross if options.network == CROSS else train_rater
@@ -453,9 +453,9 @@ def resume_command(context: typer.Context, name: NameArgument, on: OnOption = No
 
     It may go on on a cluster, with the number of workers that it was started with, or without one.
     """
-    from refaug.evaluation.home.networks import rater_places  # noqa: PLC0415
-    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.rater.stored_raters import resume_any_rater  # noqa: PLC0415  torch
+    from refaug.scoring.home.networks import rater_places  # noqa: PLC0415
+    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     places = rater_places(context.obj)
     with connected(on) as cluster:
@@ -477,7 +477,7 @@ def resume_command(context: typer.Context, name: NameArgument, on: OnOption = No
 
 
 def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
-    from refaug.evaluation.rater_report.page import training_images  # noqa: PLC0415  matplotlib
+    from refaug.agreement.rater_report.page import training_images  # noqa: PLC0415  matplotlib
 
     return training_images(report)
 
@@ -502,9 +502,9 @@ def rate_command(
 ) -> None:
     """Rate texts as responses to an utterance, from −1 to 1."""
     from refaug.core.records import Reference  # noqa: PLC0415
-    from refaug.evaluation.home.networks import open_rater  # noqa: PLC0415
     from refaug.rater.rating import RatingRequest  # noqa: PLC0415  torch
     from refaug.rater.rating_settings import RatingSettings  # noqa: PLC0415  torch
+    from refaug.scoring.home.networks import open_rater  # noqa: PLC0415
 
     settings = RatingSettings(combine=combine, calibrated=calibrated)  # type: ignore[arg-type]
     network = open_rater(context.obj, rater)

@@ -16,8 +16,8 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
-from refaug.evaluation.scoring.items import BadItem, read_items
 from refaug.operations.training.train_ruber import TrainRuber
+from refaug.scoring.items import BadItem, read_items
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
@@ -39,10 +39,10 @@ _KIND: Final = "ruber"
 @with_options
 def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonFlag = False) -> None:
     """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
-    from refaug.evaluation.home.indexes import cores  # noqa: PLC0415  compiles
-    from refaug.evaluation.home.networks import ruber_places  # noqa: PLC0415
-    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.rater.ruber.build import train_ruber  # noqa: PLC0415  torch
+    from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
+    from refaug.scoring.home.networks import ruber_places  # noqa: PLC0415
+    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     places, order = ruber_places(context.obj), options.order(threads=options.threads or cores())
     run_training(
@@ -58,10 +58,10 @@ def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonF
 @app.command("resume")
 def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Go on with a training that was stopped, with the settings that it was started with."""
-    from refaug.evaluation.home.networks import ruber_places  # noqa: PLC0415
-    from refaug.evaluation.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
     from refaug.rater.ruber.build import RuberOrder, train_ruber  # noqa: PLC0415  torch
     from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
+    from refaug.scoring.home.networks import ruber_places  # noqa: PLC0415
+    from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     places = ruber_places(context.obj)
     order = interrupted_order(places, RuberOrder, name)
@@ -95,7 +95,7 @@ def score_command(
     as_json: JsonFlag = False,
 ) -> None:
     """How related replies are to an utterance, from 0 to 1: given by hand, or those of a test file."""
-    from refaug.evaluation.home.networks import open_ruber  # noqa: PLC0415  torch
+    from refaug.scoring.home.networks import open_ruber  # noqa: PLC0415  torch
 
     if items is not None:
         if utterance is not None:

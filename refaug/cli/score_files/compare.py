@@ -12,10 +12,10 @@ import typer
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table, print_text
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
-from refaug.evaluation.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.comparison.comparison import PairComparison, RunComparison
+    from refaug.scoring.comparison.comparison import PairComparison, RunComparison
 
 _SHOWN_IN_TABLE = 10
 _SHOWN_ON_PAGE = 30
@@ -78,9 +78,9 @@ def compare_command(
     are not comparable are refused, with what would be right. Files written with --details have texts, credited
     references and tests of the corpus score.
     """
-    from refaug.evaluation.comparison.comparison import ComparisonRequest, compare  # noqa: PLC0415  compiles
-    from refaug.evaluation.comparison.reply_changes import ChangeFilter, Direction  # noqa: PLC0415
-    from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415
+    from refaug.scoring.comparison.comparison import ComparisonRequest, compare  # noqa: PLC0415  compiles
+    from refaug.scoring.comparison.reply_changes import ChangeFilter, Direction  # noqa: PLC0415
+    from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415
 
     if as_csv + as_latex + as_json > 1:
         raise Usage("several of --json, --csv and --latex at once", remedy="one of them")
@@ -113,8 +113,8 @@ def compare_command(
         for warning in comparison.warnings:
             progress.warn(warning)
     if html is not None:
-        from refaug.evaluation.comparison.report.page import page  # noqa: PLC0415  jinja2
-        from refaug.evaluation.reports.html_page import write_file  # noqa: PLC0415
+        from refaug.scoring.comparison.report.page import page  # noqa: PLC0415  jinja2
+        from refaug.tables.reports.html_page import write_file  # noqa: PLC0415
 
         write_file(html, page(comparison).encode())
     _print(comparison, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
@@ -131,7 +131,7 @@ def _print(comparison: RunComparison, *, as_json: bool, as_csv: bool, as_latex: 
     if as_json:
         print_json(comparison.as_json())
     elif as_csv or as_latex:
-        from refaug.evaluation.comparison.report import plain_tables  # noqa: PLC0415
+        from refaug.scoring.comparison.report import plain_tables  # noqa: PLC0415
 
         print_text((plain_tables.as_csv if as_csv else plain_tables.as_latex)(comparison))
     else:
@@ -139,7 +139,7 @@ def _print(comparison: RunComparison, *, as_json: bool, as_csv: bool, as_latex: 
 
 
 def _print_tables(comparison: RunComparison) -> None:
-    from refaug.evaluation.comparison.report.wording import (  # noqa: PLC0415
+    from refaug.scoring.comparison.report.wording import (  # noqa: PLC0415
         TEST_COLUMNS,
         draws_text,
         names_text,
@@ -159,7 +159,7 @@ def _print_tables(comparison: RunComparison) -> None:
 
 
 def _print_changes(pair: PairComparison) -> None:
-    from refaug.evaluation.comparison.report.wording import counts_text, score_text, systems_text  # noqa: PLC0415
+    from refaug.scoring.comparison.report.wording import counts_text, score_text, systems_text  # noqa: PLC0415
 
     print_line()
     columns = ["item", "first", "second", "change"]

@@ -40,7 +40,7 @@ def render_command(
 
     Beside a result of reproduce its tables as Markdown are written, too, unless --to names a page.
     """
-    from refaug.evaluation.reports.html_page import write_file  # noqa: PLC0415  jinja2
+    from refaug.tables.reports.html_page import write_file  # noqa: PLC0415  jinja2
 
     if to is not None and len(files) > 1:
         raise Usage(f"--to is one page, and {len(files)} files are named", remedy="one file, or leave --to out")
@@ -66,17 +66,17 @@ def _pages(path: Path) -> dict[str, str]:
     if {"scores", "checksum"} & document.keys():
         return _score_page(document, path)
     if {"command", "made_of"} <= document.keys():
-        from refaug.evaluation.reproduction.report.report import StoredReport  # noqa: PLC0415  torch
+        from refaug.extras.reproduction.report.report import StoredReport  # noqa: PLC0415  torch
 
         stored = StoredReport.of(document, str(path))
         return {f"{path.stem}.html": stored.page(), f"{path.stem}.md": stored.markdown()}
     if {"rater", "training", "retrieved"} <= document.keys():
-        from refaug.evaluation.rater_report.page import PAGE, page_with_plots  # noqa: PLC0415  matplotlib
-        from refaug.evaluation.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
+        from refaug.agreement.rater_report.page import PAGE, page_with_plots  # noqa: PLC0415  matplotlib
+        from refaug.agreement.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
 
         return {PAGE: page_with_plots(stored_rater_report(document, str(path)))}
     if "study_report" in document:
-        from refaug.evaluation.studies.report.pages import stored_study_pages  # noqa: PLC0415  jinja2
+        from refaug.extras.studies.report.pages import stored_study_pages  # noqa: PLC0415  jinja2
 
         study_page, study_markdown = stored_study_pages(document, str(path))
         return {f"{path.stem}.html": study_page, f"{path.stem}.md": study_markdown}
@@ -103,8 +103,8 @@ def _document(path: Path) -> Mapping[str, Any]:
 
 
 def _score_page(document: Mapping[str, Any], path: Path) -> dict[str, str]:
-    from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415  compiles
-    from refaug.evaluation.score_report.report import (  # noqa: PLC0415
+    from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415  compiles
+    from refaug.scoring.score_report.report import (  # noqa: PLC0415
         PAGE,
         SCORES,
         page,

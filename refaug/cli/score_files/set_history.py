@@ -8,18 +8,18 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table, print_warning
 from refaug.core.home import Settings
-from refaug.evaluation.scoring.score_settings import MAX_DRAWS, MAX_SEED, ScoreSettings
+from refaug.scoring.score_settings import MAX_DRAWS, MAX_SEED, ScoreSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.reference_sets.set_history import HistoryEntries
+    from refaug.scoring.reference_sets.set_history import HistoryEntries
 
 _Id = Annotated[str, typer.Argument(help="Id of the set, or at least the first 6 characters of it.", metavar="ID")]
 
 
 def _history(settings: Settings, name: str) -> tuple[str, HistoryEntries]:
     """Return the id of the set and its entries; a warning says how many lines are damaged."""
-    from refaug.evaluation.scoring.reference_sets.set_history import SetHistory  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_history import SetHistory  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
 
     history = SetHistory(ReferenceSets(settings.reference_sets).open(name, even_withdrawn=True))
     entries = history.read()
@@ -69,7 +69,7 @@ def leaderboard_command(
     Every row is tested against the first, on the same items, with Holm's correction over the rows. Runs by other
     settings or against other references stand in another table.
     """
-    from refaug.evaluation.comparison.leaderboard import leaderboards  # noqa: PLC0415  compiles
+    from refaug.scoring.comparison.leaderboard import leaderboards  # noqa: PLC0415  compiles
 
     set_id, history = _history(context.obj, name)
     tables = leaderboards(history.entries, ScoreSettings(draws=draws, seed=seed), metric or ())

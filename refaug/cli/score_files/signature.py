@@ -15,7 +15,7 @@ from refaug.core.errors import Usage
 from refaug.core.home import Settings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.citation.citation import Citation
+    from refaug.scoring.citation.citation import Citation
 
 app = typer.Typer(help="Compare the signatures of scores.", no_args_is_help=True)
 
@@ -33,8 +33,8 @@ def diff_command(
     first: Annotated[str, _Signature], second: Annotated[str, _Signature], as_json: JsonFlag = False
 ) -> None:
     """Say in what two signatures differ; details are compared where both are full."""
-    from refaug.evaluation.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
     from refaug.metrics.signature import Signature  # noqa: PLC0415
+    from refaug.scoring.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
 
     differences = signature_differences(Signature.parse(first), Signature.parse(second))
     if as_json:
@@ -66,7 +66,7 @@ def cite_command(
 
     Versions of index and rater that are gone are cited as well, with the time of their removal.
     """
-    from refaug.evaluation.citation.citation import bibliography  # noqa: PLC0415  numpy
+    from refaug.scoring.citation.citation import bibliography  # noqa: PLC0415  numpy
 
     if as_bibtex and as_json:
         raise Usage("--bibtex and --json at once", remedy="one of the two: the JSON has the BibTeX")
@@ -82,12 +82,12 @@ def cite_command(
 
 def _citations(settings: Settings, text: str) -> Sequence[Citation]:
     """Return the citations of a file, a signature or a set; a file goes before a set of its name."""
-    from refaug.evaluation.citation.citation import (  # noqa: PLC0415  numpy
+    from refaug.scoring.citation.citation import (  # noqa: PLC0415  numpy
         cite_set,
         cite_signature,
         signatures_in,
     )
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415
 
     is_file = _is_file(text)
     if "|" in text and not is_file:

@@ -19,7 +19,7 @@ from refaug.core.options.decoding import from_texts
 from refaug.operations.item_sources import ItemSources
 
 if TYPE_CHECKING:
-    from refaug.evaluation.score_files.score_file import ScoreFile
+    from refaug.scoring.score_files.score_file import ScoreFile
 
 _File = Annotated[
     Path, typer.Argument(help="Output of refaug score --json, or an answer of POST /v1/scores.", metavar="FILE")
@@ -51,9 +51,9 @@ def verify_command(
     items, and for each metric its parameters, references, scores and intervals. The exit code is 0 if everything
     holds, 6 if something differs, and 3 if something is missing, so that nothing can be said.
     """
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
-    from refaug.evaluation.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415  numpy
+    from refaug.scoring.verification.verification import Workplace, files_in, verify  # noqa: PLC0415
 
     with file_or_stdin(file) as path:
         scores = ScoreFile.read(path, "stdin" if str(file) == "-" else str(file))

@@ -7,14 +7,4 @@ The main names:
 - `meta.meta_command`: `refaug meta`.
 """
 
-__all__ = [
-    "diagnose",
-    "meta",
-    "meta_tables",
-    "metrics",
-    "probe",
-    "refs",
-    "reproduce",
-    "score",
-    "sets",
-]
+__all__ = ["diagnose", "meta", "meta_tables", "metrics", "probe", "refs", "score", "sets"]

@@ -48,9 +48,9 @@ def diagnose_command(
     """
     if as_json and as_tsv:
         raise Usage("--json and --tsv at once", remedy="one of the two")
-    from refaug.evaluation.scoring.cases import split, systems_of  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.spooled_items.item_collection import data_hash  # noqa: PLC0415  compiles
     from refaug.metrics.diagnostics import GENERIC_PHRASES, DiagnosisSettings, diagnose_items  # noqa: PLC0415  numpy
+    from refaug.scoring.cases import split, systems_of  # noqa: PLC0415  compiles
+    from refaug.scoring.spooled_items.item_collection import data_hash  # noqa: PLC0415  compiles
 
     tokenizer = get_tokenizer(tok or default_tokenizer(language or _ENGLISH))
     settings = DiagnosisSettings(sample=sample, listed=GENERIC_PHRASES if _is_english(language) else None)

@@ -23,17 +23,17 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.presets import find_preset
 from refaug.operations.agreement import MeasureAgreement
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.items import BadItem
+from refaug.scoring.presets import find_preset
 
 if TYPE_CHECKING:
-    from refaug.evaluation.agreement.records import ComparedMetric, MetaResult
-    from refaug.evaluation.metric_setup.metric_requests import SetBaseline
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
+    from refaug.agreement.records import ComparedMetric, MetaResult
     from refaug.metrics.base import Metric
+    from refaug.scoring.metric_setup.metric_requests import SetBaseline
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry
+    from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 
 _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no metric is named
@@ -104,7 +104,7 @@ def meta_command(
     form = _output_form(as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     files = named_sets([Path(name) for name in order.data])
     requests = order.require_models(context.obj, order.metrics_named())
-    from refaug.evaluation.agreement.report.report import require_folder  # noqa: PLC0415  compiles
+    from refaug.agreement.report.report import require_folder  # noqa: PLC0415  compiles
 
     if report is not None:
         require_folder(report)
@@ -124,11 +124,11 @@ def _compare_metrics(
     home: Settings, files: Mapping[str, ItemInputs], order: MeasureAgreement, progress: Progress, *, rates: bool
 ) -> MetaResult:
     """Read the files, choose the metrics, and compare them; `rates`: some metric asks the default rater."""
-    from refaug.evaluation.agreement.meta import agreement, default_metrics  # noqa: PLC0415
-    from refaug.evaluation.agreement.records import RatedItems, choose_metrics  # noqa: PLC0415
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.agreement.meta import agreement, default_metrics  # noqa: PLC0415
+    from refaug.agreement.records import RatedItems, choose_metrics  # noqa: PLC0415
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
+    from refaug.scoring.metric_setup.metric_requests import baseline_advice, baseline_setter  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
 
     sets = {name: _read_collection(inputs, home, progress) for name, inputs in files.items()}
     models, preset = ModelRegistry(home, order.threads, default_rater=order.rater), find_preset(order.settings.preset)
@@ -171,7 +171,7 @@ def _builder(
     order: MeasureAgreement, models: ModelRegistry, set_baseline: SetBaseline | None
 ) -> Callable[[str], Metric]:
     """Return a function that makes the metric of a specification, with the parameters of the preset."""
-    from refaug.evaluation.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.metric_requests import metrics_of  # noqa: PLC0415  compiles
 
     preset = find_preset(order.settings.preset)
     by_default = {"combine": order.settings.combine, "cal": order.settings.calibration}
@@ -187,7 +187,7 @@ def _bound(
     chosen: Sequence[ComparedMetric], models: ModelRegistry, augmenting: AugmentSettings | None, progress: Progress
 ) -> list[ComparedMetric]:
     """Return the metrics, bound to the models that they need."""
-    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415  numpy
+    from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415  numpy
 
     metrics = [compared.metric for compared in chosen]
     bound = bound_metrics(metrics, models, augmenting=augmenting, progress=progress)
@@ -228,7 +228,7 @@ def read_set(inputs: ItemInputs, progress: Progress) -> list[Item | BadItem]:
 
 def _read_collection(inputs: ItemInputs, home: Settings, progress: Progress) -> ItemCollection:
     """Read the items of a test set, of which few are in memory; a file without items is refused."""
-    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
+    from refaug.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     collection = ItemCollection(inputs.read(progress), home.cache)
     _require_items(collection.count, inputs)
@@ -255,7 +255,7 @@ def _short_names(specifications: Sequence[str]) -> dict[str, str]:
 
 def _write_report(agreement: MetaResult, folder: Path, progress: Progress) -> Path:
     """Write the report, and return the path of its page."""
-    from refaug.evaluation.agreement.report.report import write_report  # noqa: PLC0415
+    from refaug.agreement.report.report import write_report  # noqa: PLC0415
 
     progress.stage("report")
     page, *_ = write_report(agreement, folder)
@@ -264,8 +264,8 @@ def _write_report(agreement: MetaResult, folder: Path, progress: Progress) -> Pa
 
 def _print(agreement: MetaResult, form: OutputForm) -> None:
     """Print the result in the chosen form."""
+    from refaug.agreement.report.report import as_csv, as_latex  # noqa: PLC0415
     from refaug.cli.scores.meta_tables import print_tables  # noqa: PLC0415  compiles
-    from refaug.evaluation.agreement.report.report import as_csv, as_latex  # noqa: PLC0415
 
     match form:
         case OutputForm.JSON:

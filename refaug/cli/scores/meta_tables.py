@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from refaug.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
+from refaug.agreement.report import wording
 from refaug.cli.shared.output import count_of, print_facts, print_line, print_table
 from refaug.cli.shared.score_options import number
-from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult, RowKind, SetResult
-from refaug.evaluation.agreement.report import wording
-from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
+from refaug.scoring.score_settings import MetaSettings
 
 
 def print_tables(agreement: MetaResult) -> None:

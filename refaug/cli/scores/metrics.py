@@ -82,10 +82,10 @@ def baseline_command(
     from refaug.cli.shared.progress import display_progress  # noqa: PLC0415
     from refaug.core.files import unique_suffix  # noqa: PLC0415
     from refaug.core.query_engine import QueryEngine  # noqa: PLC0415  DuckDB, Arrow
-    from refaug.evaluation.home.indexes import places_of  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.baseline import baseline_in, baseline_of  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415
     from refaug.metrics.specification import Specification  # noqa: PLC0415  compiles
+    from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
+    from refaug.scoring.metric_setup.baseline import baseline_in, baseline_of  # noqa: PLC0415
 
     if (log is None) == (index is None):
         problem = "--log and --index at once" if log is not None else "nothing to draw from"

@@ -16,8 +16,8 @@ from refaug.operations.item_sources import TableOptions
 from refaug.operations.scoring_options import MetricOptions, ReferenceOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.agreement.probe import MetricProbes, ProbeReport, ProbeScore
-    from refaug.evaluation.agreement.stress.movement import MetricStress
+    from refaug.agreement.probe import MetricProbes, ProbeReport, ProbeScore
+    from refaug.agreement.stress.movement import MetricStress
 
 
 @with_options
@@ -68,12 +68,12 @@ def probe_command(
     to the replies that were tampered with, over the items where both have a score.
     """
     ReferenceOptions(rater=rater).require_models(context.obj, scoring.metrics)
-    from refaug.evaluation.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
-    from refaug.evaluation.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
-    from refaug.evaluation.scoring.cases import split  # noqa: PLC0415
+    from refaug.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
+    from refaug.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
+    from refaug.scoring.cases import split  # noqa: PLC0415
+    from refaug.scoring.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415
 
     settings = ProbeSettings(
         base=system,

@@ -11,15 +11,15 @@ from refaug.cli.shared.item_inputs import ItemInputs
 from refaug.cli.shared.output import print_json_line
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
-from refaug.evaluation.scoring.items import BadItem
 from refaug.operations.references.find_references import FindReferences
+from refaug.scoring.items import BadItem
 
 
 @with_options
 def refs_command(context: typer.Context, *, order: FindReferences, strict: StrictFlag = False) -> None:
     """Weighted references for every item of a test file, as a test file again, with where each comes from."""
-    from refaug.evaluation.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.augmentation import found_json  # noqa: PLC0415  torch
+    from refaug.scoring.augmentation import found_json  # noqa: PLC0415  torch
+    from refaug.scoring.metric_setup.scoring_steps import open_references  # noqa: PLC0415  torch
 
     assert order.index is not None, "it is checked"
     bad, inputs = list[BadItem](), ItemInputs(items=Path(order.items), table=order)

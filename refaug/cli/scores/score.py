@@ -18,9 +18,9 @@ from refaug.core.progress import Progress
 from refaug.operations.score import Score
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.signature_requests import SignatureRequest
-    from refaug.evaluation.scoring.provenance import Provenance
-    from refaug.evaluation.scoring.scores import Evaluation
+    from refaug.scoring.metric_setup.signature_requests import SignatureRequest
+    from refaug.scoring.provenance import Provenance
+    from refaug.scoring.scores import Evaluation
 
 SignatureOption = Annotated[
     str | None,
@@ -43,13 +43,13 @@ def score_command(
     without b has that of the index. Metrics name the models that they use: ruber:model=NAME. What cannot be scored is
     listed and counted, and the rest is scored. --signature scores as an earlier score was made.
     """
-    from refaug.evaluation.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, referenced_items  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
-    from refaug.evaluation.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
+    from refaug.scoring.cases import UnsuitableReferences  # noqa: PLC0415  compiles
+    from refaug.scoring.evaluate import evaluate  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.metric_requests import baseline_advice  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics, referenced_items  # noqa: PLC0415
+    from refaug.scoring.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
+    from refaug.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     output.require_shown(scoring)
     request = None if signature is None else _request_of(signature, scoring)
@@ -105,7 +105,7 @@ def score_command(
 
 def _request_of(signature: str, scoring: Score) -> SignatureRequest:
     """Read the signature back; Usage where options beside it say the same or something else."""
-    from refaug.evaluation.metric_setup.signature_requests import SignatureRequest  # noqa: PLC0415  numpy
+    from refaug.scoring.metric_setup.signature_requests import SignatureRequest  # noqa: PLC0415  numpy
 
     stated = [name for name in ("metrics", "language", "index", "rater") if name in scoring.stated]
     if names := [flag_of(name) for name in stated]:
@@ -118,7 +118,7 @@ def _request_of(signature: str, scoring: Score) -> SignatureRequest:
 
 def _warn_of_unsearched(texts: Sequence[str], evaluation: Evaluation, progress: Progress) -> None:
     """Warn where a signature as a metric names an index, and the scores have no references of one."""
-    from refaug.evaluation.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
+    from refaug.scoring.metric_setup.signature_requests import unsearched_remedy  # noqa: PLC0415  numpy
 
     signatures = [metric_scores.signature for metric_scores in evaluation.scores]
     if (remedy := unsearched_remedy(texts, signatures)) is not None:
@@ -127,7 +127,7 @@ def _warn_of_unsearched(texts: Sequence[str], evaluation: Evaluation, progress: 
 
 def _warn_of_differences(request: SignatureRequest, evaluation: Evaluation, progress: Progress) -> None:
     """Warn where the scores have another signature than the requested one."""
-    from refaug.evaluation.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
+    from refaug.scoring.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
 
     for difference in signature_differences(request.signature, evaluation.scores[0].signature):
         progress.warn(f"the signature differs in {difference}")

@@ -18,14 +18,14 @@ from refaug.cli.shared.score_options import ScoreOutput, report_problems, requir
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem, item_rows, read_items
-from refaug.evaluation.tables.table_request import TableRequest
 from refaug.operations.item_sources import TableOptions
 from refaug.operations.references.freeze_set import FreezeSet
 from refaug.operations.scoring_options import ScoringOptions
+from refaug.scoring.items import BadItem, item_rows, read_items
+from refaug.tables.table_request import TableRequest
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+    from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 
 app = typer.Typer(help="Freeze weighted references, and score against them.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ IdArgument = Annotated[
 
 
 def _sets(settings: Settings) -> ReferenceSets:
-    from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_store import ReferenceSets  # noqa: PLC0415  compiles
 
     return ReferenceSets(settings.reference_sets)
 
@@ -51,7 +51,7 @@ def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFla
     With --index, references are found and weighed first, as refs does; without it they are taken as they are. Replies
     and their ratings are left out.
     """
-    from refaug.evaluation.score_files.freezing import freeze_file  # noqa: PLC0415  torch
+    from refaug.scoring.score_files.freezing import freeze_file  # noqa: PLC0415  torch
 
     called = "stdin" if order.items == "-" else order.items
     with display_progress(quiet=context.obj.quiet) as progress, file_or_stdin(Path(order.items)) as path:
@@ -88,7 +88,7 @@ def derive_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a set of other weights out of what another one has stored, or people have said, without index or rater."""
-    from refaug.evaluation.scoring.reference_sets.derivation import Derivation, PeopleWeights  # noqa: PLC0415
+    from refaug.scoring.reference_sets.derivation import Derivation, PeopleWeights  # noqa: PLC0415
 
     change = Derivation(
         weights=weights,  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def _print_frozen(frozen: FreezeResult, *, as_json: bool) -> None:
 
 def _with_line_numbers(bad: Sequence[BadItem], path: Path, called: str, table: TableRequest) -> list[BadItem]:
     """Return the bad items with the lines of those that are known by their ids alone."""
-    from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE  # noqa: PLC0415
+    from refaug.scoring.reference_sets.reference_set import NO_LINE  # noqa: PLC0415
 
     unplaced_ids = {bad_item.item for bad_item in bad if bad_item.line == NO_LINE}
     lines = _lines_of(path, unplaced_ids, table) if unplaced_ids else {}
@@ -171,10 +171,10 @@ def score_command(
     Replies belong to the items of the set by id, whatever their order. What cannot be scored is listed and counted.
     Nothing is recorded without --record.
     """
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
-    from refaug.evaluation.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
-    from refaug.evaluation.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
+    from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_history import SetHistory, require_run_name  # noqa: PLC0415
+    from refaug.scoring.reference_sets.set_scores import join, score  # noqa: PLC0415  compiles
 
     output.require_shown(scoring)
     require_models(context.obj, scoring.specifications, rater=None)
@@ -237,7 +237,7 @@ def _set_row(sets: ReferenceSets, name: str) -> dict[str, Any]:
 @app.command("show")
 def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """How a set was made, and on what scores against it stand; withdrawn ones too."""
-    from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, evidence  # noqa: PLC0415  compiles
+    from refaug.scoring.reference_sets.set_scores import BIN_EDGES, evidence  # noqa: PLC0415  compiles
 
     sets = _sets(context.obj)
     reference_set = sets.open(name, even_withdrawn=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
-from refaug.evaluation.home.kinds.stored_indexes import index_facts, readable_facts
 from refaug.indexer.search.search_settings import MODES
+from refaug.scoring.home.kinds.stored_indexes import index_facts, readable_facts
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
+    from refaug.extras.cluster.connection import Cluster
     from refaug.indexer.building.build import IndexBuild
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the index.", metavar="INDEX")]
@@ -74,7 +74,7 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
     if address is None:
         yield None
         return
-    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+    from refaug.extras.cluster.connection import connect  # noqa: PLC0415  Ray
 
     with connect(address) as cluster:
         yield cluster

@@ -16,7 +16,7 @@ from refaug.core.records import Item
 from refaug.operations.item_sources import AlignedOptions, ItemSources, TableOptions
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.items import BadItem
+    from refaug.scoring.items import BadItem
 
 _ITEMS_HELP = "JSONL with one item a line, or a table of any kind, compressed or not; - for stdin."
 ItemsArgument = Annotated[Path | None, typer.Argument(help=_ITEMS_HELP, metavar="[ITEMS]")]
@@ -66,7 +66,7 @@ class ItemInputs:
 
     def within_stage(self, progress: Progress) -> Iterator[Item | BadItem]:
         """Yield the same items as a part of another stage."""
-        from refaug.evaluation.scoring.items import of_systems, read_items  # noqa: PLC0415  readers: a help needs none
+        from refaug.scoring.items import of_systems, read_items  # noqa: PLC0415  readers: a help needs none
 
         with ExitStack() as stack:
             if self.items is None:
@@ -82,7 +82,7 @@ class ItemInputs:
             yield from of_systems(test_items, self.systems)
 
     def _aligned_items(self, stack: ExitStack) -> Iterator[Item | BadItem]:
-        from refaug.evaluation.scoring.items import read_aligned, system_name  # noqa: PLC0415
+        from refaug.scoring.items import read_aligned, system_name  # noqa: PLC0415
 
         aligned = self.aligned
 

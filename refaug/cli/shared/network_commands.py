@@ -12,7 +12,7 @@ from refaug.cli.shared import output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.progress import ProgressDisplay, display_progress
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.scoring.home.stored_artefacts import stored_artefacts
 
 if TYPE_CHECKING:
     from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, TrainingStatus

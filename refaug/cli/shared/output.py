@@ -17,7 +17,7 @@ import typer
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
 from refaug.core.files import storage_errors
 from refaug.core.text.normalisation import make_printable
-from refaug.evaluation.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import FactList, Section, TitledTable
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[

@@ -11,14 +11,14 @@ import typer
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.items import BadItem
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.items import BadItem
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.provenance import Provenance
-    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.rating import Rater
+    from refaug.scoring.provenance import Provenance
+    from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 IndexOption = Annotated[
     str | None,
@@ -31,7 +31,7 @@ def open_index_and_rater(
     settings: Settings, index: str, rater: str | None, augment_settings: AugmentSettings, threads: int | None
 ) -> Iterator[tuple[ReferenceIndex, Rater | None]]:
     """Open index and rater as scoring does, imported at their use."""
-    from refaug.evaluation.metric_setup import scoring_steps  # noqa: PLC0415  torch
+    from refaug.scoring.metric_setup import scoring_steps  # noqa: PLC0415  torch
 
     with scoring_steps.open_index_and_rater(settings, index, rater, augment_settings, threads) as opened:
         yield opened
@@ -54,9 +54,9 @@ def augmented_sets(
     References do not say which pair of the log they are. The index is closed, and a cluster left to others, once all
     references are found; what a cluster has finished is removed when the block ends without an error.
     """
-    from refaug.evaluation.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
-    from refaug.evaluation.scoring.provenance import with_provenance  # noqa: PLC0415
-    from refaug.evaluation.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup.scoring_steps import open_references, without_origins  # noqa: PLC0415  torch
+    from refaug.scoring.provenance import with_provenance  # noqa: PLC0415
+    from refaug.scoring.spooled_items.item_collection import ItemCollection  # noqa: PLC0415  compiles
 
     with open_references(settings, index, rater, augment_settings, threads, progress, on) as source:
         provenance = source.provenance

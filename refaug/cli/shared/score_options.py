@@ -15,12 +15,12 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.score_settings import MAX_SEED
 from refaug.operations.scoring_options import ScoringOptions
+from refaug.scoring.items import BadItem
+from refaug.scoring.score_settings import MAX_SEED
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
+    from refaug.scoring.scores import Evaluation, MetricScores, SystemScore
 
 # ── The models that the metrics of a command need, checked before any work ────────────────────────────────────────────
 
@@ -29,7 +29,7 @@ def require_models(
     home: Settings, specifications: Sequence[str], *, rater: str | None, index: str | None = None
 ) -> bool:
     """Say whether --rater is asked by a metric; raise Usage where a metric needs a model that nothing names."""
-    from refaug.evaluation.metric_setup import metric_requests  # noqa: PLC0415  compiles
+    from refaug.scoring.metric_setup import metric_requests  # noqa: PLC0415  compiles
 
     requests = [metric_requests.MetricRequest.of(text, home) for text in specifications]
     metric_requests.require_models(requests, rater=rater, index=index)
@@ -113,18 +113,18 @@ class ScoreOutput:
         The JSON is sealed, names the `inputs` that the scores were made of, and has the items with --details. With
         --strict, bad items are an error.
         """
-        from refaug.evaluation.score_files.score_document import (  # noqa: PLC0415
+        from refaug.scoring.score_files.score_document import (  # noqa: PLC0415
             details_of,
             indented_pieces,
             passing_details,
         )
-        from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
-        from refaug.evaluation.scoring.scores import percent  # noqa: PLC0415  compiles
+        from refaug.scoring.score_files.score_file import sealed  # noqa: PLC0415
+        from refaug.scoring.scores import percent  # noqa: PLC0415  compiles
 
         evaluation = percent(evaluation) if scoring.percent else evaluation
         named = {"inputs": dict(inputs)} if inputs else {}
         if self.report is not None:
-            from refaug.evaluation.score_report.report import write_report  # noqa: PLC0415  jinja2
+            from refaug.scoring.score_report.report import write_report  # noqa: PLC0415  jinja2
 
             with_details = {**beside, **evaluation.as_json(), "details": details_of(evaluation, test_items), **named}
             write_report(self.report, with_details, evaluation.settings, with_details=self.details)
@@ -232,7 +232,7 @@ def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, obj
 
 def _metrics_table(evaluation: Evaluation, level: LevelChoice) -> tuple[tuple[str, ...], list[Sequence[object]]]:
     """Return a row for each system and a column for each metric."""
-    from refaug.evaluation.scoring.score_tables import metric_names  # noqa: PLC0415  compiles
+    from refaug.scoring.score_tables import metric_names  # noqa: PLC0415  compiles
 
     named = metric_names(evaluation)
     return ("system", *(f"{_scale(scores)}{name}" for name, scores in named)), [
@@ -290,8 +290,8 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
 
 def _print_for_programs(evaluation: Evaluation, options: ScoreOutput) -> None:
     """Print rows separated by tabs or commas, or a table for LaTeX."""
-    from refaug.evaluation.reports.table_texts import csv_text  # noqa: PLC0415
-    from refaug.evaluation.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles
+    from refaug.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles
+    from refaug.tables.reports.table_texts import csv_text  # noqa: PLC0415
 
     level = (options.level or LevelChoice.CORPUS).value
     if options.as_latex:

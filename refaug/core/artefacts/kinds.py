@@ -37,36 +37,36 @@ class ArtefactKind(StrEnum):
         member.folder, member.rules, member.made_by = folder, f"refaug.{rules}", f"refaug {made_by}"
         return member
 
-    ADEM = "adem", "adems", "evaluation.home.kinds.stored_networks:StoredAdems", "adem train ITEMS --encoder NAME"
+    ADEM = "adem", "adems", "scoring.home.kinds.stored_networks:StoredAdems", "adem train ITEMS --encoder NAME"
     ENCODER = (
         "encoder",
         "encoders",
-        "evaluation.home.kinds.stored_vectors:StoredEncoders",
+        "scoring.home.kinds.stored_vectors:StoredEncoders",
         "encoder import NAME FOLDER",
     )
     HYBRID = (
         "hybrid",
         "hybrids",
-        "evaluation.conversations.hybrids.stored_hybrids:StoredHybrids",
+        "extras.conversations.hybrids.stored_hybrids:StoredHybrids",
         "hybrid fit CONVERSATIONS --name NAME --vectors VECTORS",
     )
-    INDEX = "index", "indexes", "evaluation.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
+    INDEX = "index", "indexes", "scoring.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
     JUDGE_FIT = (
         "judge-fit",
         "fitted-judges",
-        "evaluation.fitted_judge.stored_judges:StoredJudges",
+        "extras.judges.fitted.stored_judges:StoredJudges",
         "judge-fit train ITEMS --name NAME -m METRIC",
     )
-    RATER = "rater", "raters", "evaluation.home.kinds.stored_networks:StoredRaters", "rater train LOG"
-    RUBER = "ruber", "rubers", "evaluation.home.kinds.stored_networks:StoredRubers", "ruber train LOG"
+    RATER = "rater", "raters", "scoring.home.kinds.stored_networks:StoredRaters", "rater train LOG"
+    RUBER = "ruber", "rubers", "scoring.home.kinds.stored_networks:StoredRubers", "ruber train LOG"
     SELF_PLAY = (
         "self-play",
         "self-plays",
-        "service.bots.stored_self_plays:StoredSelfPlays",
+        "extras.conversations.selfplay.stored_self_plays:StoredSelfPlays",
         "selfplay play BOT --name NAME --start log:NAME",
     )
-    VECTORS = "vectors", "vectors", "evaluation.home.kinds.stored_vectors:StoredWordVectors", "vectors train LOG"
-    VHRED = "vhred", "vhreds", "evaluation.home.kinds.stored_networks:StoredVhreds", "adem pretrain LOG"
+    VECTORS = "vectors", "vectors", "scoring.home.kinds.stored_vectors:StoredWordVectors", "vectors train LOG"
+    VHRED = "vhred", "vhreds", "scoring.home.kinds.stored_networks:StoredVhreds", "adem pretrain LOG"
 
     @property
     def noun(self) -> str:

@@ -8,4 +8,4 @@ The main names:
 - `plan.choose`: the kind of index that fits the memory.
 """
 
-__all__ = ["build", "order", "plan", "rebuilding", "update"]
+__all__ = ["build", "material", "order", "plan", "rebuilding", "segment_files", "segment_stages", "sharding", "update"]

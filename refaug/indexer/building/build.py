@@ -18,9 +18,9 @@ from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
+from refaug.extras.cluster.building.tasks import remove_scratch, scratch_of
 from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
-from refaug.indexer.building.on_cluster.tasks import remove_scratch, scratch_of
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
@@ -42,7 +42,7 @@ from refaug.indexer.tokens.vocabulary import save_tokenizer
 from refaug.logs.manifest import now
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
+    from refaug.extras.cluster.connection import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +179,7 @@ def _main_segments_on(
     cluster: Cluster, places: Places, order: IndexOrder, work: segment_stages.SegmentWork
 ) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None, Mapping[str, Mapping[str, Any]]]:
     """Build the shards of a new index on a cluster, measure their recall, and describe their files."""
-    from refaug.indexer.building.on_cluster.shards import (  # noqa: PLC0415  only where a cluster is asked for
+    from refaug.extras.cluster.building.shards import (  # noqa: PLC0415  only where a cluster is asked for
         build_on,
         describe_on,
         make_shards_on,

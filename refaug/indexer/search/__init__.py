@@ -11,7 +11,6 @@ __all__ = [
     "candidates",
     "exact_check",
     "index",
-    "on_cluster",
     "queries",
     "ranking",
     "search",

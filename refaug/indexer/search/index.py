@@ -41,7 +41,7 @@ from refaug.indexer.tokens.vocabulary import Vocabulary, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 if TYPE_CHECKING:
-    from refaug.indexer.search.on_cluster.fleet import FleetOpener, OpenShards
+    from refaug.extras.cluster.search.fleet import FleetOpener, OpenShards
 
 _LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
 _LEAST_TO_SPLIT: Final = 128  # test pairs; with fewer, threads cost twice the CPU time and save no time
@@ -112,7 +112,7 @@ class ReferenceIndex:
 
         It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.
         """
-        from refaug.indexer.search.on_cluster.fleet import ShardSource  # noqa: PLC0415  only for a cluster
+        from refaug.extras.cluster.search.fleet import ShardSource  # noqa: PLC0415  only for a cluster
 
         held = places.indexes.open(spec)
         with ExitStack() as failing:

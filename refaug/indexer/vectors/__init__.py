@@ -7,4 +7,4 @@ The main names:
 - `sentence_vectors.embed`: the vector of a text from its words.
 """
 
-__all__ = ["cooccurrence", "encoder_vectors", "glove", "sentence_vectors", "training"]
+__all__ = ["cooccurrence", "coverage", "encoder_vectors", "glove", "sentence_vectors", "training"]

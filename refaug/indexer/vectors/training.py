@@ -30,8 +30,8 @@ from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
-    from refaug.indexer.vectors.on_cluster.counting import ClusterCounting
+    from refaug.extras.cluster.connection import Cluster
+    from refaug.extras.cluster.vectors.counting import ClusterCounting
 
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
@@ -170,7 +170,7 @@ def _counting(
     order: VectorsOrder,
     progress: Progress,
 ) -> ClusterCounting:
-    from refaug.indexer.vectors.on_cluster.counting import ClusterCounting  # noqa: PLC0415  only on clusters
+    from refaug.extras.cluster.vectors.counting import ClusterCounting  # noqa: PLC0415  only on clusters
 
     return ClusterCounting.begin(cluster, stages, logs, tokenizer, order.cooccurrence, progress)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, html_table, make_frame
 
 if TYPE_CHECKING:
-    from refaug.evaluation.agreement.records import AgreementRow, MeanRow, MetaResult
+    from refaug.agreement.records import AgreementRow, MeanRow, MetaResult
 
 _MEAN: Final = "mean"  # the set of the rows that are means over all sets
 

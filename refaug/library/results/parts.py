@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from refaug.core.errors import MissingPart, Usage
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.items import BadItem
+    from refaug.scoring.items import BadItem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from refaug.core.errors import BadInput, Usage
 from refaug.library.results.parts import ArtefactVersions, FrameKind, ItemProblem, format_score, html_table, make_frame
 
 if TYPE_CHECKING:
-    from refaug.evaluation.scoring.copies import CopiedReplies
-    from refaug.evaluation.scoring.scores import Evaluation, MetricScores, SystemScore
+    from refaug.scoring.copies import CopiedReplies
+    from refaug.scoring.scores import Evaluation, MetricScores, SystemScore
 
 Interval = tuple[float, float]
 
@@ -258,7 +258,7 @@ class Scores:
 
     def to_dict(self) -> dict[str, object]:
         """Return the scores as `refaug score --json` prints them, for `refaug verify`; a copy."""
-        from refaug.evaluation.score_files.score_file import sealed  # noqa: PLC0415
+        from refaug.scoring.score_files.score_file import sealed  # noqa: PLC0415
 
         return sealed(copy.deepcopy(dict(self.document)))
 
@@ -329,7 +329,7 @@ class Scores:
         warnings: tuple[str, ...],
     ) -> Self:
         """Read the scores that the evaluation computed; `warnings` come before its own."""
-        from refaug.evaluation.scoring.scores import ReplyForm  # noqa: PLC0415  numpy
+        from refaug.scoring.scores import ReplyForm  # noqa: PLC0415  numpy
 
         listed = tuple(dict.fromkeys((*warnings, *evaluation.warnings)))
         return cls(

@@ -7,4 +7,4 @@ The main names:
 - `stage.Stage`: the folder that an interrupted ingest continues in.
 """
 
-__all__ = ["cleaning", "ingest", "order", "stage"]
+__all__ = ["cleaning", "ingest", "order", "pairing", "reply_trees", "stage"]

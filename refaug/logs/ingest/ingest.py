@@ -45,8 +45,8 @@ from refaug.logs.reading.sources import LineReader, Source, find_files
 from refaug.logs.store import known_pairs, new_totals, remove_leftovers
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
-    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
+    from refaug.extras.cluster.connection import Cluster
+    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster
 
 
 def publish(stage: Stage, known_names: tuple[str, ...], progress: Progress) -> IngestReport:
@@ -329,7 +329,7 @@ def _machines(
     cluster: Cluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress
 ) -> IngestCluster:
     """Return the cluster as the steps use it, if all of its machines see the log and the sources."""
-    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster  # noqa: PLC0415  only on clusters
+    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster  # noqa: PLC0415  only on clusters
 
     machines = IngestCluster(cluster, order, progress)
     machines.require_alike(folder, files)

@@ -41,7 +41,7 @@ from refaug.logs.reading.containers import Block
 from refaug.logs.reading.sources import BadRow
 
 if TYPE_CHECKING:
-    from refaug.logs.ingest.on_cluster.ingest_cluster import IngestCluster
+    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster
 
 
 STAGED_MESSAGE_SCHEMA: Final = pa.schema(

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from refaug.core.options.declaring import Argument, Doc, Length, Metavar, NoFlag
 from refaug.core.options.decoding import Options
-from refaug.evaluation.replies.without_reply import WithoutReply
-from refaug.evaluation.scoring.items import system_name
 from refaug.operations.item_sources import OF_JOB, SystemName, TableOptions
 from refaug.operations.operation import OwnedOperation, Text, Threads
+from refaug.scoring.items import system_name
+from refaug.scoring.replies.without_reply import WithoutReply
 
 
 @dataclass(frozen=True, kw_only=True)

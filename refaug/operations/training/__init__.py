@@ -2,9 +2,9 @@
 
 The main names:
 
-- `train_rater.TrainRater`: a network that rates references, and `train_ruber.TrainRuber`
-- `pretrain_vhred.PretrainVhred`: a network that replies, and `train_adem.TrainAdem` of its encodings
+- `train_rater.TrainRater`: a network that rates references
+- `train_ruber.TrainRuber`: one that tells how related a reply is to its utterance
 - `training_options.TrainingOptions`: what raters and rubers have; `NetworkOptions`: what all have.
 """
 
-__all__ = ["pretrain_vhred", "train_adem", "train_rater", "train_ruber", "training_options"]
+__all__ = ["train_rater", "train_ruber", "training_options"]

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from refaug.core.cluster.connection import Cluster, joined_address
-from refaug.core.cluster.groups import MemberLost, WorkerGroup
-from refaug.core.cluster.node_requirements import require_alike
 from refaug.core.errors import Conflict, Unavailable
 from refaug.core.progress import Progress
+from refaug.extras.cluster.connection import Cluster, joined_address
+from refaug.extras.cluster.groups import MemberLost, WorkerGroup
+from refaug.extras.cluster.node_requirements import require_alike
 from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, Task, TrainConfig, TrainingStatus, run
 from refaug.rater.training.order import TrainingOrder
 from refaug.rater.training.peers import ProcessGroup

@@ -30,7 +30,7 @@ from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import exclusive, make_folder, read_json, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.judge.judge_files import answers_path
+from refaug.extras.judges.language_models.judge_files import answers_path
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
 from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs

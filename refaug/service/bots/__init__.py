@@ -7,4 +7,4 @@ The main names:
 - `stored_bots.server_access`: the hosts that bots of a server may ask, and what they may cost.
 """
 
-__all__ = ["bot_store", "opening", "stored_bots", "stored_self_plays"]
+__all__ = ["bot_store", "opening", "stored_bots"]

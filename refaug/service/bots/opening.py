@@ -12,17 +12,22 @@ from refaug.bots.replier import Replier
 from refaug.bots.specification import BotSpecification
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.item_files.item_files import InputFile
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.replies.system_replies import BotSystem
-from refaug.evaluation.selfplay.check import SelfPlayCheck, check_self_play
-from refaug.evaluation.selfplay.recording import PlayingBot, SelfPlayOrder, early_end_warnings, record_self_play
-from refaug.evaluation.selfplay.starts import read_starts
-from refaug.evaluation.selfplay.stored import open_self_play
+from refaug.extras.conversations.operations.play_conversations import PlayConversations
+from refaug.extras.conversations.selfplay.check import SelfPlayCheck, check_self_play
+from refaug.extras.conversations.selfplay.recording import (
+    PlayingBot,
+    SelfPlayOrder,
+    early_end_warnings,
+    record_self_play,
+)
+from refaug.extras.conversations.selfplay.starts import read_starts
+from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.logs.store import StoredLog
-from refaug.operations.bots.play_conversations import PlayConversations
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.item_files.item_files import InputFile
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.replies.system_replies import BotSystem
 
 if TYPE_CHECKING:
     from refaug.bots.endpoint.spending import Price

@@ -10,7 +10,7 @@ from refaug.core.errors import NotAllowed
 from refaug.service.server_settings import ServeSettings
 
 if TYPE_CHECKING:
-    from refaug.core.cluster.connection import Cluster
+    from refaug.extras.cluster.connection import Cluster
 
 
 def require_cluster(address: str, serve: ServeSettings) -> None:
@@ -36,7 +36,7 @@ def connected(address: str | None, serve: ServeSettings) -> Iterator[Cluster | N
     if (allowed := allowed_cluster(address, serve)) is None:
         yield None
         return
-    from refaug.core.cluster.connection import connect  # noqa: PLC0415  Ray
+    from refaug.extras.cluster.connection import connect  # noqa: PLC0415  Ray
 
     with connect(allowed) as cluster:
         yield cluster

@@ -30,6 +30,7 @@ from refaug.core.files import storage_errors
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
+from refaug.extras.studies.participation.erasure import erase_what_is_over
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies
 from refaug.service.database.migrations.tables import JOBS
 from refaug.service.database.row_ids import RowHolders
@@ -43,7 +44,6 @@ from refaug.service.jobs.kinds.job_context import job_folder
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore, LostJob, NewEvent
 from refaug.service.server_settings import ServeSettings
-from refaug.service.studies.erasure import erase_what_is_over
 
 # ── Evaluations whose jobs did not end well, and the rows of such jobs: what is removed while no retry can begin ──────
 

@@ -7,4 +7,15 @@ The main names:
 - `openapi.openapi_document`: the OpenAPI document.
 """
 
-__all__ = ["app", "openapi", "routes", "state"]
+__all__ = [
+    "answers",
+    "app",
+    "connection",
+    "dependencies",
+    "handling",
+    "openapi",
+    "problems",
+    "routes",
+    "schemas",
+    "state",
+]

@@ -25,11 +25,25 @@ from refaug.core.kernels import load_compiler
 from refaug.core.memory.garbage import freeze_living
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
-from refaug.evaluation.home.indexes import cores, places_of
-from refaug.evaluation.metric_setup.metric_requests import BaselineCache, metrics_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.score_settings import ScoreSettings
+from refaug.extras.conversations.routes import hybrids
+from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
+from refaug.extras.studies.participation.participant_desk import ParticipantDesk
+from refaug.extras.studies.participation.study_store import StudyStore
+from refaug.extras.studies.routes.participants import participant_tasks, sessions
+from refaug.extras.studies.routes.participants.reply_making import ReplyMaker
+from refaug.extras.studies.routes.studies import (
+    invitations,
+    participants,
+    study_events,
+    study_figures,
+    study_judging,
+    study_protocols,
+)
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.home.indexes import cores, places_of
+from refaug.scoring.metric_setup.metric_requests import BaselineCache, metrics_of
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.score_settings import ScoreSettings
 from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
@@ -49,9 +63,6 @@ from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
-from refaug.service.studies.admission.invites import InviteStore, Newcomers
-from refaug.service.studies.participant_desk import ParticipantDesk
-from refaug.service.studies.study_store import StudyStore
 from refaug.service.web import problems
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
@@ -70,19 +81,9 @@ from refaug.service.web.routes import (
     schedules,
     scores,
 )
-from refaug.service.web.routes.bots import hybrids, replies, stored
+from refaug.service.web.routes.bots import replies, stored
 from refaug.service.web.routes.evaluations import evaluations, scored_replies, uploads
 from refaug.service.web.routes.pages import documentation, shells
-from refaug.service.web.routes.participants import participant_tasks, sessions
-from refaug.service.web.routes.participants.reply_making import ReplyMaker
-from refaug.service.web.routes.studies import (
-    invitations,
-    participants,
-    study_events,
-    study_figures,
-    study_judging,
-    study_protocols,
-)
 from refaug.service.web.scoring_limits import judge_limits
 from refaug.service.web.state import ServiceState
 

@@ -19,9 +19,9 @@ from starlette.responses import Response
 
 from refaug.core.errors import Later, RefaugError, Usage
 from refaug.core.text.messages import suggestion
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
+from refaug.scoring.items import BadItem
 from refaug.service.web.state import state_of
+from refaug.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
 
 # ── Fields of a body that nothing looks at: they are named, with the field that was probably meant ────────────────────
 #

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
-from refaug.evaluation.metric_setup.model_registry import JudgeLimits
-from refaug.evaluation.scoring.score_settings import Resampling
 from refaug.metrics.base import Floats
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
 from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoringOptions
+from refaug.scoring.metric_setup.model_registry import JudgeLimits
+from refaug.scoring.score_settings import Resampling
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
 

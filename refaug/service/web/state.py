@@ -18,8 +18,11 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
-    from refaug.evaluation.metric_setup.metric_requests import BaselineCache
-    from refaug.evaluation.metric_setup.model_registry import ModelRegistry
+    from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
+    from refaug.extras.studies.participation.participant_desk import ParticipantDesk
+    from refaug.extras.studies.participation.study_store import StudyStore
+    from refaug.scoring.metric_setup.metric_requests import BaselineCache
+    from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
     from refaug.service.bots.bot_store import BotStore
     from refaug.service.database.database import Database
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from refaug.service.serving.batches.batcher import Batcher
     from refaug.service.serving.sets.held_sets import HeldSets
     from refaug.service.serving.versions.open_versions import OpenVersions
-    from refaug.service.studies.admission.invites import InviteStore, Newcomers
-    from refaug.service.studies.participant_desk import ParticipantDesk
-    from refaug.service.studies.study_store import StudyStore
 
 
 class ChatReplies(Protocol):

@@ -69,10 +69,10 @@ def test_a_command_is_announced_with_the_first_lines_of_its_own_help(name: str) 
 
 def test_every_group_is_announced() -> None:
     groups = {place.at.partition(":")[0] for place in COMMANDS.values() if place.at.endswith(":app")}
-    folder = ROOT / "refaug" / "cli"
     written = {
-        ".".join(path.relative_to(folder).with_suffix("").parts)
-        for path in folder.rglob("*.py")
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removeprefix("refaug.cli.")
+        for folder in ("cli", "extras")
+        for path in (ROOT / "refaug" / folder).rglob("*.py")
         if path.stem != "main" and "app = typer.Typer(" in path.read_text("utf-8")
     }
     assert written == groups

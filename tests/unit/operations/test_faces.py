@@ -20,12 +20,12 @@ from refaug.core.home import Settings
 from refaug.core.options.decoding import BadOptions, decode, from_texts
 from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import NumberKind, UnionKind
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.library.retrieval import augment_settings
 from refaug.operations.agreement import AgreementOptions
 from refaug.operations.catalogue import OPERATIONS, find_operation
 from refaug.operations.logs.erase import DeletionOptions, Erase
 from refaug.operations.scoring_options import RequestedScoring, ScoreOptions
+from refaug.scoring.augment_settings import AugmentSettings
 from refaug.service.jobs.orders.job_order import KINDS, parse_order
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app

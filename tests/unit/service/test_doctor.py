@@ -17,9 +17,9 @@ from refaug.core.files import write_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.logs.ingest.ingest import IngestOrder, ingest
+from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.database.database import Database
 from refaug.service.doctor import Finding, FindingState, examine
 from refaug.service.jobs.schedules import ScheduleStore

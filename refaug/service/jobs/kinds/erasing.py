@@ -14,11 +14,6 @@ from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.evaluation.scoring.reference_sets.set_manifest import SetDescription
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import require_nothing_erased, update_index
 from refaug.indexer.index_folders import Places
@@ -27,6 +22,11 @@ from refaug.logs.deletion import delete
 from refaug.logs.manifest import MANIFEST
 from refaug.logs.store import StoredLog
 from refaug.operations.logs.erase import Erase
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.items import BadItem
+from refaug.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.scoring.reference_sets.set_manifest import SetDescription
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.kinds.job_context import JobContext, as_json
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
-from refaug.evaluation.score_files.freezing import freeze_file
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult
 from refaug.operations.references.freeze_set import FreezeSet
+from refaug.scoring.items import BadItem
+from refaug.scoring.reference_sets.set_store import FreezeResult
+from refaug.scoring.score_files.freezing import freeze_file
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, jobs_folder
 from refaug.service.jobs.kinds.sources import require_source

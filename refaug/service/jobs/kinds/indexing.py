@@ -10,9 +10,6 @@ from typing import Any, Final
 
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
-from refaug.evaluation.scoring.reference_sets.set_pins import pinned_versions
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
 from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import publish_new, publish_version, require_recall, update_index
@@ -28,6 +25,9 @@ from refaug.operations.compact_index import CompactIndex
 from refaug.operations.encode_index import EncodeIndex
 from refaug.operations.remove_versions import RemoveVersions
 from refaug.operations.update_index import UpdateIndex
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.home.stored_artefacts import stored_artefacts
+from refaug.scoring.reference_sets.set_pins import pinned_versions
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.job_context import JobContext, NotPublished
 from refaug.service.jobs.kinds.sources import require_source, resolve_tokenizer

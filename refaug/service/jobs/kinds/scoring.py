@@ -7,17 +7,17 @@ from typing import Any, Final
 
 from refaug.core.errors import BadInput
 from refaug.core.records import Item
-from refaug.evaluation.item_files.item_files import ItemFiles
-from refaug.evaluation.metric_setup.metric_requests import baseline_advice, refuse_judge
-from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references
-from refaug.evaluation.metric_setup.signature_requests import specification_texts
-from refaug.evaluation.score_files.score_document import FIELD, details_of
-from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.provenance import Provenance
-from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.operations.score import Score
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.item_files.item_files import ItemFiles
+from refaug.scoring.items import BadItem
+from refaug.scoring.metric_setup.metric_requests import baseline_advice, refuse_judge
+from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references
+from refaug.scoring.metric_setup.signature_requests import specification_texts
+from refaug.scoring.provenance import Provenance
+from refaug.scoring.score_files.score_document import FIELD, details_of
+from refaug.scoring.score_files.score_file import sealed
+from refaug.scoring.scores import Evaluation, percent
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.result_files import job_models, store_scores

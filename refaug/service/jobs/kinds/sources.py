@@ -10,10 +10,10 @@ from pathlib import Path
 from refaug.core.errors import NoSource, NotAllowed, TooLarge
 from refaug.core.home import Settings
 from refaug.core.records import Item
-from refaug.evaluation.item_files.item_files import AlignedFiles, InputFile, ItemFiles
-from refaug.evaluation.metric_setup.metric_requests import MODEL, resolve_files
-from refaug.evaluation.scoring.items import BadItem
 from refaug.operations.item_sources import ItemSources
+from refaug.scoring.item_files.item_files import AlignedFiles, InputFile, ItemFiles
+from refaug.scoring.items import BadItem
+from refaug.scoring.metric_setup.metric_requests import MODEL, resolve_files
 from refaug.service.evaluations.uploads import UploadStore, upload_in
 from refaug.service.server_settings import ServeSettings
 

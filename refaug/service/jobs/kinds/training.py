@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from refaug.agreement.rater_report.page import training_images
 from refaug.core.files import read_json
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.home.networks import rater_places
-from refaug.evaluation.home.piece_vectors import learn_piece_vectors
-from refaug.evaluation.rater_report.page import training_images
 from refaug.indexer.vectors.training import train_vectors
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import CROSS, TrainRater
 from refaug.rater.cross.build import CrossOrder, train_cross
 from refaug.rater.nn.build import RaterOrder, train_rater
 from refaug.rater.training.loop import EpochFigures
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.home.networks import rater_places
+from refaug.scoring.home.piece_vectors import learn_piece_vectors
 from refaug.service.jobs.clusters import connected
 from refaug.service.jobs.kinds.indexing import find_earlier_version
 from refaug.service.jobs.kinds.job_context import JobContext

@@ -11,11 +11,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from refaug.core.errors import Expired, Overloaded, RefaugError
 from refaug.core.records import Item
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import own_texts, with_ratings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import own_texts, with_ratings
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.records import Item, Reference
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
 from refaug.rater.language_coverage import Coverage
+from refaug.scoring.augment_settings import AugmentSettings
 from refaug.service.serving.versions.leases import Lease
 
 _REFERENCE_BYTES: Final = 1_100  # bytes of the objects around a reference's texts

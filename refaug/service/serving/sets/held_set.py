@@ -17,10 +17,10 @@ from refaug.core.errors import NotFound, TooLarge
 from refaug.core.memory.bounded_cache import BoundedCache, MemoryCounter
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
-from refaug.evaluation.metric_setup.metric_requests import default_metric_of, metrics_of, pinned_metric
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.metric_setup.scoring_steps import bound_metrics
-from refaug.evaluation.scoring.cases import (
+from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
+from refaug.metrics.costs import lengths_of
+from refaug.metrics.signature import Signature
+from refaug.scoring.cases import (
     NO_REPLY,
     Reply,
     evidence_of,
@@ -32,15 +32,15 @@ from refaug.evaluation.scoring.cases import (
     score_prepared,
     score_replies,
 )
-from refaug.evaluation.scoring.copies import UtteranceTable, UtteranceTableBuilder
-from refaug.evaluation.scoring.evaluate import signature_of
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.evaluation.scoring.reference_sets.set_manifest import SetManifest
-from refaug.evaluation.scoring.reference_sets.set_scores import require_b
-from refaug.evaluation.scoring.spooled_items.item_collection import DataDigest, ReferencesDigest
-from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References
-from refaug.metrics.costs import lengths_of
-from refaug.metrics.signature import Signature
+from refaug.scoring.copies import UtteranceTable, UtteranceTableBuilder
+from refaug.scoring.evaluate import signature_of
+from refaug.scoring.metric_setup.metric_requests import default_metric_of, metrics_of, pinned_metric
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.metric_setup.scoring_steps import bound_metrics
+from refaug.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.scoring.reference_sets.set_manifest import SetManifest
+from refaug.scoring.reference_sets.set_scores import require_b
+from refaug.scoring.spooled_items.item_collection import DataDigest, ReferencesDigest
 from refaug.service.server_settings import MIB
 
 # ── A metric bound to a frozen set, with the references of all items prepared block by block ──────────────────────────

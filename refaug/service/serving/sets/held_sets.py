@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
 from refaug.core.memory.bounded_cache import BoundedCache
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets.held_set import HeldSet, does_not_fit

@@ -1,7 +1,7 @@
 """Scores of replies against a held set, for training loops with thousands of replies a second.
 
 A request looks up its items, runs the metric on its replies, and returns the answer. The scores are those of
-`refaug.evaluation.scoring.reference_sets.set_scores.score`, bit for bit, whatever the batch that a reply came in:
+`refaug.scoring.reference_sets.set_scores.score`, bit for bit, whatever the batch that a reply came in:
 metrics are bound to the whole set, and sums are taken in the order of the set.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.evaluation.metric_setup.metric_requests import MetricRequest
-from refaug.evaluation.scoring import evaluate
-from refaug.evaluation.scoring.cases import Reply, UnsuitableReferences, bind_to_replies
-from refaug.evaluation.scoring.copies import CopiedReplies, copy_warning, find_copies
-from refaug.evaluation.scoring.items import BadItem
-from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE
-from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
 from refaug.metrics.base import Indexes, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
+from refaug.scoring import evaluate
+from refaug.scoring.cases import Reply, UnsuitableReferences, bind_to_replies
+from refaug.scoring.copies import CopiedReplies, copy_warning, find_copies
+from refaug.scoring.items import BadItem
+from refaug.scoring.metric_setup.metric_requests import MetricRequest
+from refaug.scoring.reference_sets.reference_set import NO_LINE
+from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
 from refaug.service.serving.sets.held_set import UNKNOWN_ITEM, AskedMetric, HeldMetric, HeldSet, references_of
 
 OnError = Literal["fail", "report"]
@@ -103,7 +103,7 @@ def statistics_of(
     on_error: OnError = "fail",
     progress: Progress | None = None,
 ) -> dict[str, object]:
-    """Return the sums that the scores are computed from, for `refaug.evaluation.scoring.combine`.
+    """Return the sums that the scores are computed from, for `refaug.scoring.combine`.
 
     `places` tells where the items stand in the set (null: the set has no such item), so that the sums of several
     batches can be taken in its order.

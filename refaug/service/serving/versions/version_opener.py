@@ -16,23 +16,23 @@ from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
-from refaug.core.cluster.connection import connect
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
-from refaug.evaluation.home.indexes import open_index, places_of
-from refaug.evaluation.home.networks import open_rater
+from refaug.extras.cluster.connection import connect
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.home.indexes import open_index, places_of
+from refaug.scoring.home.networks import open_rater
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
 
 if TYPE_CHECKING:
-    from refaug.indexer.search.on_cluster.fleet import ShardHosts, ShardState
+    from refaug.extras.cluster.search.fleet import ShardHosts, ShardState
 
 # ── The cluster on which a web process has the shards of its indexes open, connected to when the first one is opened ──
 
@@ -59,7 +59,7 @@ class ShardCluster:
 
     def hosts(self) -> ShardHosts:
         """Return where shards are opened; connect to the cluster if this process is not connected yet."""
-        from refaug.indexer.search.on_cluster.fleet import ShardHosts  # noqa: PLC0415  only for a cluster
+        from refaug.extras.cluster.search.fleet import ShardHosts  # noqa: PLC0415  only for a cluster
 
         with self._lock:
             if self._is_closed:

@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import BadInput, NoGold, TooLarge
 from refaug.core.records import Item
-from refaug.evaluation.scoring.cases import NO_GOLD_IN_ITEM
-from refaug.evaluation.scoring.items import BadItem, parse_item
+from refaug.scoring.cases import NO_GOLD_IN_ITEM
+from refaug.scoring.items import BadItem, parse_item
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.problems import BadRequest, UnknownField, bad_items_error, field_problem, unknown_item_fields
 

@@ -16,17 +16,17 @@ from starlette.responses import Response
 
 from refaug.core.errors import Usage
 from refaug.core.records import Item
-from refaug.evaluation.metric_setup import metric_requests
-from refaug.evaluation.metric_setup.scoring_steps import bound_metrics, chosen_metrics
-from refaug.evaluation.score_files.score_file import sealed
-from refaug.evaluation.scoring.augmentation import missing_shards, require_preset_index
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.presets import find_preset
-from refaug.evaluation.scoring.provenance import Provenance, references_provenance, without_shards
-from refaug.evaluation.scoring.scores import Evaluation, percent
 from refaug.metrics.costs import lengths_of, lengths_of_replies, with_further
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_kinds import ModelKind
+from refaug.scoring.augmentation import missing_shards, require_preset_index
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.metric_setup import metric_requests
+from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics
+from refaug.scoring.presets import find_preset
+from refaug.scoring.provenance import Provenance, references_provenance, without_shards
+from refaug.scoring.score_files.score_file import sealed
+from refaug.scoring.scores import Evaluation, percent
 from refaug.service import prometheus_figures
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web import scoring_limits

@@ -21,14 +21,14 @@ from starlette.concurrency import run_in_threadpool
 
 from refaug.core.errors import Expired, RefaugError, Usage
 from refaug.core.records import Item
-from refaug.evaluation.home.networks import open_rater
-from refaug.evaluation.scoring.augmentation import augment, require_preset_index
-from refaug.evaluation.scoring.items import BadItem, item_json
-from refaug.evaluation.scoring.provenance import references_provenance
-from refaug.evaluation.scoring.reference_sets.reference_set import NO_LINE
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose, SetDescription
-from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.operations.references.freeze_set import FreezeSet
+from refaug.scoring.augmentation import augment, require_preset_index
+from refaug.scoring.home.networks import open_rater
+from refaug.scoring.items import BadItem, item_json
+from refaug.scoring.provenance import references_provenance
+from refaug.scoring.reference_sets.reference_set import NO_LINE
+from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
+from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 from refaug.service.jobs.kinds.freezing import put_items
 from refaug.service.jobs.kinds.job_context import jobs_folder
 from refaug.service.serving.versions.leases import Lease

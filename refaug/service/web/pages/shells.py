@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from refaug.core.version import VERSION
-from refaug.evaluation.reports.html_page import render_page
 from refaug.service.scopes import ALLOWED
-from refaug.service.web.pages.static_files import static_files
+from refaug.service.web.pages.static_files import page_folders, static_files
+from refaug.tables.reports.html_page import render_page
 
-_FOLDER: Final = Path(__file__).with_name("templates")
+_FOLDERS: Final = page_folders("templates")
 # No script and no style inside of pages, nothing from elsewhere, and no markup made of texts (trusted types).
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -53,14 +52,14 @@ SHELLS: Final[Mapping[str, Shell]] = {
 
 def render_take(root: str) -> str:
     """Return the HTML of the participants' page, which knows nothing of the other pages."""
-    return render_page("take.html.j2", folder=_FOLDER, root=root, files=f"{root}/pages/{static_files().digest}")
+    return render_page("take.html.j2", folders=_FOLDERS, root=root, files=f"{root}/pages/{static_files().digest}")
 
 
 def render_shell(path: str, root: str) -> str:
     """Return the HTML of a page; `root` is the path under which a proxy shows the service."""
     return render_page(
         f"{SHELLS[path].name}.html.j2",
-        folder=_FOLDER,
+        folders=_FOLDERS,
         shell=SHELLS[path],
         path=path,
         shells=SHELLS,

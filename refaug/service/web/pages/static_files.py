@@ -9,13 +9,19 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-_FOLDER: Final = Path(__file__).with_name("static")
+_HERE: Final = Path(__file__).parent
+_ROOT: Final = _HERE.parents[2]  # of the package
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
+
+
+def page_folders(name: str) -> tuple[Path, ...]:
+    """Return the folders of this name, `static` or `templates`, of this room and of the extras that have pages."""
+    return (_HERE / name, *sorted(_ROOT.glob(f"extras/*/pages/{name}")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +40,13 @@ class StaticFiles:
     digest: str
 
     @classmethod
-    def read(cls, folder: Path = _FOLDER) -> Self:
-        """Read a folder and those below it."""
-        paths = [path for path in sorted(folder.rglob("*")) if path.suffix in _MEDIA_TYPES]
+    def read(cls, *folders: Path) -> Self:
+        """Read the folders and those below them."""
+        paths = {path.relative_to(folder).as_posix(): path for folder in folders for path in folder.rglob("*")}
         files = {
-            path.relative_to(folder).as_posix(): StaticFile(
-                content=path.read_bytes(), media_type=_MEDIA_TYPES[path.suffix]
-            )
-            for path in paths
+            name: StaticFile(content=path.read_bytes(), media_type=_MEDIA_TYPES[path.suffix])
+            for name, path in sorted(paths.items())
+            if path.suffix in _MEDIA_TYPES
         }
         digest = hashlib.sha256()
         for name, file in files.items():
@@ -52,4 +57,4 @@ class StaticFiles:
 @cache
 def static_files() -> StaticFiles:
     """Return the files of this installation."""
-    return StaticFiles.read()
+    return StaticFiles.read(*page_folders("static"))

@@ -18,11 +18,9 @@ __all__ = [
     "keys",
     "logs",
     "pages",
-    "participants",
     "ratings",
     "reference_sets",
     "references",
     "schedules",
     "scores",
-    "studies",
 ]

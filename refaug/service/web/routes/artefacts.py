@@ -19,7 +19,7 @@ from refaug.core.artefacts.kinds import ArtefactKind
 from refaug.core.artefacts.versions import VersionName
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import StoredArtefacts, VersionFacts, rules_of, stored_artefacts
+from refaug.scoring.home.stored_artefacts import StoredArtefacts, VersionFacts, rules_of, stored_artefacts
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body

@@ -21,20 +21,20 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from refaug.core.errors import RefaugError, TooLarge, Withdrawn
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.evaluation.metric_setup.metric_requests import (
+from refaug.metrics.costs import lengths_of_replies
+from refaug.metrics.models.model_kinds import ModelKind
+from refaug.scoring.metric_setup.metric_requests import (
     MetricRequest,
     default_metric_of,
     refuse_judge,
     require_models,
 )
-from refaug.evaluation.scoring.reference_sets.derivation import Derivation, PeopleWeights
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
-from refaug.evaluation.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
-from refaug.evaluation.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
-from refaug.evaluation.scoring.scores import ReplyForm
-from refaug.metrics.costs import lengths_of_replies
-from refaug.metrics.models.model_kinds import ModelKind
+from refaug.scoring.reference_sets.derivation import Derivation, PeopleWeights
+from refaug.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.scoring.reference_sets.set_manifest import Purpose
+from refaug.scoring.reference_sets.set_scores import BIN_EDGES, SetEvidence, evidence
+from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
+from refaug.scoring.scores import ReplyForm
 from refaug.service import prometheus_figures
 from refaug.service.scopes import Scope
 from refaug.service.server_settings import ServeSettings

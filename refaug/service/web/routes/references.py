@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from refaug.evaluation.scoring.augmentation import found_json, missing_shards, require_preset_index
-from refaug.evaluation.scoring.cases import evidence_of
-from refaug.evaluation.scoring.provenance import references_provenance, without_shards
+from refaug.scoring.augmentation import found_json, missing_shards, require_preset_index
+from refaug.scoring.cases import evidence_of
+from refaug.scoring.provenance import references_provenance, without_shards
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body

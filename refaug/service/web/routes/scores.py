@@ -15,14 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
-from refaug.evaluation.score_files.score_file import ScoreFile
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.combine import combine
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.verification.artefact_parts import is_at_hand, unread_bytes, versions_of
-from refaug.evaluation.verification.verification import Workplace, searched_request, verify
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.combine import combine
+from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.score_files.score_file import ScoreFile
+from refaug.scoring.verification.artefact_parts import is_at_hand, unread_bytes, versions_of
+from refaug.scoring.verification.verification import Workplace, searched_request, verify
 from refaug.service.jobs.kinds.sources import require_source
 from refaug.service.scopes import Scope
 from refaug.service.serving.versions.leases import Lease

@@ -7,12 +7,4 @@ The main names:
 - `jobs.JobIn`: a job to queue.
 """
 
-__all__ = [
-    "catalogue",
-    "common",
-    "jobs",
-    "references",
-    "scoring",
-    "sets",
-    "studies",
-]
+__all__ = ["catalogue", "common", "jobs", "references", "scoring", "sets"]

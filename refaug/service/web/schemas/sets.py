@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refaug.evaluation.scoring.reference_sets.set_manifest import Purpose
 from refaug.operations.references.freeze_set import FrozenReferences
 from refaug.operations.scoring_options import RequestedScoring
+from refaug.scoring.reference_sets.set_manifest import Purpose
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web.problems import FieldProblem
 from refaug.service.web.schemas import scoring

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from indexes import built, home_of, pairs_of
 
 from refaug.bots.replier import BotReply, ReplyRequest
-from refaug.bots.selfplay import SelfPlayStart, play
-from refaug.bots.selfplay_rules import SelfPlayRules
 from refaug.bots.stored.opening import StoredBotSources, draw_by_similarity, open_stored
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.records import Item
+from refaug.extras.conversations.selfplay.playing import SelfPlayStart, play
+from refaug.extras.conversations.selfplay.rules import SelfPlayRules
 from refaug.indexer.search.search_settings import SearchSettings
 
 RESPONSES = ("at the market", "by the old mill", "from my aunt", "in the north", "near the station", "over the bridge")

@@ -9,7 +9,7 @@ import pytest
 from refaug.cli.shared.score_options import require_models
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
-from refaug.evaluation.metric_setup import metric_requests
+from refaug.scoring.metric_setup import metric_requests
 
 HOME = Settings(home=Path("absent"))  # of which nothing is read where no fitted judge is named
 RUBER, WEIGHTED = "ruber:model=u,vectors=./x.txt", "ruber:model=u,referenced=upsilon-chrf;b=0"

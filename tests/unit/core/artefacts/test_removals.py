@@ -14,7 +14,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Corrupt, NotFound
 from refaug.core.files import read_json, write_json
 from refaug.core.home import Settings
-from refaug.evaluation.home.stored_artefacts import stored_artefacts
+from refaug.scoring.home.stored_artefacts import stored_artefacts
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
 from refaug.core.vectors import encoders
-from refaug.evaluation.home.encoders import import_encoder
 from refaug.indexer.building.build import build_index
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import Limits
@@ -29,6 +28,7 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.vectors import encoder_vectors
 from refaug.indexer.vectors.encoder_vectors import encode_index
+from refaug.scoring.home.encoders import import_encoder
 
 TEXTS = [
     ("i like tea", "me too"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.evaluate import evaluate
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.specification import build
+from refaug.scoring.evaluate import evaluate
+from refaug.scoring.score_settings import ScoreSettings
 
 RECIPE = "delta-bleu:n=4,variant={},smooth={},eff=no,tok=13a"
 Corpus = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]

@@ -13,11 +13,11 @@ from serving import client_of, migrated
 from starlette.testclient import TestClient
 
 from refaug.core.home import Settings
-from refaug.evaluation.reports import html_page
 from refaug.service.scopes import ALLOWED, Scope
 from refaug.service.web.pages import static_files as module
 from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
 from refaug.service.web.pages.static_files import StaticFiles, static_files
+from refaug.tables.reports import html_page
 
 FILES = {name: file.content.decode() for name, file in static_files().files.items()}
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from refaug.core import errors
 from refaug.core.errors import Later, NoKey, NotFound, RefaugError, TooMany
 from refaug.core.home import Settings
-from refaug.evaluation.scoring.items import BadItem
+from refaug.scoring.items import BadItem
 from refaug.service.web.problems import Details, bad_items_error, code_meanings
 
 

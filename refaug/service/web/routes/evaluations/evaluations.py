@@ -16,11 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from refaug.core.errors import Conflict, NotFound, Usage
-from refaug.evaluation.comparison.comparison import ComparisonRequest, compare
-from refaug.evaluation.comparison.reply_changes import ChangeFilter
-from refaug.evaluation.score_files.score_file import ScoreFile
-from refaug.evaluation.score_report.report import csv_pieces, page
-from refaug.evaluation.score_views.score_view import summary_json
+from refaug.scoring.comparison.comparison import ComparisonRequest, compare
+from refaug.scoring.comparison.reply_changes import ChangeFilter
+from refaug.scoring.score_files.score_file import ScoreFile
+from refaug.scoring.score_report.report import csv_pieces, page
+from refaug.scoring.score_views.score_view import summary_json
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations import evaluation_store
 from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found

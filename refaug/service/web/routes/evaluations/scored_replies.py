@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from refaug.core.errors import Conflict, NotFound
-from refaug.evaluation.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
-from refaug.evaluation.score_views.score_view import ScoreView
+from refaug.scoring.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
+from refaug.scoring.score_views.score_view import ScoreView
 from refaug.service.evaluations.notes import MAX_NOTE_CHARS, ReplyNote
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response

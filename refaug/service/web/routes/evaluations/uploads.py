@@ -18,8 +18,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 
 from refaug.core.errors import Expired
-from refaug.evaluation.item_files.item_files import preview
 from refaug.operations.item_sources import ItemSources
+from refaug.scoring.item_files.item_files import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
 from refaug.service.option_groups import OptionsBody

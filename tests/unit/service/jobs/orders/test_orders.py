@@ -10,8 +10,6 @@ import pytest
 
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.score_settings import MetaSettings
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.vectors.training import VectorsOrder
 from refaug.logs.ingest.cleaning import FILTERS, MARKUPS, REPAIRS
@@ -26,6 +24,8 @@ from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.training.loop import TrainConfig
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.score_settings import MetaSettings
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {

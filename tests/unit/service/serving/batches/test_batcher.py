@@ -22,12 +22,12 @@ from refaug.core.errors import Expired, Overloaded, RefaugError, TooLarge, Unava
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.scoring.augment_settings import AugmentSettings
-from refaug.evaluation.scoring.augmentation import augment
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.augmentation import augment
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
 from refaug.service.serving.batches.batcher import Batcher

@@ -23,17 +23,17 @@ from set_items import MAKING, frozen, item_of, replies_of, words
 from refaug.core.errors import BadInput, Corrupt, NotFound, TooLarge, Usage, Withdrawn
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.metric_setup.metric_requests import default_metric, default_metric_of, metrics_of
-from refaug.evaluation.metric_setup.model_registry import ModelRegistry
-from refaug.evaluation.scoring.cases import references_for
-from refaug.evaluation.scoring.combine import combine
-from refaug.evaluation.scoring.reference_sets.reference_set import ReferenceSet
-from refaug.evaluation.scoring.reference_sets.set_scores import join, score
-from refaug.evaluation.scoring.reference_sets.set_store import ReferenceSets
-from refaug.evaluation.scoring.score_settings import ScoreSettings
-from refaug.evaluation.scoring.scores import ReplyForm
 from refaug.metrics.base import Floats, Level
 from refaug.metrics.specification import build
+from refaug.scoring.cases import references_for
+from refaug.scoring.combine import combine
+from refaug.scoring.metric_setup.metric_requests import default_metric, default_metric_of, metrics_of
+from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.reference_sets.reference_set import ReferenceSet
+from refaug.scoring.reference_sets.set_scores import join, score
+from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.scores import ReplyForm
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets import held_set
 from refaug.service.serving.sets.held_set import HeldSet

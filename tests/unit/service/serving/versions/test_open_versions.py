@@ -22,11 +22,11 @@ from refaug.core.artefacts.versions import CURRENT
 from refaug.core.errors import Conflict, Corrupt, NotFound, Overloaded, RefaugError, Unavailable, Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item, Reference
-from refaug.evaluation.home.indexes import open_index
-from refaug.evaluation.home.networks import open_rater
 from refaug.indexer.manifest import IndexManifest
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.rater.rating import RatingRequest
+from refaug.scoring.home.indexes import open_index
+from refaug.scoring.home.networks import open_rater
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions import version_opener as module

@@ -15,12 +15,12 @@ import pytest
 from refaug.core.errors import Expired, TooLarge
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.evaluation.home.indexes import places_of
-from refaug.evaluation.metric_setup.metric_requests import BaselineCache
-from refaug.evaluation.scoring.cases import score_replies
-from refaug.evaluation.scoring.score_settings import ScoreSettings
 from refaug.metrics.base import References
 from refaug.metrics.specification import build
+from refaug.scoring.cases import score_replies
+from refaug.scoring.home.indexes import places_of
+from refaug.scoring.metric_setup.metric_requests import BaselineCache
+from refaug.scoring.score_settings import ScoreSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.leases import Lease

@@ -1,0 +1,10 @@
+"""Agreement of metrics with people: `refaug meta` and its probe; reports on raters.
+
+The main names:
+
+- `meta.agreement`: the agreement of several metrics on rated items
+- `probe.probe`: how metrics respond to spoilt replies
+- `records.MetaResult`: everything that a report on agreement shows.
+"""
+
+__all__ = ["meta", "probe", "rater_agreement", "rater_report", "records", "report", "row_scores", "rows", "stress"]

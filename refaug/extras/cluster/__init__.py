@@ -1,0 +1,24 @@
+"""Work on several machines: the only room that imports Ray, and only when a command asks for a cluster.
+
+The main names:
+
+- `connection.connect`: a cluster by its address
+- `connection.Cluster`: runs functions of refaug as tasks, each again where a process or a machine has died
+- `connection.require_address`: which addresses there are.
+"""
+
+__all__ = [
+    "actors",
+    "building",
+    "calls",
+    "connection",
+    "groups",
+    "ingest",
+    "messages",
+    "node_requirements",
+    "replicas",
+    "scoring",
+    "search",
+    "startup",
+    "vectors",
+]

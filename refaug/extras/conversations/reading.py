@@ -1,0 +1,201 @@
+"""Read rated conversations from JSONL, a conversation a line, compressed or not.
+
+    {"id": "c1", "bot": "b2", "participant": "p7",
+     "turns": [{"role": "participant", "text": "…"}, {"role": "bot", "text": "…"}],
+     "ratings": {"quality": 4, "repetitive": 2}, "scale": [1, 7], "reversed": ["repetitive"]}
+
+A turn of the bot may have a `vote` of the person: -1, 0 or 1. `messages` and `conversations` stand for `turns`,
+`content` and `value` for `text`, `from` for `role`. System prompts and calls of tools are no turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.errors import BadInput, DamagedSource
+from refaug.core.text.content_shapes import short_repr
+from refaug.extras.conversations.metrics.exchanges import Side
+from refaug.extras.conversations.records import BadConversation, Conversation
+from refaug.logs.reading.containers import json_rows
+from refaug.logs.reading.shapes import chat_turns
+from refaug.logs.reading.sources import DAMAGED, BadRow, LineReader, Source, require_readable
+
+_TURNS: Final = ("turns", "messages", "conversations")
+_TEXTS: Final = ("text", "content", "value")
+_ROLES: Final = ("role", "from", "speaker")
+_SIDES: Final[Mapping[str, Side]] = {
+    **dict.fromkeys(("participant", "person", "human", "user"), Side.PERSON),
+    **dict.fromkeys(("bot", "assistant", "system", "model", "gpt", "chatgpt", "agent", "ai"), Side.BOT),
+}
+
+
+class _InvalidConversation(Exception):
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def read_conversations(path: Path, *, bot: str | None = None) -> Iterator[Conversation | BadConversation]:
+    """Yield the conversations of a file in order, and in its place each line that holds none.
+
+    `bot` is the bot of conversations that name none, such as those of data sets for training.
+    A compressed file that breaks off is refused at its end.
+    """
+    require_readable(path)
+    lines_of = dict[str, int]()
+    for block in LineReader(Source.of(path)):
+        for row in json_rows(block) if block.bad is None else (block.bad,):
+            if isinstance(row, BadRow):
+                if row.reason == DAMAGED:
+                    raise DamagedSource(f"{path}, line {row.line}: {row.message}", remedy="copy the file again")
+                yield BadConversation(row.line, "", row.message)
+                continue
+            line, fields = row
+            yield usable_conversation(fields, line, lines_of, bot=bot)
+
+
+def usable_conversation(
+    fields: Mapping[str, Any], line: int, lines_of: dict[str, int], *, bot: str | None = None
+) -> Conversation | BadConversation:
+    """Return the conversation of some fields, or what is wrong with it; `lines_of` has the ids so far, and gets its."""
+    try:
+        conversation = _require_new(_conversation_of(fields, fallback_id=f"line-{line}", bot=bot), lines_of)
+    except _InvalidConversation as invalid:
+        return BadConversation(line, invalid.field, invalid.message)
+    lines_of[conversation.id] = line
+    return conversation
+
+
+def _conversation_of(fields: Mapping[str, Any], *, fallback_id: str, bot: str | None = None) -> Conversation:
+    """Check every field of one conversation; raise for the first wrong one."""
+    scale = _scale(fields.get("scale"))
+    ratings = _ratings(fields.get("ratings", {}), scale)
+    names = fields.get("reversed", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _InvalidConversation("reversed", f"{_shown(names)} is not a list of questions")
+    if unknown := [name for name in names if name not in ratings]:
+        raise _InvalidConversation("reversed", f"no rating is called {unknown[0]!r}")
+    if names and scale is None:
+        raise _InvalidConversation("scale", "reversed ratings cannot be turned round without the ends of their scale")
+    return Conversation(
+        id=_name(fields, "id", fallback_id),
+        bot=_name(fields, "bot", _name(fields, "model", bot or "") or None),
+        turns=_turns(fields),
+        votes=_votes(fields),
+        ratings=ratings,
+        scale=scale,
+        reversed=frozenset(names),
+        participant=_name(fields, "participant", ""),
+    )
+
+
+def _require_new(conversation: Conversation, lines_of: Mapping[str, int]) -> Conversation:
+    if conversation.id in lines_of:
+        raise _InvalidConversation("id", f"{conversation.id!r} was used in line {lines_of[conversation.id]}")
+    return conversation
+
+
+def require_one_scale(conversations: Sequence[Conversation]) -> None:
+    """Refuse ratings on several scales, whose numbers do not compare."""
+    scales = dict[tuple[float, float] | None, str]()  # and the first conversation of each
+    for conversation in conversations:
+        scales.setdefault(conversation.scale, conversation.id)
+    if len(scales) > 1:
+        shown = " and ".join(
+            f"{'none' if scale is None else f'{scale[0]:g} to {scale[1]:g}'} ({first[:80]})"
+            for scale, first in list(scales.items())[:3]
+        )
+        raise BadInput(
+            f"ratings on {len(scales)} scales: {shown}", remedy="map them to one scale, and name it in every line"
+        )
+
+
+def _name(fields: Mapping[str, Any], field: str, fallback: str | None) -> str:
+    name = fields.get(field, fallback)
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    if not isinstance(name, str) or (field in {"id", "bot"} and not name):
+        raise _InvalidConversation(field, "is missing" if name is None else f"{_shown(name)} is no name")
+    return name
+
+
+def _turns(fields: Mapping[str, Any]) -> tuple[tuple[Side, str], ...]:
+    field = next((name for name in _TURNS if name in fields), None)
+    if field is None:
+        raise _InvalidConversation("turns", "is missing: a list of objects with role and text")
+    messages = fields[field]
+    if not isinstance(messages, list):
+        raise _InvalidConversation(field, f"{_shown(messages)} is not a list of turns")
+    turns = tuple(_turn(field, place, message) for place, message in chat_turns(messages).turns)
+    sides = {side for side, text in turns if text.strip()}
+    if len(turns) < 2:
+        raise _InvalidConversation(field, f"a conversation has two turns at least, and this has {len(turns)}")
+    for side in Side:
+        if side not in sides:
+            raise _InvalidConversation(field, f"the {side.value} says nothing")
+    return turns
+
+
+def _votes(fields: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the votes on the bot's turns; a turn without one, or with null, has none."""
+    field = next(name for name in _TURNS if name in fields)
+    votes = list[int]()
+    for place, message in chat_turns(fields[field]).turns:
+        vote = fields[field][place].get("vote") if isinstance(fields[field][place], Mapping) else None
+        if vote is None:
+            continue
+        if _turn(field, place, message)[0] is not Side.BOT:
+            raise _InvalidConversation(f"{field}[{place}].vote", "a vote on a turn of the person: votes are on replies")
+        if not _is_number(vote) or vote not in (-1, 0, 1):
+            raise _InvalidConversation(f"{field}[{place}].vote", f"{_shown(vote)} is no vote: -1, 0 or 1")
+        votes.append(int(vote))
+    return tuple(votes)
+
+
+def _turn(field: str, place: int, message: Any) -> tuple[Side, str]:
+    if not isinstance(message, Mapping):
+        raise _InvalidConversation(f"{field}[{place}]", f"{_shown(message)} is no object with role and text")
+    role = next((message[name] for name in _ROLES if name in message), None)
+    side = _SIDES.get(role.strip().lower()) if isinstance(role, str) else None
+    if side is None:
+        roles = ", ".join(sorted(_SIDES))
+        raise _InvalidConversation(f"{field}[{place}].role", f"{_shown(role)} is none of the roles {roles}")
+    text = next((message[name] for name in _TEXTS if name in message), None)
+    if not isinstance(text, str):
+        raise _InvalidConversation(f"{field}[{place}].text", f"{_shown(text)} is no text")
+    return side, text
+
+
+def _scale(ends: Any) -> tuple[float, float] | None:
+    if ends is None:
+        return None
+    if not isinstance(ends, list) or len(ends) != 2 or not all(map(_is_number, ends)) or ends[0] >= ends[1]:
+        raise _InvalidConversation("scale", f"{_shown(ends)} is not the two ends of a scale, such as [1, 7]")
+    return float(ends[0]), float(ends[1])
+
+
+def _ratings(ratings: Any, scale: tuple[float, float] | None) -> dict[str, float]:
+    if not isinstance(ratings, Mapping):
+        raise _InvalidConversation("ratings", f"{_shown(ratings)} is no object of questions and numbers")
+    for question, answer in ratings.items():
+        if answer is None:
+            continue
+        if not _is_number(answer):
+            raise _InvalidConversation(f"ratings.{question}", f"{_shown(answer)} is no number")
+        if scale is not None and not scale[0] <= answer <= scale[1]:
+            raise _InvalidConversation(
+                f"ratings.{question}", f"{answer:g} is outside of the scale {scale[0]:g} to {scale[1]:g}"
+            )
+    return {question: float(answer) for question, answer in ratings.items() if answer is not None}
+
+
+def _is_number(number: Any) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+
+
+def _shown(content: Any) -> str:
+    return short_repr(content, 58)

@@ -1,0 +1,248 @@
+"""Route of hybrids: scores of whole conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Self
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, Field, model_validator
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from refaug.core.errors import Conflict, TooLarge
+from refaug.core.progress import Silent
+from refaug.extras.conversations.hybrids.scoring import encoders_of, score_conversations
+from refaug.extras.conversations.hybrids.stored import StoredHybrid, open_hybrid
+from refaug.extras.conversations.reading import usable_conversation
+from refaug.extras.conversations.records import BadConversation, Conversation
+from refaug.extras.conversations.selfplay.stored import open_self_play
+from refaug.extras.conversations.talks import played_conversations
+from refaug.service.scopes import Scope
+from refaug.service.web.answers import large_json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import count_items, requires, while_connected
+from refaug.service.web.openapi import errors
+from refaug.service.web.problems import BadRequest
+from refaug.service.web.schemas.common import STRICT, OnErrorField, Problems, ResponseModel
+from refaug.service.web.state import ServiceState, state_of
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_SelfPlay = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?$")]
+
+
+class HybridScoresIn(BaseModel):
+    """Whole conversations to be scored, or a self-play of the server."""
+
+    model_config = STRICT
+
+    conversations: list[dict[str, object]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100_000,
+        description="conversations as a file has them (docs/hybrid.md): id, bot, turns of role and text; ratings are "
+        "not needed",
+    )
+    self_play: _SelfPlay | None = Field(default=None, description="a self-play instead: name or name@version")
+    on_error: OnErrorField = "fail"
+
+    @model_validator(mode="after")
+    def _has_conversations(self) -> Self:
+        if (self.conversations is None) == (self.self_play is None):
+            raise ValueError("either conversations, or self_play")
+        return self
+
+
+class ConversationScoreOut(BaseModel):
+    """The score of one conversation."""
+
+    id: str = Field(description="the conversation's")
+    bot: str = Field(description="who was talked with")
+    score: float = Field(description="points above or below the mean of the conversations that were fitted to")
+
+
+class HybridBotOut(BaseModel):
+    """The mean score of a bot's conversations."""
+
+    bot: str = Field(description="its name")
+    conversations: int = Field(description="how many were scored")
+    mean: float = Field(description="of their scores")
+    standard_error: float | None = Field(description="of that mean; null for a single conversation")
+    fit: str = Field(description="`without it`: by the fit that has seen none of its conversations; `all bots`: others")
+    rated: float | None = Field(description="the mean of people's ratings where the hybrid was fitted to the bot")
+
+
+class BotAgreementOut(BaseModel):
+    """Correlations of the means of bots with people's."""
+
+    bots: int = Field(description="that people rated")
+    pearson: float | None = Field(description="null below five bots")
+    spearman: float | None = Field(description="the same of ranks")
+    kendall: float | None = Field(description="the same of pairs")
+    reason: str = Field(description="why there is no figure")
+
+
+class HybridScoresOut(Problems, ResponseModel):
+    """Scores of whole conversations, in the order sent, and the means of bots, best first."""
+
+    hybrid: str = Field(description="what scored them: name@version#content")
+    signature: str = Field(description="how the scores were made, in short")
+    signature_full: str = Field(description="the same with everything")
+    scored: int = Field(description="how many conversations have a score")
+    trained_on: list[str] = Field(description="ids of those that have none, because the hybrid was fitted to them")
+    missing: dict[str, int] = Field(
+        description="by column: how many conversations lack it, and count as the mean there"
+    )
+    bots: list[HybridBotOut] = Field(description="their means, best first")
+    agreement: BotAgreementOut = Field(description="of these means with people's, over bots that were fitted to")
+    conversations: list[ConversationScoreOut] = Field(description="the scores")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+router = APIRouter(prefix="/v1", tags=["scoring"])
+
+_EXAMPLES: Final = {
+    "conversations": {
+        "conversations": [
+            {
+                "id": "c1",
+                "bot": "b2",
+                "turns": [
+                    {"role": "participant", "text": "Hi! I like the sea."},
+                    {"role": "bot", "text": "So do I. Do you swim?"},
+                    {"role": "participant", "text": "Yes, haha, when it is warm."},
+                    {"role": "bot", "text": "It is warm today!"},
+                ],
+            }
+        ]
+    },
+    "self-play": {"self_play": "both"},
+}
+HybridName = Annotated[
+    str,
+    Path(
+        description="name of the hybrid, or name@version",
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}(@[0-9]{4}-[0-9]{2}-[0-9]{2}\.[1-9][0-9]{0,8})?$",
+    ),
+]
+
+
+class _Warnings(Silent):
+    """Progress that keeps the warnings for the answer."""
+
+    def __init__(self) -> None:
+        self.warnings = list[str]()
+
+    def warn(self, message: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(message)
+
+
+@router.post(
+    "/hybrids/{name}/scores",
+    dependencies=[Depends(requires(Scope.SCORE))],
+    openapi_extra=request_body(HybridScoresIn, examples=_EXAMPLES),
+    responses={200: {"model": HybridScoresOut}, **errors(404, 409, 413)},
+)
+async def score_by_hybrid(
+    request: Request, name: HybridName, body: Annotated[HybridScoresIn, Depends(body_of(HybridScoresIn))]
+) -> Response:
+    """Scores of whole conversations, or of a self-play, by a hybrid that was fitted to others.
+
+    A bot that the hybrid was fitted to is scored by the fit without it. A hybrid that judges turns by models, or whose
+    encoders are files, is for `refaug hybrid score`: 409.
+    """
+    return await while_connected(request, _scores(request, name, body))
+
+
+async def _scores(request: Request, name: str, body: HybridScoresIn) -> Response:
+    state = state_of(request)
+    count_items(request, len(body.conversations or ()) or 1)
+    content = await run_in_threadpool(_content, state, name, body)
+    return await large_json_response(lambda: content, items=len(content["conversations"]))
+
+
+def _content(state: ServiceState, name: str, body: HybridScoresIn) -> Mapping[str, Any]:
+    stored = open_hybrid(state.home, name)
+    _require_light(stored)
+    progress = _Warnings()
+    bad = list[BadConversation]()
+    if body.self_play is not None:
+        _require_few_played(state, body.self_play)
+        talks = played_conversations(state.home, body.self_play, progress)
+    else:
+        talks, bad = _usable(body.conversations or [], is_fatal=body.on_error == "fail")
+    _require_few(state, talks)
+    scores = score_conversations(state.home, stored, talks, encoders_of(stored, None, None, None), progress, threads=1)
+    return {
+        **scores.as_json(),
+        "problems": list(map(_problem, bad)),
+        "warnings": [state.without_paths(text) for text in progress.warnings],
+    }
+
+
+def _require_light(stored: StoredHybrid) -> None:
+    """Raise Conflict for a hybrid that a request cannot be scored by."""
+    remedy = f"score by command: refaug hybrid score {stored.name} …"
+    if stored.manifest["turns"] is not None:
+        judges = ", ".join(stored.manifest["turns"]["metrics"])
+        raise Conflict(f"hybrid {stored.name} judges turns by {judges}", remedy=remedy)
+    for slot, spec in stored.manifest["encoders"].items():
+        if spec is None:
+            raise Conflict(f"hybrid {stored.name} was fitted with {slot} of a file, which is not stored", remedy=remedy)
+
+
+def _usable(
+    conversations: Sequence[dict[str, object]], *, is_fatal: bool
+) -> tuple[list[Conversation], list[BadConversation]]:
+    """Return the conversations that can be used, and the others; BadRequest where one is not, or none is."""
+    lines_of = dict[str, int]()
+    entries = [usable_conversation(fields, line, lines_of) for line, fields in enumerate(conversations, 1)]
+    talks = [entry for entry in entries if isinstance(entry, Conversation)]
+    bad = [entry for entry in entries if isinstance(entry, BadConversation)]
+    if bad and (is_fatal or not talks):
+        problems = list(map(_problem, bad))
+        raise BadRequest(
+            f"{len(bad):,} of {len(entries):,} conversations cannot be used: {problems[0]['field']}: "
+            f"{problems[0]['message']}",
+            errors=problems,
+            remedy='correct them, or send "on_error": "report" to have the others done',
+        )
+    return talks, bad
+
+
+def _problem(bad: BadConversation) -> Mapping[str, Any]:
+    """Return a bad conversation as errors and problems list it; its line is its place, counted from 1."""
+    at = f"conversations[{bad.line - 1}]"
+    return {
+        "item": None,
+        "place": bad.line - 1,
+        "field": f"{at}.{bad.field}" if bad.field else at,
+        "message": bad.message,
+    }
+
+
+def _require_few(state: ServiceState, talks: Sequence[Conversation]) -> None:
+    """Raise TooLarge for more turns than a request may have replies."""
+    turns = sum(len(talk.turns) for talk in talks)
+    if turns > state.serve.replies:
+        raise TooLarge(
+            f"{len(talks):,} conversations have {turns:,} turns, more than the {state.serve.replies:,} that one "
+            "request may have",
+            remedy="send them in several requests, or score them by command: refaug hybrid score",
+        )
+
+
+def _require_few_played(state: ServiceState, self_play: str) -> None:
+    """Raise TooLarge before a self-play is read that has too many turns."""
+    with open_self_play(state.home, self_play) as played:
+        most = len(played.bots) * int(played.manifest["conversations_per_bot"])
+    if most > state.serve.replies:
+        raise TooLarge(
+            f"self-play {self_play} has {most:,} conversations, and one request may have {state.serve.replies:,} turns",
+            remedy="score it by command: refaug hybrid score",
+        )

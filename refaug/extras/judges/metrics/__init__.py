@@ -1,0 +1,11 @@
+"""Metrics that receive the numbers of a judge.
+
+The main names:
+
+- `combined_replies.CombinedReplies`: the metric `judge-fit`
+- `judged_replies.JudgedReplies`: the metric `judge`
+- `likelihood.LikelyReplies`: the metric `likelihood`
+- `adem.FittedReplies`: the metric `adem`.
+"""
+
+__all__ = ["adem", "combined_replies", "judged_replies", "likelihood"]

@@ -1,0 +1,409 @@
+"""What participants disagree about most: things that several of them judged, with the widest answers first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+
+from refaug.core.errors import BadInput
+from refaug.extras.studies.figures.means import mean_rows
+from refaug.extras.studies.questions import (
+    CHOICES,
+    AnswerType,
+    AskedQuestion,
+    ChoiceRow,
+    RatingRow,
+    choice_rows,
+    is_number,
+    main_tasks,
+    protocol_questions,
+    rating_rows,
+)
+from refaug.extras.studies.records import Answer, StudyTask, TaskSideName, TurnRole
+from refaug.metrics.statistics.annotator_agreement import Alpha, Kappa, kappa, krippendorff_alpha
+from refaug.metrics.statistics.correlation import holm
+from refaug.metrics.statistics.pairwise import (
+    BradleyTerry,
+    PairOutcome,
+    PairVote,
+    ShareEstimate,
+    ambiguous_share,
+    bradley_terry,
+    nominal_kappa,
+    pair_outcome,
+    wilson,
+)
+from refaug.metrics.statistics.resampling import Floats
+
+# ── How far participants agree: over things that several of them judged, or else over bots ────────────────────────────
+#
+# A chat is judged by the participant who had it. Then a row is a bot, and a participant's number for it is the mean
+# of their ratings; agreement says how far participants see the same differences between bots.
+
+_MOST_PAIRS = 200  # of participants; κ of all pairs of many participants takes long and says no more
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementFigure:
+    """Agreement on one question; `kappa` has quadratic weights for numbers, and none for choices."""
+
+    question: str
+    rows_are: str  # items or bots
+    rows: int
+    participants: int
+    alpha_interval: Alpha | None
+    alpha_ordinal: Alpha | None
+    kappa_mean: float | None
+    kappa_median: float | None
+    kappa_pairs: int
+    ambiguous: float | None = None  # of items with choices
+
+
+def rating_agreement(question: str, rows: Sequence[RatingRow]) -> AgreementFigure:
+    """Return how far the numbers of participants agree."""
+    by_item = _grouped({(row.task.task, row.side): (_item_of(row), row.participant, row.number) for row in rows})
+    several = sum(len(own) > 1 for own in by_item.values())
+    rows_are = "items" if several > 1 else "bots"
+    if rows_are == "bots":
+        by_item = _grouped({(row.task.task, row.side): (row.bot, row.participant, row.number) for row in rows})
+    matrix = _matrix(by_item)
+    kappas = _kappas(kappa(matrix)) if matrix.shape[1] <= _MOST_PAIRS else []
+    return AgreementFigure(
+        question=question,
+        rows_are=rows_are,
+        rows=int(((~np.isnan(matrix)).sum(axis=1) > 1).sum()),
+        participants=matrix.shape[1],
+        alpha_interval=krippendorff_alpha(matrix, "interval"),
+        alpha_ordinal=krippendorff_alpha(matrix, "ordinal"),
+        kappa_mean=fmean(kappas) if kappas else None,
+        kappa_median=float(np.median(kappas)) if kappas else None,
+        kappa_pairs=len(kappas),
+    )
+
+
+def choice_agreement(question: str, rows: Sequence[ChoiceRow]) -> AgreementFigure:
+    """Return how far choices agree, by item where items are chosen from several times, otherwise by pair of bots."""
+    entries = {row.task.task: (_choice_item(row), row.participant, float(_turned(row))) for row in rows}
+    by_item = _grouped(entries)
+    rows_are = "items" if sum(len(own) > 1 for own in by_item.values()) > 1 else "bots"
+    if rows_are == "bots":
+        by_item = _grouped({
+            row.task.task: (" and ".join(sorted((row.left, row.right))), row.participant, float(_turned(row)))
+            for row in rows
+        })  # fmt: skip
+    matrix = np.sign(_matrix(by_item))  # a participant's several choices of one pair count as their majority
+    columns = min(matrix.shape[1], _MOST_PAIRS)
+    kappas = [
+        agreement
+        for first in range(columns)
+        for second in range(first + 1, columns)
+        if (agreement := nominal_kappa(matrix[:, first], matrix[:, second])) is not None
+    ]
+    chosen = defaultdict[str, list[int]](list)
+    for item, _, outcome in entries.values():
+        chosen[item].append(int(outcome))
+    return AgreementFigure(
+        question=question,
+        rows_are=rows_are,
+        rows=int(((~np.isnan(matrix)).sum(axis=1) > 1).sum()),
+        participants=matrix.shape[1],
+        alpha_interval=None,
+        alpha_ordinal=krippendorff_alpha(matrix, "ordinal"),
+        kappa_mean=fmean(kappas) if kappas else None,
+        kappa_median=float(np.median(kappas)) if kappas else None,
+        kappa_pairs=len(kappas),
+        ambiguous=ambiguous_share(list(chosen.values())) if rows_are == "items" else None,
+    )
+
+
+def _turned(row: ChoiceRow) -> int:
+    """Return the outcome for the bot whose name sorts first, whichever side it stood on."""
+    return row.outcome if row.left < row.right else -row.outcome
+
+
+def _item_of(row: RatingRow) -> str:
+    shown = row.task.item or {}
+    name = shown.get("unit", shown.get("id"))
+    return row.task.task + row.side if name is None else f"{name}\x1f{row.bot}"
+
+
+def _choice_item(row: ChoiceRow) -> str:
+    shown = row.task.item or {}
+    name = shown.get("unit", shown.get("id"))
+    return row.task.task if name is None else str(name)
+
+
+def _grouped(entries: Mapping[Any, tuple[str, str, float]]) -> dict[str, dict[str, float]]:
+    """Return item → participant → the mean of that participant's numbers."""
+    listed: dict[str, dict[str, list[float]]] = {}
+    for item, participant, number in entries.values():
+        listed.setdefault(item, {}).setdefault(participant, []).append(number)
+    return {item: {person: fmean(numbers) for person, numbers in own.items()} for item, own in listed.items()}
+
+
+def _matrix(by_item: Mapping[str, Mapping[str, float]]) -> Floats:
+    people = sorted({person for own in by_item.values() for person in own})
+    column = {person: place for place, person in enumerate(people)}
+    matrix = np.full((len(by_item), len(people)), np.nan)
+    for place, item in enumerate(sorted(by_item)):
+        for person, number in by_item[item].items():
+            matrix[place, column[person]] = number
+    return matrix
+
+
+def _kappas(kappas: Kappa) -> list[float]:
+    return [pair.value for pair in kappas.pairs if pair.value is not None]
+
+
+# ── What participants disagree about most: things that several of them judged, with the widest answers first ──────────
+
+_DIGITS: Final = 9  # so that equal ranges of a scale are equal
+_WIDEST_CHOICE: Final = 2  # from the left side to the right one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """One thing with the answers to one question; `spread` is their range as a share of the scale."""
+
+    item: str
+    question: str
+    answers: tuple[tuple[str, float | str], ...]  # by participant
+    spread: float
+
+
+def running_agreement(tasks: Iterable[StudyTask], protocol: Mapping[str, Any]) -> list[AgreementFigure]:
+    """Return how far participants agree so far, by question; without the checks."""
+    counted = main_tasks(tasks)
+    questions = protocol_questions(protocol, counted)
+    figures = [
+        rating_agreement(question, rows) for question, rows in mean_rows(list(rating_rows(counted, questions))).items()
+    ]
+    for question, rows in _by_question(choice_rows(counted, questions)).items():
+        figures.append(choice_agreement(question, rows))
+    return figures
+
+
+def disagreements(tasks: Iterable[StudyTask], protocol: Mapping[str, Any], most: int) -> list[Disagreement]:
+    """Return the things with the widest answers; equal ones by name."""
+    counted = [task for task in main_tasks(tasks) if _unit(task) is not None]
+    questions = protocol_questions(protocol, counted)
+    scales = {question.id: question for question in questions}
+    answers: dict[tuple[str, str], dict[str, tuple[float, float | str]]] = {}
+    for row in rating_rows(counted, questions):
+        shown = scales[row.question].turned(row.number)  # as it was given
+        _own(answers, row.task, row.question)[row.participant] = (row.number / _width(scales[row.question]), shown)
+    for choice in choice_rows(counted, questions):
+        outcome = choice.outcome if choice.left < choice.right else -choice.outcome
+        preferred = {1: min(choice.left, choice.right), -1: max(choice.left, choice.right), 0: "tie"}[outcome]
+        _own(answers, choice.task, choice.question)[choice.participant] = (outcome / _WIDEST_CHOICE, preferred)
+    listed = [
+        Disagreement(
+            item=item,
+            question=question,
+            answers=tuple((person, shown) for person, (_, shown) in sorted(own.items())),
+            spread=round(max(at for at, _ in own.values()) - min(at for at, _ in own.values()), _DIGITS),
+        )
+        for (item, question), own in answers.items()
+        if len(own) > 1
+    ]
+    apart = [entry for entry in listed if entry.spread > 0]
+    return sorted(apart, key=lambda entry: (-entry.spread, entry.item, entry.question))[:most]
+
+
+def _unit(task: StudyTask) -> str | None:
+    shown = task.item or {}
+    name = shown.get("unit", shown.get("id"))
+    return None if name is None else str(name)
+
+
+def _own(
+    answers: dict[tuple[str, str], dict[str, tuple[float, float | str]]], task: StudyTask, question: str
+) -> dict[str, tuple[float, float | str]]:
+    return answers.setdefault((str(_unit(task)), question), {})
+
+
+def _width(question: AskedQuestion) -> float:
+    if question.least is None or question.most is None:
+        return 1.0
+    return question.most - question.least
+
+
+def _by_question(rows: Iterable[ChoiceRow]) -> dict[str, Sequence[ChoiceRow]]:
+    listed: dict[str, list[ChoiceRow]] = {}
+    for row in rows:
+        listed.setdefault(row.question, []).append(row)
+    return dict(listed)
+
+
+# ── What operators decided where participants disagreed: the answers of raters, with these decisions in their place ───
+
+TIE: Final = "tie"
+
+
+def require_possible_decision(question: AskedQuestion, answer: float | str, systems: Sequence[str]) -> None:
+    """Refuse what no participant could have said: a number beyond the scale, a system that was not shown."""
+    if question.type is AnswerType.NUMBER:
+        least, most = question.least or 0, question.most or 0
+        if not is_number(answer) or not least <= answer <= most:
+            raise BadInput(
+                f"value: {str(answer)[:60]!r} is no answer to {question.id}",
+                remedy=f"a number from {least:g} to {most:g}",
+            )
+    elif question.type is AnswerType.PAIR and answer not in (*systems, TIE):
+        names = ", ".join((*systems, TIE))
+        raise BadInput(f"value: {str(answer)[:60]!r} is no answer to {question.id}", remedy=f"one of: {names}")
+
+
+def decided_tasks(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) -> list[StudyTask]:
+    """Return the tasks with what was decided in the place of what participants answered."""
+    asked_questions = {question.id: question for question in questions}
+    return [
+        replace(task, answers={**task.answers, **_decided_answers(task, asked_questions)}) if task.decisions else task
+        for task in tasks
+    ]
+
+
+def decision_counts(tasks: Iterable[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, object]:
+    """Return how much was decided, by whom, and how many answers of participants are others."""
+    asked_questions = {question.id: question for question in questions}
+    decided, answers, changed = dict[tuple[str, str], str](), 0, 0
+    for task in main_tasks(tasks):
+        shown = task.item or {}
+        unit = str(shown.get("unit", shown.get("id", task.task)))
+        for name, decision in (task.decisions or {}).items():
+            decided[unit, name] = decision.by
+        for key, answer in _decided_answers(task, asked_questions).items():
+            answers += 1
+            changed += task.answers[key] != answer
+    return {
+        "decisions": len(decided),
+        "items": len({unit for unit, _ in decided}),
+        "by": dict(sorted(Counter(decided.values()).items())),
+        "answers": answers,
+        "answers_that_differ": changed,
+    }
+
+
+def _decided_answers(task: StudyTask, questions: Mapping[str, AskedQuestion]) -> dict[str, Answer]:
+    """Return the answers of a task that a decision takes the place of, as its participant would have given them."""
+    return dict(_decided(task, questions)) if task.decisions and task.is_done and task.check is None else {}
+
+
+def _decided(task: StudyTask, questions: Mapping[str, AskedQuestion]) -> Iterator[tuple[str, Answer]]:
+    for name, decision in (task.decisions or {}).items():
+        question = questions.get(name)
+        answer = None if question is None else _as_answered(decision.value, question, task)
+        if answer is not None:
+            yield from ((key, answer) for key in (name, f"{TaskSideName.ONE.value}/{name}") if key in task.answers)
+
+
+def _as_answered(decided: Answer, question: AskedQuestion, task: StudyTask) -> Answer:
+    """Return a decision in the words of the form: of a choice it names the better system, and the form a side."""
+    if question.type is AnswerType.NUMBER:
+        return decided if is_number(decided) else None
+    if question.type is not AnswerType.PAIR:
+        return decided
+    names = {
+        side: bot.bot for side in (TaskSideName.LEFT, TaskSideName.RIGHT) if (bot := task.bot_of(side)) is not None
+    }
+    outcomes = {TIE: 0, names.get(TaskSideName.LEFT): 1, names.get(TaskSideName.RIGHT): -1}
+    outcome = outcomes.get(decided if isinstance(decided, str) else None)
+    if outcome is None:
+        return None
+    turned = -outcome if question.is_reversed else outcome
+    return next(answer for answer, place in CHOICES.items() if place == turned)
+
+
+# ── Choices between two bots: wins, losses and ties of every pair, sides, and Bradley–Terry strengths ─────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFigure:
+    """The choices between two bots, and the p of their sign tests corrected for the number of pairs."""
+
+    first: str
+    second: str
+    outcome: PairOutcome
+    dropped_holm: float | None
+    halved_holm: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFigures:
+    """All choices of one question. `is_left` is how often the left side won among choices that are no ties."""
+
+    pairs: tuple[PairFigure, ...]
+    is_left: ShareEstimate
+    strengths: BradleyTerry
+    davidson: BradleyTerry | None  # where there are ties
+    with_length: BradleyTerry | None  # where replies are at hand
+
+
+def pair_figures(
+    rows: Sequence[ChoiceRow], *, draws: int, seed: int, level: float, ties: str = "half"
+) -> PairFigures | None:
+    """Return the figures of the rows of one question; None without any."""
+    if not rows:
+        return None
+    lengths = [length_difference(row.task) for row in rows]
+    votes = [
+        PairVote(
+            first=row.left,
+            second=row.right,
+            outcome=row.outcome,
+            participant=row.participant,
+            covariate=length or 0.0,
+        )
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    decided = [row.outcome for row in rows if row.outcome]
+    has_lengths = all(length is not None for length in lengths) and any(lengths)
+    return PairFigures(
+        pairs=_pairs(rows, level),
+        is_left=wilson(decided.count(1), len(decided), level),
+        strengths=bradley_terry(votes, draws=draws, seed=seed, level=level),
+        davidson=bradley_terry(votes, ties="davidson", draws=draws, seed=seed, level=level)
+        if len(decided) < len(rows)
+        else None,
+        with_length=bradley_terry(votes, ties=ties, with_covariate=True, draws=draws, seed=seed, level=level)
+        if has_lengths
+        else None,
+    )
+
+
+def _pairs(rows: Sequence[ChoiceRow], level: float) -> tuple[PairFigure, ...]:
+    counts: dict[tuple[str, str], Counter[int]] = {}
+    for row in rows:
+        first, second, outcome = (
+            (row.left, row.right, row.outcome) if row.left < row.right else (row.right, row.left, -row.outcome)
+        )
+        counts.setdefault((first, second), Counter())[outcome] += 1
+    outcomes = {pair: pair_outcome(each[1], each[-1], each[0], level) for pair, each in sorted(counts.items())}
+    dropped = holm([outcome.p_dropped for outcome in outcomes.values()])
+    halved = holm([outcome.p_halved for outcome in outcomes.values()])
+    return tuple(
+        PairFigure(first=first, second=second, outcome=outcome, dropped_holm=p_dropped, halved_holm=p_halved)
+        for ((first, second), outcome), p_dropped, p_halved in zip(outcomes.items(), dropped, halved, strict=True)
+    )
+
+
+def length_difference(task: StudyTask) -> float | None:
+    """Return by how much the left bot's replies are longer: (left − right) / (left + right), in words."""
+    left_words, right_words = (_words(task, side) for side in (TaskSideName.LEFT, TaskSideName.RIGHT))
+    if left_words + right_words == 0:
+        return None
+    return (left_words - right_words) / (left_words + right_words)
+
+
+def _words(task: StudyTask, side: TaskSideName) -> int:
+    dialogue, bot = task.side_of(side), task.bot_of(side)
+    texts = [turn.text for turn in dialogue.turns if turn.role is TurnRole.BOT] if dialogue is not None else []
+    replies = (task.item or {}).get("replies")
+    if not texts and isinstance(replies, dict) and bot is not None:
+        texts = [str(replies.get(bot.bot, ""))]
+    return sum(len(text.split()) for text in texts)

@@ -1,0 +1,205 @@
+"""Figures of a running study for its operators: counts, balance over bots, participants with time and pay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+
+from refaug.core.errors import NotFound
+from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.participation.tasks.task_assignment import BOT_FAILED, LIVE
+from refaug.extras.studies.protocol.study_protocol import is_chat
+from refaug.service.audit import add_row
+from refaug.service.database.database import Database
+from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_PARTICIPANTS, STUDY_TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySlot:
+    """A bot of a study with what is done and reserved of it."""
+
+    slot: int
+    bot: str
+    sha256: str | None
+    degraded: bool
+    target: int | None
+    done: int
+    reserved: int
+    failures: int
+    failing: bool
+
+
+def study_progress(database: Database, study: StoredStudy) -> dict[str, object]:
+    """Return how far a study is, and how its bots and the sides of its pairs are balanced."""
+    return {
+        "state": study.state,
+        "counts": study_counts(database, study),
+        "bots": study_slots(database, study),
+        "pairs": study_pairs(database, study),
+    }
+
+
+def study_counts(database: Database, study: StoredStudy) -> dict[str, int]:
+    """Return how many participants and tasks there are, without those of the pilot while the study is open."""
+    is_pilot = study.state == "pilot"
+    people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
+    with database.reading() as connection:
+        by_person = (
+            select(people.state, func.count())
+            .where(people.study == study.id, people.is_pilot == is_pilot)
+            .group_by(people.state)
+        )
+        by_task = (
+            select(tasks.state, func.count())
+            .where(tasks.study == study.id, tasks.is_pilot == is_pilot)
+            .group_by(tasks.state)
+        )
+        states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_person)}
+        of_tasks: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_task)}
+        failed = connection.execute(
+            select(func.count()).where(
+                tasks.study == study.id, tasks.is_pilot == is_pilot, tasks.skip_reason == BOT_FAILED
+            )
+        ).scalar_one()
+    return {
+        "participants": sum(states.values()),
+        "finished": states.get("done", 0),
+        "screened_out": states.get("screened_out", 0),
+        "withdrawn": states.get("withdrawn", 0),
+        "tasks_done": of_tasks.get("done", 0),
+        "tasks_reserved": sum(of_tasks.get(state, 0) for state in LIVE),
+        "skipped": of_tasks.get("skipped", 0),
+        "expired": of_tasks.get("expired", 0),
+        "bot_failed": int(failed),
+    }
+
+
+def study_slots(database: Database, study: StoredStudy) -> list[StudySlot]:
+    """Return the bots of a study with what is done and reserved of each."""
+    is_pilot = study.state == "pilot"
+    with database.reading() as connection:
+        bots = connection.execute(
+            select(STUDY_BOTS).where(STUDY_BOTS.c.study == study.id).order_by(STUDY_BOTS.c.slot)
+        ).all()
+        counts = _slot_counts(connection, study, is_pilot=is_pilot)
+    return [_slot(study, bot, counts) for bot in bots]
+
+
+def _slot(study: StoredStudy, bot: Row[Any], counts: Mapping[tuple[int, str], int]) -> StudySlot:
+    return StudySlot(
+        slot=bot.slot,
+        bot=bot.bot,
+        sha256=bot.spec_sha256,
+        degraded=bool(bot.is_degraded),
+        target=bot.target,
+        done=counts.get((bot.slot, "done"), 0),
+        reserved=sum(counts.get((bot.slot, state), 0) for state in LIVE),
+        failures=bot.failures,
+        failing=bot.failed_at is not None and is_chat(study.protocol.kind),
+    )
+
+
+def _slot_counts(connection: Connection, study: StoredStudy, *, is_pilot: bool) -> dict[tuple[int, str], int]:
+    """Return the tasks of each slot by state; a pair counts for both of its bots."""
+    columns = STUDY_TASKS.c
+    query = (
+        select(columns.slot_a, columns.slot_b, columns.state, func.count())
+        .where(columns.study == study.id, columns.is_pilot == is_pilot)
+        .group_by(columns.slot_a, columns.slot_b, columns.state)
+    )
+    counts = dict[tuple[int, str], int]()
+    for first, second, state, count in connection.execute(query):
+        for slot in (first, second):
+            if slot is not None:
+                counts[slot, state] = counts.get((slot, state), 0) + count
+    return counts
+
+
+def study_pairs(database: Database, study: StoredStudy) -> list[dict[str, object]]:
+    """Return the finished tasks of each pair of bots, with how often each stood on the left."""
+    columns = STUDY_TASKS.c
+    query = (
+        select(columns.slot_a, columns.slot_b, columns.left_slot, func.count())
+        .where(
+            columns.study == study.id,
+            columns.slot_b.is_not(None),
+            columns.state == "done",
+            columns.is_pilot == (study.state == "pilot"),
+        )
+        .group_by(columns.slot_a, columns.slot_b, columns.left_slot)
+    )
+    pairs = dict[tuple[int, int], dict[int, int]]()
+    with database.reading() as connection:
+        for first, second, left_slot, count in connection.execute(query):
+            pairs.setdefault((first, second), {})[left_slot] = count
+    return [
+        {"slots": [first, second], "left": [lefts.get(first, 0), lefts.get(second, 0)]}
+        for (first, second), lefts in sorted(pairs.items())
+    ]
+
+
+def participant_rows(
+    database: Database, study: StoredStudy, *, after: str = "", limit: int = 50
+) -> tuple[list[dict[str, object]], str | None]:
+    """Return a page of participants by code, with time spent and pay, and the code after which the next one begins."""
+    people, tasks = STUDY_PARTICIPANTS.c, STUDY_TASKS.c
+    query = (
+        select(STUDY_PARTICIPANTS)
+        .where(people.study == study.id, people.code > after)
+        .order_by(people.code)
+        .limit(limit + 1)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+        ids = [row.id for row in rows[:limit]]
+        states = connection.execute(
+            select(tasks.participant, tasks.state, func.count())
+            .where(tasks.participant.in_(ids))
+            .group_by(tasks.participant, tasks.state)
+        ).all()
+    counts = {(participant, state): count for participant, state, count in states}
+    page = [_participant(study, row, counts) for row in rows[:limit]]
+    return page, rows[limit - 1].code if len(rows) > limit else None
+
+
+def _participant(study: StoredStudy, row: Row[Any], counts: Mapping[tuple[str, str], int]) -> dict[str, object]:
+    pay = study.protocol["pay"]
+    return {
+        "code": row.code,
+        "state": row.state,
+        "reason": row.reason,
+        "pilot": bool(row.is_pilot),
+        "language": row.language,
+        "created": row.created,
+        "consented": row.consented,
+        "seen": row.seen,
+        "ended": row.ended,
+        "done": counts.get((row.id, "done"), 0),
+        "skipped": counts.get((row.id, "skipped"), 0),
+        "expired": counts.get((row.id, "expired"), 0),
+        "minutes": round(row.active_ms / 60_000, 2),
+        "pay": {**pay, "due": pay["amount"] if row.state == "done" else 0} if pay else None,
+        "completion_code": row.completion_code,
+        "excluded": row.excluded_reason,
+    }
+
+
+def exclude_participant(
+    database: Database, study: StoredStudy, code: str, *, reason: str | None, actor: str, request: str | None = None
+) -> None:
+    """Leave a participant out of the report, with a reason, or take them in again."""
+    columns = STUDY_PARTICIPANTS.c
+    with database.writing() as connection:
+        excluded = reason.strip() if reason and reason.strip() else None
+        changed = connection.execute(
+            update(STUDY_PARTICIPANTS)
+            .where(columns.study == study.id, columns.code == code, columns.state != "withdrawn")
+            .values(excluded_reason=excluded, excluded_by=None if excluded is None else actor)
+        )
+        if not changed.rowcount:
+            raise NotFound(f"study {study.name} has no participant {code[:20]!r}", remedy="list them")
+        act = "include" if excluded is None else "exclude"
+        add_row(connection, actor, act, f"participant {code} of study {study.name}", request=request, reason=excluded)

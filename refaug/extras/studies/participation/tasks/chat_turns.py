@@ -1,0 +1,187 @@
+"""Messages of a chat: stored before the bot is asked, so that a reply that was being made is asked for again.
+
+A message of a bot is `asked` until its reply is stored, by whichever process comes first; a reply arrives once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from refaug.core.errors import BadInput, Conflict
+from refaug.extras.studies.participation.study_store import Attendance, storable
+from refaug.extras.studies.protocol.study_protocol import side_names
+from refaug.service.database.database import Database, time_text
+from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
+
+# Names by which replies give away what they come from; the names of the study's own bots are added.
+VENDOR_NAMES: Final = (
+    "chatgpt", "gpt-3", "gpt-4", "gpt-5", "openai", "anthropic", "claude", "gemini", "google deepmind", "llama",
+    "mistral", "qwen", "deepseek", "copilot", "alexa", "siri", "cleverbot", "blenderbot", "dialogpt",
+    "large language model",
+)  # fmt: skip
+_SHORTEST_NAME: Final = 3
+_OF_TASK: Final = select(STUDY_MESSAGES).where(STUDY_MESSAGES.c.task == bindparam("task"))
+_MESSAGES: Final = _OF_TASK.order_by(STUDY_MESSAGES.c.n)
+_ASKED: Final = _OF_TASK.where(STUDY_MESSAGES.c.state == "asked")
+_TASK: Final = select(STUDY_TASKS).where(STUDY_TASKS.c.id == bindparam("task"))
+_BOT: Final = select(STUDY_BOTS).where(STUDY_BOTS.c.study == bindparam("study"), STUDY_BOTS.c.slot == bindparam("slot"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedTurn:
+    """A reply that is to be made: which bot is asked, and what was said so far."""
+
+    task: str
+    side: str
+    n: int
+    bot: str
+    bot_sha256: str
+    turns: tuple[str, ...] = field(repr=False)
+    seed: int
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request to the bot: the same when it is asked again."""
+        return f"{self.task}-{self.side}-{self.n}"
+
+
+def side_slots(protocol_sides: Sequence[str], task: Row[Any]) -> dict[str, int]:
+    """Return the slot behind each side of a task."""
+    if len(protocol_sides) == 1:
+        return {protocol_sides[0]: task.slot_a}
+    right = task.slot_b if task.left_slot == task.slot_a else task.slot_a
+    return {"left": task.left_slot, "right": right}
+
+
+def messages_of(connection: Connection, task: str) -> dict[str, list[Row[Any]]]:
+    """Return the messages of a task by side, in their order."""
+    sides = dict[str, list[Row[Any]]]()
+    for row in connection.execute(_MESSAGES, {"task": task}):
+        sides.setdefault(row.side, []).append(row)
+    return sides
+
+
+def add_message(
+    connection: Connection, attending: Attendance, task: Row[Any], n: int, text: str, *, holder: str = ""
+) -> list[str]:
+    """Store a participant's message and ask the bot of each side for a reply; Conflict where it is not their turn."""
+    protocol = attending.protocol
+    most = protocol["max_message_chars"]
+    if not text.strip():
+        raise BadInput("text: the message is blank", remedy="write something")
+    if len(text) > most:
+        raise BadInput(f"text: {len(text):,} characters are too many for one message", remedy=f"at most {most:,}")
+    sides, stored = side_names(protocol.kind), messages_of(connection, task.id)
+    for side in sides:
+        _require_turn(stored.get(side, []), n, protocol["max_turns"])
+    at = time_text(attending.now)
+    base = {"task": task.id, "at": at, "tries": 0, "holder": None}
+    message = {**base, "n": n, "role": "participant", "state": "answered", "text": storable(text)}
+    reply = {**base, "n": n + 1, "role": "bot", "state": "asked", "text": None, "tries": 1, "holder": holder or None}
+    rows = [{**row, "side": side} for side in sides for row in (message, reply)]
+    connection.execute(insert(STUDY_MESSAGES), rows)
+    return list(sides)
+
+
+def _require_turn(messages: Sequence[Row[Any]], n: int, most_turns: int) -> None:
+    last = messages[-1] if messages else None
+    if last is not None and last.state == "asked":
+        raise Conflict("a reply is being made", remedy="wait for it")
+    if last is not None and last.state == "failed":
+        raise Conflict("the last message has no reply", remedy="ask for it again, or go on to another chat")
+    expected = 1 if last is None else last.n + 1
+    if n != expected:
+        raise Conflict(
+            f"message {expected} comes next, not {n}", remedy="this chat went on elsewhere: load the page again"
+        )
+    if sum(message.role == "participant" for message in messages) >= most_turns:
+        raise Conflict(f"a chat has at most {most_turns} messages of yours", remedy="answer the questions now")
+
+
+def ask_failed_again(connection: Connection, task: Row[Any]) -> int:
+    """Let the failed replies of a task be asked for again, and return how many there are."""
+    columns = STUDY_MESSAGES.c
+    failed = update(STUDY_MESSAGES).where(columns.task == task.id, columns.state == "failed")
+    return connection.execute(failed.values(state="asked", problem=None, holder=None)).rowcount
+
+
+def is_asking(connection: Connection, task: str) -> bool:
+    """Return whether a reply of a task is being made."""
+    return connection.execute(_ASKED, {"task": task}).first() is not None
+
+
+def claim_turns(database: Database, task: str, holder: str, is_live: Callable[[str], bool]) -> list[AskedTurn]:
+    """Return the replies of a task that this process is to ask for: its own, and those of processes that have died."""
+    columns = STUDY_MESSAGES.c
+    of_task = {"task": task}
+    with database.reading() as connection:
+        rows = connection.execute(_ASKED, of_task).all()
+        turns = [_asked_turn(connection, row) for row in rows if row.holder == holder]
+    if not any(_is_free(row, holder, is_live) for row in rows):
+        return turns
+    with database.writing() as connection:
+        for row in connection.execute(_ASKED.with_for_update(), of_task).all():
+            if _is_free(row, holder, is_live):
+                mine = (columns.task == task, columns.side == row.side, columns.n == row.n)
+                values = {"holder": holder, "tries": row.tries + 1}
+                connection.execute(update(STUDY_MESSAGES).where(*mine).values(values))
+                turns.append(_asked_turn(connection, row))
+    return turns
+
+
+def _is_free(row: Row[Any], holder: str, is_live: Callable[[str], bool]) -> bool:
+    """Return whether no living process asks for a reply."""
+    return row.holder != holder and (row.holder is None or not is_live(row.holder))
+
+
+def _asked_turn(connection: Connection, row: Row[Any]) -> AskedTurn:
+    task = connection.execute(_TASK, {"task": row.task}).one()
+    kind_sides = ("one",) if row.side == "one" else ("left", "right")
+    slot = side_slots(kind_sides, task)[row.side]
+    bot = connection.execute(_BOT, {"study": task.study, "slot": slot}).one()
+    before = [message for message in messages_of(connection, row.task).get(row.side, []) if message.n < row.n]
+    return AskedTurn(
+        task=row.task,
+        side=row.side,
+        n=row.n,
+        bot=bot.bot,
+        bot_sha256=bot.spec_sha256 or "",
+        turns=tuple(message.text or "" for message in before),
+        seed=task.seed,
+    )
+
+
+def store_reply(
+    database: Database, turn: AskedTurn, *, text: str | None, problem: str = "", ms: float | None = None
+) -> bool:
+    """Store what a bot has replied, once; without a text the reply has failed, which is counted for the bot."""
+    columns = STUDY_MESSAGES.c
+    place = (columns.task == turn.task, columns.side == turn.side, columns.n == turn.n, columns.state == "asked")
+    values: dict[str, object] = {"holder": None, "ms": ms, "at": time_text()}
+    if text is None:
+        values |= {"state": "failed", "problem": problem[:200] or "no_reply"}
+    else:
+        values |= {"state": "answered", "text": storable(text), "names_bot": names_bot(text, turn.bot)}
+    with database.writing() as connection:
+        if not connection.execute(update(STUDY_MESSAGES).where(*place).values(values)).rowcount:
+            return False  # another process was quicker, or the participant has withdrawn
+        task = connection.execute(select(STUDY_TASKS.c.study).where(STUDY_TASKS.c.id == turn.task)).one()
+        bots = STUDY_BOTS.c
+        mine = (bots.study == task.study, bots.bot == turn.bot, bots.spec_sha256 == turn.bot_sha256)
+        if text is None:
+            counted = {"failures": bots.failures + 1, "failed_at": time_text()}
+            connection.execute(update(STUDY_BOTS).where(*mine).values(counted))
+        else:
+            connection.execute(update(STUDY_BOTS).where(*mine, bots.failed_at.is_not(None)).values(failed_at=None))
+    return True
+
+
+def names_bot(text: str, bot: str) -> bool:
+    """Return whether a reply names its bot, or a product or maker of bots."""
+    names = [*VENDOR_NAMES, *([bot] if len(bot) >= _SHORTEST_NAME else [])]
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)

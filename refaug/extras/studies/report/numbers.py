@@ -1,0 +1,282 @@
+"""Every figure of a study, as JSON: with and without exclusions, and without replies that name their bot.
+
+    study_report(tasks, protocol) → {"study_report": 1, "study", "kind", "protocols", "settings", "counts",
+        "exclusions", "checks", "decisions": …, "analyses": {"kept": …, "all": …, "unnamed": …}, "metrics": null}
+
+Numbers of reversed questions are turned, so that higher is better throughout. Pilot data count only when asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any, Final
+
+from refaug.core.errors import BadInput, Usage
+from refaug.core.version import VERSION
+from refaug.extras.studies.exclusions import Exclusions, exclusions, repeat_differences
+from refaug.extras.studies.figures.disagreements import (
+    PairFigures,
+    choice_agreement,
+    decided_tasks,
+    decision_counts,
+    pair_figures,
+    rating_agreement,
+)
+from refaug.extras.studies.figures.factors import factor_tests, protocol_factors
+from refaug.extras.studies.figures.means import mean_rows, rating_means, standardised
+from refaug.extras.studies.questions import (
+    ATTENTION,
+    AskedQuestion,
+    ChoiceRow,
+    RatingRow,
+    choice_rows,
+    degraded_tasks,
+    main_tasks,
+    protocol_questions,
+    rating_rows,
+)
+from refaug.extras.studies.records import StudyTask, TaskSideName, TaskState, TurnRole, task_order
+from refaug.metrics.statistics.pairwise import BradleyTerry, ShareEstimate, wilson
+
+FORMAT: Final = 1
+Z_LEAST: Final = (3, 10)  # ratings of a participant from which on they are standardised
+MEAN_OF_ALL: Final = "(mean of all)"  # of the numbers of one task
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAnalysis:
+    """How the figures are computed."""
+
+    level: float = 0.95
+    draws: int = 1000
+    seed: int = 1
+    clustered: bool = True
+    ties: str = "half"
+    with_pilot: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise Usage(f"a level of {self.level:g}", remedy="a share between 0 and 1, such as 0.95")
+        if not 1 <= self.draws <= 100_000:
+            raise Usage(f"{self.draws:,} draws", remedy="from 1 to 100,000, usually 1,000")
+
+    @classmethod
+    def of_protocol(cls, protocol: Mapping[str, Any] | None, **changes: Any) -> StudyAnalysis:
+        """Return the settings of a protocol; arguments that are not None take their place."""
+        analysis = (protocol or {}).get("analysis") or {}
+        settings_given = {name: analysis[name] for name in ("level", "draws", "seed", "ties") if name in analysis}
+        settings = cls(**settings_given, clustered=analysis.get("cluster", "participant") == "participant")
+        return replace(settings, **{name: setting for name, setting in changes.items() if setting is not None})
+
+
+def study_report(
+    tasks: Iterable[StudyTask], protocol: Mapping[str, Any] | None, settings: StudyAnalysis | None = None
+) -> dict[str, Any]:
+    """Return every figure of the tasks of one study; their order changes nothing."""
+    settings = settings or StudyAnalysis.of_protocol(protocol)
+    listed = sorted(tasks, key=task_order)
+    used = [task for task in listed if settings.with_pilot or not task.pilot]
+    _require_one_study(listed, used)
+    questions = protocol_questions(protocol, used)
+    rules = (protocol or {}).get("exclude") or {}
+    left_out = exclusions(used, rules, questions)
+    groups = {"kept": left_out.kept(used), "all": used}
+    if any(task.names_bot for task in main_tasks(groups["kept"])):
+        groups["unnamed"] = [task for task in groups["kept"] if not task.names_bot]
+    decisions = decision_counts(used, questions)
+    if decisions["decisions"]:
+        groups["decided"] = decided_tasks(groups["kept"], questions)
+    factors = protocol_factors(protocol)
+    analyses = {name: _analysis(group, questions, factors, settings) for name, group in groups.items()}
+    if "decided" in analyses:
+        analyses["decided"]["agreement"] = []  # one decision for all who disagreed is no agreement
+    return {
+        "study_report": FORMAT,
+        "refaug": VERSION,
+        "study": used[0].study,
+        "kind": used[0].kind.value,
+        "protocols": dict(Counter(task.protocol_sha256 for task in used)),
+        "settings": asdict(settings),
+        "counts": _counts(listed, used),
+        "exclusions": _exclusions_json(left_out, rules, has_protocol=protocol is not None),
+        "checks": _checks(used, questions),
+        "decisions": decisions,
+        "analyses": analyses,
+        "metrics": None,
+    }
+
+
+def _require_one_study(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> None:
+    if not listed:
+        raise BadInput("the study has no task", remedy="wait for the first participant, or name another file")
+    if not used:
+        raise BadInput("all tasks are of the pilot", remedy="--pilot counts them")
+    studies = sorted({task.study for task in listed})
+    if len(studies) > 1:
+        raise BadInput(f"tasks of {len(studies)} studies: {', '.join(studies[:5])}", remedy="one report a study")
+
+
+def _counts(listed: Sequence[StudyTask], used: Sequence[StudyTask]) -> dict[str, object]:
+    states = Counter(task.state for task in used)
+    done = [task for task in used if task.is_done]
+    seconds = [task.seconds for task in done if task.seconds is not None]
+    return {
+        "participants": len({task.participant for task in used}),
+        "tasks": {state.value: states[state] for state in TaskState},
+        "pilot_left_out": len(listed) - len(used),
+        "bots": dict(sorted(Counter(bot.bot for task in main_tasks(used) for bot in task.bots).items())),
+        "names_bot": sum(task.names_bot for task in done),
+        "skip_reasons": dict(
+            Counter(task.skip_reason or "" for task in used if task.state is TaskState.SKIPPED).most_common(20)
+        ),
+        "seconds_a_task": fmean(seconds) if seconds else None,
+    }
+
+
+def _exclusions_json(left_out: Exclusions, rules: Mapping[str, Any], *, has_protocol: bool) -> dict[str, object]:
+    return {
+        "rules": dict(rules),
+        "has_protocol": has_protocol,
+        "participants": left_out.participants,
+        "excluded": len(left_out.reasons),
+        "by_rule": left_out.by_rule(),
+        "judged": dict(left_out.judged),
+        "reasons": {
+            participant: [asdict(reason) for reason in reasons] for participant, reasons in left_out.reasons.items()
+        },
+    }
+
+
+def _checks(used: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> dict[str, object]:
+    """Return what the checks of attention, the degraded bot and repetitions showed, over all participants."""
+    passed = [bool(task.answers[ATTENTION]) for task in used if task.is_done and ATTENTION in task.answers]
+    worse = mean_rows(list(rating_rows(degraded_tasks(used), questions)))
+    by_participant: dict[str, list[StudyTask]] = {}
+    for task in used:
+        by_participant.setdefault(task.participant, []).append(task)
+    repeats = [entry for own in by_participant.values() for entry in repeat_differences(own, questions)]
+    return {
+        "attention": {"asked": len(passed), "passed": sum(passed)},
+        "degraded": {question: fmean(row.number for row in rows) for question, rows in worse.items()},
+        "repeats": {"answers": len(repeats), "mean_difference": fmean(repeats) if repeats else None},
+    }
+
+
+def _analysis(
+    group: Sequence[StudyTask],
+    questions: Sequence[AskedQuestion],
+    factors: Mapping[str, Mapping[str, str]],
+    settings: StudyAnalysis,
+) -> dict[str, object]:
+    """Return the figures of some participants' tasks."""
+    counted = main_tasks(group)
+    ratings = mean_rows(_with_mean_of_all(list(rating_rows(counted, questions)), questions))
+    choices: dict[str, list[ChoiceRow]] = {}
+    for row in choice_rows(counted, questions):
+        choices.setdefault(row.question, []).append(row)
+    return {
+        "participants": len({task.participant for task in group}),
+        "tasks": len(counted),
+        "ratings": {question: _ratings_json(rows, factors, settings) for question, rows in ratings.items()},
+        "choices": {question: _choices_json(rows, settings) for question, rows in choices.items()},
+        "agreement": [
+            *(
+                asdict(rating_agreement(question, rows))
+                for question, rows in ratings.items()
+                if question != MEAN_OF_ALL
+            ),
+            *(asdict(choice_agreement(question, rows)) for question, rows in choices.items()),
+        ],
+        "votes": _votes(counted, settings.level),
+    }
+
+
+def _with_mean_of_all(rows: list[RatingRow], questions: Sequence[AskedQuestion]) -> list[RatingRow]:
+    """Add the mean of the numbers of each task and side, where several questions share a scale."""
+    by_task: dict[tuple[str, TaskSideName], list[RatingRow]] = {}
+    for row in rows:
+        by_task.setdefault((row.task.task, row.side), []).append(row)
+    answered = {row.question for row in rows}
+    scales = {(question.least, question.most) for question in questions if question.id in answered}
+    if len(answered) < 2 or len(scales) > 1:
+        return rows
+    return rows + [
+        replace(own[0], question=MEAN_OF_ALL, number=fmean(row.number for row in own))
+        for own in by_task.values()
+        if len(own) == len(answered)
+    ]
+
+
+def _ratings_json(
+    rows: Sequence[RatingRow], factors: Mapping[str, Mapping[str, str]], settings: StudyAnalysis
+) -> dict[str, object]:
+    means = partial(
+        rating_means, draws=settings.draws, seed=settings.seed, level=settings.level, clustered=settings.clustered
+    )
+    figures = means(rows)
+    z = dict[str, object]()
+    for least in Z_LEAST:
+        scaled = [replace(row, number=number) for row, number in standardised(rows, least)]
+        of_z = means(scaled) if scaled else None
+        z[str(least)] = {
+            "ratings": len(scaled),
+            "means": [asdict(figure) for figure in of_z.means] if of_z is not None else [],
+        }
+    return {
+        "means": [asdict(figure) for figure in figures.means],
+        "differences": [asdict(difference) for difference in figures.differences],
+        "z": z,
+        "factors": [asdict(test) for test in factor_tests(rows, factors, draws=settings.draws, seed=settings.seed)],
+    }
+
+
+def _choices_json(rows: Sequence[ChoiceRow], settings: StudyAnalysis) -> dict[str, object]:
+    figures = pair_figures(rows, draws=settings.draws, seed=settings.seed, level=settings.level, ties=settings.ties)
+    assert figures is not None  # a question without rows is not listed
+    return {
+        "pairs": [asdict(pair) for pair in figures.pairs],
+        "is_left": asdict(figures.is_left),
+        "bradley_terry": _strengths_json(figures),
+    }
+
+
+def _strengths_json(figures: PairFigures) -> dict[str, object]:
+    fits: dict[str, BradleyTerry | None] = {
+        "half": figures.strengths,
+        "davidson": figures.davidson,
+        "length": figures.with_length,
+    }
+    return {name: None if fit is None else asdict(fit) for name, fit in fits.items()}
+
+
+def _votes(counted: Sequence[StudyTask], level: float) -> dict[str, object]:
+    """Return the votes on single replies by bot, and the share of good ones."""
+    ups, downs, replies = Counter[str](), Counter[str](), Counter[str]()
+    for task in counted:
+        for side in task.sides:
+            bot = task.bot_of(side.side)
+            for turn in side.turns if bot is not None else ():
+                if turn.role is not TurnRole.BOT or bot is None:
+                    continue
+                replies[bot.bot] += 1
+                ups[bot.bot] += turn.vote == 1
+                downs[bot.bot] += turn.vote == -1
+    if not (ups.total() or downs.total()):
+        return {}
+    return {
+        bot: {
+            "replies": replies[bot],
+            "up": ups[bot],
+            "down": downs[bot],
+            "share_up": asdict(_up(ups, downs, bot, level)),
+        }
+        for bot in sorted(replies)
+    }
+
+
+def _up(ups: Counter[str], downs: Counter[str], bot: str, level: float) -> ShareEstimate:
+    return wilson(ups[bot], ups[bot] + downs[bot], level)

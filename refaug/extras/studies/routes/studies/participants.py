@@ -1,0 +1,127 @@
+"""Routes of a study's participants: a list with time and pay, one's tasks, exclusion, erasure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+from starlette.responses import Response
+
+from refaug.core.json_form import json_form
+from refaug.extras.studies.participation.erasure import erase_participant
+from refaug.extras.studies.participation.study_figures import exclude_participant, participant_rows
+from refaug.extras.studies.participation.study_records import study_records
+from refaug.extras.studies.records import StudyTask
+from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.extras.studies.schemas import admin
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.pagination import After, Limit
+from refaug.service.web.openapi import errors
+from refaug.service.web.state import state_of
+
+router = APIRouter(prefix="/v1", tags=["studies"])
+
+ParticipantCode = Annotated[str, Path(description="code of the participant", pattern=r"^P-[0-9A-Z]{6}$")]
+
+
+@router.get(
+    "/studies/{id}/participants",
+    dependencies=STUDY,
+    responses={200: {"model": admin.StudyParticipantsOut}, **errors(404)},
+)
+async def list_participants(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    after: After = "",
+    limit: Limit = 50,
+) -> Response:
+    """Participants by code, with what they did, the time that they spent, and what they are to be paid."""
+    state = state_of(request)
+
+    def page() -> dict[str, object]:
+        rows, following = participant_rows(state.database, state.studies.get(id), after=after, limit=limit)
+        return {"participants": rows, "next": following}
+
+    return json_response(await database_threads.run_query(page))
+
+
+@router.get(
+    "/studies/{id}/participants/{code}",
+    dependencies=STUDY,
+    responses={200: {"model": admin.ParticipantTasksOut}, **errors(404)},
+)
+async def get_participant(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Everything that one participant did."""
+    state = state_of(request)
+
+    def tasks() -> list[StudyTask]:
+        return list(study_records(state.database, state.studies.get(id), participant=code))
+
+    return json_response({"code": code, "tasks": json_form(await database_threads.run_query(tasks))})
+
+
+@router.put(
+    "/studies/{id}/participants/{code}/exclusion",
+    dependencies=STUDY,
+    openapi_extra=request_body(admin.ExclusionIn),
+    responses={200: {"model": admin.OneParticipantOut}, **errors(404)},
+)
+async def exclude_from_report(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+    body: Annotated[admin.ExclusionIn, Depends(body_of(admin.ExclusionIn))],
+) -> Response:
+    """Leave a participant out of the report, with a reason, or take them in again; the report shows both."""
+    state = state_of(request)
+    await database_threads.run_query(
+        lambda: exclude_participant(state.database, state.studies.get(id), code, reason=body.reason, **acting(request))
+    )
+    return json_response({"code": code, "excluded": body.reason})
+
+
+@router.post(
+    "/studies/{id}/participants/{code}/resume-link",
+    status_code=201,
+    dependencies=STUDY,
+    responses={201: {"model": admin.ResumeLinkOut}, **errors(404, 409)},
+)
+async def renew_resume_link(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Make a new link by which a participant goes on; their former links and all their sessions end.
+
+    The token is in this answer alone. Give it only to whom you know to be the participant: it opens what they wrote.
+    """
+    state = state_of(request)
+    token = await database_threads.run_query(
+        lambda: state.invites.renew_resume_link(state.studies.get(id), code, **acting(request))
+    )
+    root = request.scope.get("root_path", "")
+    return json_response({"code": code, "token": token, "link": f"{root}/take#{token}"}, status=201)
+
+
+@router.delete(
+    "/studies/{id}/participants/{code}",
+    dependencies=STUDY,
+    responses={200: {"model": admin.ErasedParticipantOut}, **errors(404)},
+)
+async def erase_study_participant(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    code: ParticipantCode,
+) -> Response:
+    """Erase all texts and answers of a participant; that there was one stays, and reports are computed anew."""
+    state = state_of(request)
+    await database_threads.run_query(
+        lambda: erase_participant(state.database, state.studies.get(id), code, **acting(request))
+    )
+    return json_response({"code": code})

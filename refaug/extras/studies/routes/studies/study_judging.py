@@ -1,0 +1,277 @@
+"""Routes of a study's report, agreement, disagreements and their adjudication, and of power before it begins."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from math import ceil
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from refaug.core.errors import BadInput
+from refaug.core.json_form import json_form
+from refaug.extras.studies.figures.disagreements import (
+    AgreementFigure,
+    disagreements,
+    require_possible_decision,
+    running_agreement,
+)
+from refaug.extras.studies.participation.study_records import adjudicate, adjudications, study_records, unit_systems
+from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.questions import protocol_questions
+from refaug.extras.studies.records import StudyTask, TaskDecision
+from refaug.extras.studies.report.numbers import StudyAnalysis, study_report
+from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
+from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.handling import database_threads
+from refaug.service.web.openapi import errors
+from refaug.service.web.schemas.common import STRICT, ResponseModel
+from refaug.service.web.state import ServiceState, state_of
+
+# ── Bodies and answers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_Answer = float | str
+
+
+class StudyReportOut(ResponseModel):
+    """The figures of a study."""
+
+    report: dict[str, object] = Field(description="counts, exclusions, checks, analyses with and without exclusions")
+
+
+class QuestionAgreementOut(BaseModel):
+    """How far participants agree on one question; null where it cannot be computed."""
+
+    question: str = Field(description="its id")
+    rows_are: str = Field(description="what several people judged: items, or bots where each had their own chats")
+    rows: int = Field(description="how many of them have two ratings or more")
+    participants: int = Field(description="who answered it")
+    alpha_ordinal: float | None = Field(description="Krippendorff's α, ordinal")
+    alpha_interval: float | None = Field(description="Krippendorff's α, interval")
+    kappa_median: float | None = Field(description="the median κ of pairs of participants")
+    ambiguous: float | None = Field(description="the share of items on which choices are even")
+
+
+class StudyAgreementOut(ResponseModel):
+    """Agreement so far."""
+
+    questions: list[QuestionAgreementOut] = Field(description="those that were answered")
+
+
+class AdjudicationOut(BaseModel):
+    """What counts, as it was decided."""
+
+    value: _Answer = Field(description="the answer that counts")
+    note: str = Field(description="why")
+    by: str = Field(description="the name of the key that decided it")
+    at: str = Field(description="when")
+
+
+class OneAnswerOut(BaseModel):
+    """The answer of one participant."""
+
+    participant: str = Field(description="their code")
+    value: _Answer = Field(description="as it was given; of a choice, the system that was preferred, or tie")
+
+
+class DisagreementOut(BaseModel):
+    """One thing about which participants disagree."""
+
+    item: str = Field(description="the unit that was judged")
+    question: str = Field(description="its id")
+    ratings: list[OneAnswerOut] = Field(description="the answers, by participant")
+    spread: float = Field(description="their range as a share of the scale, 0 to 1")
+    adjudicated: AdjudicationOut | None = Field(description="what was decided")
+
+
+class DisagreementsOut(ResponseModel):
+    """What participants disagree about, the widest first."""
+
+    items: list[DisagreementOut] = Field(description="without those on which all agree")
+
+
+class AdjudicationIn(BaseModel):
+    """A decision about a disagreement."""
+
+    model_config = STRICT
+
+    item: str = Field(description="the unit that was judged", min_length=1, max_length=600)
+    question: str = Field(description="id of the question", min_length=1, max_length=64)
+    value: _Answer = Field(description="the answer that counts")
+    note: str = Field(default="", description="why", max_length=2_000)
+
+
+class OneAdjudicationOut(AdjudicationOut, ResponseModel):
+    """The decision as it is kept."""
+
+
+class PowerIn(BaseModel):
+    """A study that is to be planned: what it should see, and how sure it should be."""
+
+    model_config = STRICT
+
+    difference: float | None = Field(default=None, description="of the means of two bots", gt=0, le=1e6)
+    win_rate: float | None = Field(default=None, description="of one of two bots, without ties", gt=0, lt=1)
+    sd: float = Field(default=1.3, description="standard deviation of a rating", gt=0, le=1e6)
+    power: float = Field(default=0.8, description="chance to see it", gt=0, lt=1)
+    alpha: float = Field(default=0.05, description="level of the two-sided test", gt=0, lt=1)
+    ratings_per_participant: int = Field(default=1, description="of each bot, or votes", ge=1, le=200)
+    rho: float = Field(default=0.3, description="correlation of the ratings of one participant", ge=0, le=1)
+
+
+class PowerOut(ResponseModel):
+    """How much a study needs."""
+
+    n: int = Field(description="ratings of each bot, or votes on the pair")
+    participants: int = Field(description="who are needed for them at least")
+    design_effect: float = Field(description="by how much several ratings of one person enlarge the number")
+
+
+# ── Routes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+router = APIRouter(prefix="/v1", tags=["studies"])
+
+_MOST_DISAGREEMENTS: Final = 200
+_EXAMPLES: Final = {"three quarters of a point": {"difference": 0.75}, "six of ten votes": {"win_rate": 0.6}}
+
+
+def _tasks_of(state: ServiceState, study: StoredStudy) -> list[StudyTask]:
+    """Return the tasks that are over, without the pilot once the study has opened."""
+    return list(study_records(state.database, study, with_pilot=study.state == "pilot"))
+
+
+@router.post(
+    "/studies/power",
+    dependencies=STUDY,
+    openapi_extra=request_body(PowerIn, examples=_EXAMPLES),
+    responses={200: {"model": PowerOut}, **errors(422)},
+)
+async def plan_study(body: Annotated[PowerIn, Depends(body_of(PowerIn))]) -> Response:
+    """How many ratings or votes show a difference, and how many participants they need."""
+    if (body.difference is None) == (body.win_rate is None):
+        raise BadInput("difference, win_rate: one of the two was expected", remedy='{"difference": 0.5}')
+    effect = design_effect(body.ratings_per_participant, body.rho)
+    if body.difference is not None:
+        needed = ratings_needed(
+            body.difference,
+            sd=body.sd,
+            power=body.power,
+            alpha=body.alpha,
+            per_participant=body.ratings_per_participant,
+            rho=body.rho,
+        )
+    else:
+        needed = votes_needed(body.win_rate or 0.0, power=body.power, alpha=body.alpha, deff=effect)
+    participants = ceil(needed / body.ratings_per_participant)
+    return json_response({"n": needed, "participants": participants, "design_effect": effect})
+
+
+@router.get("/studies/{id}/report", dependencies=STUDY, responses={200: {"model": StudyReportOut}, **errors(404, 422)})
+async def get_study_report(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    draws: Annotated[int, Query(description="draws of participants behind the intervals", ge=100, le=10_000)] = 1_000,
+) -> Response:
+    """Every figure of the study so far, computed when it is asked for."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    analysis = StudyAnalysis.of_protocol(study.protocol.fields)
+    settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=study.state == "pilot")
+    report = await asyncio.to_thread(study_report, tasks, study.protocol.fields, settings)
+    return json_response({"report": report})
+
+
+@router.get("/studies/{id}/agreement", dependencies=STUDY, responses={200: {"model": StudyAgreementOut}, **errors(404)})
+async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """How far participants agree so far, by question."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    figures = await asyncio.to_thread(running_agreement, tasks, study.protocol.fields)
+    return json_response({"questions": [_agreement_json(figure) for figure in figures]})
+
+
+def _agreement_json(figure: AgreementFigure) -> dict[str, object]:
+    return {
+        "question": figure.question,
+        "rows_are": figure.rows_are,
+        "rows": figure.rows,
+        "participants": figure.participants,
+        "alpha_ordinal": figure.alpha_ordinal.value if figure.alpha_ordinal is not None else None,
+        "alpha_interval": figure.alpha_interval.value if figure.alpha_interval is not None else None,
+        "kappa_median": figure.kappa_median,
+        "ambiguous": figure.ambiguous,
+    }
+
+
+@router.get(
+    "/studies/{id}/disagreements",
+    dependencies=STUDY,
+    responses={200: {"model": DisagreementsOut}, **errors(404)},
+)
+async def list_disagreements(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    limit: Annotated[int, Query(description="how many, the widest first", ge=1, le=_MOST_DISAGREEMENTS)] = 50,
+) -> Response:
+    """What participants disagree about most, with what was decided about it."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
+    decided = await database_threads.run_query(lambda: adjudications(state.database, study))
+    listed = await asyncio.to_thread(disagreements, tasks, study.protocol.fields, limit)
+    items = [
+        {
+            "item": entry.item,
+            "question": entry.question,
+            "ratings": [{"participant": person, "value": answer} for person, answer in entry.answers],
+            "spread": entry.spread,
+            "adjudicated": decided.get((entry.item, entry.question)),
+        }
+        for entry in listed
+    ]
+    return json_response({"items": items})
+
+
+@router.put(
+    "/studies/{id}/adjudications",
+    dependencies=STUDY,
+    openapi_extra=request_body(AdjudicationIn),
+    responses={200: {"model": OneAdjudicationOut}, **errors(404, 422)},
+)
+async def adjudicate_item(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    body: Annotated[AdjudicationIn, Depends(body_of(AdjudicationIn))],
+) -> Response:
+    """Decide what counts for a question of an item, with a reason; the answers of participants stay as they are."""
+    state = state_of(request)
+
+    def decide() -> TaskDecision:
+        study = state.studies.get(id)
+        asked_questions = {question.id: question for question in protocol_questions(study.protocol.fields, ())}
+        if body.question not in asked_questions:
+            raise BadInput(
+                f"question: the form has no question {body.question!r}", remedy=f"one of: {', '.join(asked_questions)}"
+            )
+        systems = unit_systems(state.database, study, body.item)
+        require_possible_decision(asked_questions[body.question], body.value, systems)
+        return adjudicate(
+            state.database,
+            study,
+            item=body.item,
+            question=body.question,
+            answer=body.value,
+            note=body.note,
+            **acting(request),
+        )
+
+    return json_response(json_form(await database_threads.run_query(decide)))

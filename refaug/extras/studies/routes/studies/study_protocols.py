@@ -1,0 +1,240 @@
+"""Routes of studies: drafts, amendments, opening, pausing, closing, and a look at what participants see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Final, TypedDict
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from refaug.extras.studies.assignment.next_task import check_plan
+from refaug.extras.studies.participation.study_figures import study_counts, study_slots
+from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.schemas import admin
+from refaug.service.scopes import Scope
+from refaug.service.web.answers import json_response
+from refaug.service.web.connection.body import body_of, request_body
+from refaug.service.web.dependencies import requires
+from refaug.service.web.handling import database_threads
+from refaug.service.web.handling.audit_rows import actor_of_request, id_of_request
+from refaug.service.web.handling.pagination import After, Limit, page_of
+from refaug.service.web.openapi import CREATED_HEADERS, errors
+from refaug.service.web.state import ServiceState, state_of
+
+router = APIRouter(prefix="/v1", tags=["studies"])
+
+STUDY: Final = [Depends(requires(Scope.STUDY))]
+StudyId = Annotated[str, Path(description="id or name of the study", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+
+
+class Acting(TypedDict):
+    """The actor and the id of a request."""
+
+    actor: str
+    request: str | None
+
+
+def acting(request: Request) -> Acting:
+    """Return the actor and the id of a request, as stores put them into the audit log."""
+    return {"actor": actor_of_request(request), "request": id_of_request(request)}
+
+
+@router.get("/studies", dependencies=STUDY, responses={200: {"model": admin.StudiesOut}})
+async def list_studies(request: Request, after: After = "", limit: Limit = 50) -> Response:
+    """Studies, newest first."""
+    state = state_of(request)
+
+    def page() -> dict[str, object]:
+        studies = {study.id: study for study in state.studies.all()}
+        names, following = page_of(list(studies), after, limit, order=_newest_first)
+        return {"studies": [_row(studies[name]) for name in names], "next": following}
+
+    return json_response(await database_threads.run_query(page))
+
+
+def _newest_first(study: str) -> tuple[int, ...]:
+    return tuple(-ord(character) for character in study)
+
+
+@router.post(
+    "/studies",
+    status_code=201,
+    dependencies=STUDY,
+    openapi_extra=request_body(admin.StudyIn),
+    responses={201: {"model": admin.StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
+)
+async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(body_of(admin.StudyIn))]) -> Response:
+    """Make a study as a draft; 422 names every field of the protocol that is wrong, with what would be right."""
+    state = state_of(request)
+    study = await database_threads.run_query(
+        lambda: state.studies.create(body.name, body.protocol, body.items, **acting(request))
+    )
+    location = f"{request.scope.get('root_path', '')}/v1/studies/{study.id}"
+    content = await database_threads.run_query(lambda: described(state, study))
+    return json_response(content, status=201, headers={"Location": location})
+
+
+@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404)})
+async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """A study with its protocol, amendments, counts and bots."""
+    state = state_of(request)
+    return json_response(await database_threads.run_query(lambda: described(state, state.studies.get(id))))
+
+
+@router.put(
+    "/studies/{id}/protocol",
+    dependencies=STUDY,
+    openapi_extra=request_body(admin.AmendmentIn),
+    responses={200: {"model": admin.StudyOut}, **errors(404, 409)},
+)
+async def amend_study(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    body: Annotated[admin.AmendmentIn, Depends(body_of(admin.AmendmentIn))],
+) -> Response:
+    """Replace the protocol of a draft, or amend that of an open study, with a reason; both hashes are reported."""
+    state = state_of(request)
+
+    def amend() -> dict[str, object]:
+        study = state.studies.get(id)
+        return described(state, state.studies.amend(study, body.protocol, reason=body.reason, **acting(request)))
+
+    return json_response(await database_threads.run_query(amend))
+
+
+@router.delete(
+    "/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.DeletedStudyOut}, **errors(404, 409)}
+)
+async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """Remove a draft, or a closed study with everything that was collected."""
+    state = state_of(request)
+
+    def remove() -> dict[str, object]:
+        study = state.studies.get(id)
+        state.studies.delete(study, **acting(request))
+        return {"id": study.id, "name": study.name}
+
+    return json_response(await database_threads.run_query(remove))
+
+
+@router.post(
+    "/studies/{id}/dialogues",
+    dependencies=STUDY,
+    openapi_extra=request_body(admin.StudyItemsIn),
+    responses={200: {"model": admin.AddedItemsOut}, **errors(404, 409, 413)},
+)
+async def add_study_items(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    body: Annotated[admin.StudyItemsIn, Depends(body_of(admin.StudyItemsIn))],
+) -> Response:
+    """Add dialogues, replies or references to a draft."""
+    state = state_of(request)
+
+    def add() -> int:
+        return state.studies.add_items(state.studies.get(id), body.items, **acting(request))
+
+    return json_response({"tasks": await database_threads.run_query(add)})
+
+
+async def _act(request: Request, study: str, act: str) -> Response:
+    state = state_of(request)
+
+    def work() -> dict[str, object]:
+        return described(state, state.studies.act(state.studies.get(study), act, **acting(request)))
+
+    return json_response(await database_threads.run_query(work))
+
+
+_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404, 409)})
+
+
+@_ACT("/studies/{id}/pilot")
+async def pilot_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """Take participants whose answers do not count."""
+    return await _act(request, id, "pilot")
+
+
+@_ACT("/studies/{id}/open")
+async def open_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """Freeze the protocol with the hashes of bots and items, and take participants; a second time changes nothing."""
+    return await _act(request, id, "open")
+
+
+@_ACT("/studies/{id}/pause")
+async def pause_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """Give out no more tasks; those that have begun may be finished."""
+    return await _act(request, id, "pause")
+
+
+@_ACT("/studies/{id}/close")
+async def close_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
+    """End the study for good."""
+    return await _act(request, id, "close")
+
+
+@router.get(
+    "/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": admin.StudyPreviewOut}, **errors(404)}
+)
+async def preview_study(
+    request: Request,
+    id: StudyId,  # noqa: A002  the name in the address
+    language: Annotated[str, Query(description="one of the study's languages", max_length=20)] = "",
+) -> Response:
+    """What a participant would see, and an example of a sequence of tasks."""
+    state = state_of(request)
+    study = await database_threads.run_query(lambda: state.studies.get(id))
+    return json_response(_preview(study, language))
+
+
+def _preview(study: StoredStudy, language: str) -> dict[str, object]:
+    protocol = study.protocol
+    shown_language = language if language in protocol.languages else protocol["language"]
+    checks = protocol["checks"]
+    sequence = check_plan(
+        protocol["per_participant"],
+        attention=checks["attention"],
+        degraded=bool(checks["degraded"]),
+        repeats=checks["repeat"],
+        seed=protocol["seed"],
+    )
+    return {
+        "consent": {
+            "text": protocol.text("consent", shown_language),
+            "sha256": protocol.consent_sha256,
+            "screening": protocol["screening"],
+        },
+        "guidelines": protocol.text("guidelines", shown_language),
+        "form": protocol.form.shown_in(shown_language),
+        "languages": list(protocol.languages),
+        "sequence": [{"check": planned.check, "attention": planned.asks_attention} for planned in sequence],
+    }
+
+
+def _row(study: StoredStudy) -> dict[str, object]:
+    return {
+        "id": study.id,
+        "name": study.name,
+        "title": study.protocol["title"],
+        "kind": study.protocol.kind.value,
+        "state": study.state,
+        "protocol_sha256": study.protocol_sha256,
+        "created": study.created,
+        "opened": study.opened,
+        "closed": study.closed,
+    }
+
+
+def described(state: ServiceState, study: StoredStudy) -> dict[str, object]:
+    """Return a study as answers have it."""
+    protocol: Mapping[str, Any] = study.protocol.fields
+    return {
+        **_row(study),
+        "protocol": dict(protocol),
+        "consent_sha256": study.protocol.consent_sha256,
+        "amendments": state.studies.amendments(study),
+        "counts": study_counts(state.database, study),
+        "bots": study_slots(state.database, study),
+    }

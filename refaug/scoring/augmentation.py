@@ -1,0 +1,222 @@
+"""Retrieve, rate and weight references: test pairs in, the same pairs with weighted references out.
+
+The module does no HTTP and prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from refaug.core.errors import Usage
+from refaug.core.progress import Progress, Silent
+from refaug.core.records import Item, Origin, Reference
+from refaug.indexer.search.index import ReferenceIndex
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
+from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.items import BadItem, item_json
+from refaug.scoring.presets import find_preset
+from refaug.scoring.provenance import with_provenance
+
+BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
+# Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and
+# are the same to the last bit wherever it is rated.
+BLOCK_SIZE: Final = 5 * BATCH_SIZE
+
+
+def found_json(found: Item, provenance: str) -> dict[str, object]:
+    """Return an item as a line of a test file, with the provenance of its references; golds show their weight."""
+    return {**item_json(with_provenance(_with_gold_weights(found), provenance)), **found.search_notes}
+
+
+def missing_shards(items: Iterable[Item]) -> list[str]:
+    """Return the shards that had no part in the references of some item."""
+    return sorted({shard for one in items for shard in one.search_notes.get("missing_shards", ())}, key=int)
+
+
+def _with_gold_weights(test_item: Item) -> Item:
+    """Return the item with a weight of one for golds that have no other, since that is what they count."""
+    references = tuple(
+        replace(reference, weight=1.0) if _weighs_one(reference) else reference for reference in test_item.references
+    )
+    return replace(test_item, references=references)
+
+
+def _weighs_one(reference: Reference) -> bool:
+    return reference.source is Origin.GOLD and reference.weight is None and not reference.is_unused
+
+
+def augment(
+    items: Iterable[Item | BadItem],
+    index: ReferenceIndex,
+    rater: Rater | None,
+    settings: AugmentSettings,
+    progress: Progress | None = None,
+) -> Iterator[Item | BadItem]:
+    """Yield every item with further references, in the order given; retrieved and parrot references are replaced.
+
+    An item without an utterance, or without a gold where one is needed, keeps the references that it came with. Its
+    `search_notes` have the number of excluded pairs by reason, and why nothing was found. At the end a warning tells of
+    test pairs in a language that the rater does not know.
+    """
+    require_rater(rater, settings)
+    require_preset_index(index, settings)
+    progress = progress or Silent()
+    progress.stage("references", None, "items")
+    coverage = Coverage()
+    for batch, of_batch in augmented_batches(items, index, rater, settings):
+        coverage += of_batch
+        yield from batch
+        progress.advance(len(batch))
+    if rater is not None and (warning := rater.unfamiliar(coverage)) is not None:
+        progress.warn(warning)
+
+
+def require_rater(rater: Rater | None, settings: AugmentSettings) -> None:
+    """Raise Usage where something is to be rated without a rater."""
+    if settings.needs_rater and rater is None:
+        raise Usage("something is to be rated, and there is no rater", remedy="give one, or weights of one")
+
+
+def augmented_batches(
+    items: Iterable[Item | BadItem], index: ReferenceIndex, rater: Rater | None, settings: AugmentSettings
+) -> Iterator[tuple[list[Item | BadItem], Coverage]]:
+    """Yield items with further references, batch by batch, and how the rater's tokenizer cuts their own texts."""
+    for number, batch in enumerate(_batches(items)):
+        usable, coverage = [item for item in batch if isinstance(item, Item)], Coverage()
+        if rater is not None and settings.needs_rater:
+            if number % (BLOCK_SIZE // BATCH_SIZE) == 0:
+                rater.forget_texts()
+            coverage = rater.coverage([text for item in usable for text in own_texts(item)])
+        found = retrieve(usable, index, settings)
+        to_rate = [request for _, request in found if request is not None]
+        ratings = iter(rater.rate(to_rate, settings) if rater is not None else ())
+        augmented = (one if request is None else with_ratings(one, next(ratings), settings) for one, request in found)
+        yield [next(augmented) if isinstance(one, Item) else one for one in batch], coverage
+
+
+def require_preset_index(index: ReferenceIndex, settings: AugmentSettings) -> None:
+    """Raise Usage where the settings name a preset that the index was not built with."""
+    if (preset := find_preset(settings.preset)) is not None:
+        preset.require_index(index.spec.partition("#")[0], index.manifest)
+
+
+def own_texts(test_item: Item) -> list[str]:
+    """Return the texts of the test pair itself that the rater reads: the utterance and the golds."""
+    golds = [reference.text for reference in test_item.references if reference.source is Origin.GOLD]
+    return [test_item.utterance or "", *golds]
+
+
+def _batches(items: Iterable[Item | BadItem]) -> Iterator[list[Item | BadItem]]:
+    batch = list[Item | BadItem]()
+    for test_item in items:
+        batch.append(test_item)
+        if len(batch) == BATCH_SIZE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def retrieve(
+    items: Sequence[Item], index: ReferenceIndex, settings: AugmentSettings
+) -> list[tuple[Item, RatingRequest | None]]:
+    """Return the items with all their references, and what is to be rated of each: these have no weight yet."""
+    searched = [_without_golds(item) for item in items] if settings.gold == "none" else items
+    retrieved = index.search(searched, settings, excluded=settings.show_excluded)
+    return [_with_references(item, found, settings) for item, found in zip(items, retrieved, strict=True)]
+
+
+def _with_references(test_item: Item, found: Item, settings: AugmentSettings) -> tuple[Item, RatingRequest | None]:
+    """Return the item with all its references, and what is to be rated of them.
+
+    References that cannot be rated are dropped: a reference without a weight would spoil the item.
+    """
+    references, notes = _all_references(test_item, found, settings), found.search_notes
+    request = _rating_request(test_item, references, settings)
+    if request is None:
+        usable = tuple(reference for reference in references if reference.is_own or reference.weight is not None)
+        if len(usable) < len(references):
+            notes = {"note": "no_gold", **notes}
+        references = usable
+    return replace(test_item, references=references, search_notes=notes), request
+
+
+def _without_golds(test_item: Item) -> Item:
+    """Return the item as it is searched for where golds play no part."""
+    further = (reference for reference in test_item.references if reference.source is not Origin.GOLD)
+    return replace(test_item, references=tuple(further))
+
+
+def _rating_request(
+    test_item: Item, references: Sequence[Reference], settings: AugmentSettings
+) -> RatingRequest | None:
+    """Return what is to be rated; None where nothing is, or there is no gold to rate against."""
+    golds = tuple(gold.text for gold in references if gold.source is Origin.GOLD and gold.text.strip())
+    golds = WITHOUT_GOLD if settings.gold == "none" else golds
+    candidates = tuple(_candidate(reference) for reference in references if _is_rated(reference, settings))
+    if not candidates or not golds or not (test_item.utterance or "").strip():
+        return None
+    return RatingRequest(utterance=test_item.utterance or "", golds=golds, candidates=candidates)
+
+
+def with_ratings(found: Item, ratings: Sequence[float], settings: AugmentSettings) -> Item:
+    """Return an item that `retrieve` has found references for with the ratings of its candidates, in their order."""
+    references = list(found.references)
+    rated = [place for place, reference in enumerate(references) if _is_rated(reference, settings)]
+    for place, rating in zip(rated, ratings, strict=True):
+        references[place] = _weighted(references[place], rating, rating)
+    return replace(found, references=tuple(references))
+
+
+def _all_references(test_item: Item, retrieved: Item, settings: AugmentSettings) -> tuple[Reference, ...]:
+    """Return its golds and supplied references, then the parrot, then the retrieved references.
+
+    The retrieved references already have their weights where no rater is needed for them.
+    """
+    own = tuple(_without_rating(reference, settings) for reference in test_item.references if reference.is_own)
+    parrot = list[Reference]()
+    if settings.parrot != "off" and test_item.utterance is not None and test_item.utterance.strip():
+        weight = None if settings.parrot == "rated" else float(settings.parrot)
+        parrot.append(Reference(text=test_item.utterance, source=Origin.PARROT, weight=weight))
+    weight = 1.0 if settings.weights == "one" else None
+    references: Sequence[Reference] = retrieved.references
+    if weight is not None:
+        references = tuple(_weighted(reference, weight, None) for reference in references)
+    return (*own, *parrot, *references)
+
+
+def _weighted(reference: Reference, weight: float | None, rating: float | None) -> Reference:
+    """Return the reference with this weight and rating; `replace` is several times slower, and there are many."""
+    return Reference(
+        text=reference.text,
+        source=reference.source,
+        weight=weight,
+        similarity=reference.similarity,
+        rating=rating,
+        utterance=reference.utterance,
+        more=reference.more,
+    )
+
+
+def _without_rating(reference: Reference, settings: AugmentSettings) -> Reference:
+    """Return a gold without the rating of an earlier run; a supplied reference stays as it is."""
+    if reference.source is not Origin.GOLD:
+        return reference
+    return replace(reference, weight=None, rating=None, is_unused=settings.gold == "none")
+
+
+def _is_rated(reference: Reference, settings: AugmentSettings) -> bool:
+    if reference.source is Origin.GOLD:
+        return settings.gold == "rated"
+    if reference.source is Origin.PARROT:
+        return settings.parrot == "rated"
+    return reference.source is Origin.RETRIEVED and settings.weights == "rated"
+
+
+def _candidate(reference: Reference) -> Reference:
+    """Return the reference with the utterance that it answered in the log; a gold answers the test utterance."""
+    is_of_log = reference.source is Origin.RETRIEVED or reference.utterance is None
+    return reference if is_of_log else replace(reference, utterance=None)

@@ -1,0 +1,308 @@
+"""Networks of a home: raters, rubers and VHREDs, with what their reports say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST, verify_files
+from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.errors import Corrupt
+from refaug.core.files import read_json
+from refaug.core.options.declaring import Doc
+from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
+
+_EPOCH_COLUMNS: Final = ("epoch", "train_loss", "validation_loss", "validation_accuracy", "auc", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkFacts(VersionFacts):
+    """The facts of a version of a network."""
+
+    tokenizer: Annotated[str | None, Doc("SHA-256 of what splits texts into pieces")] = None
+    languages: Annotated[list[str] | None, Doc("languages of the texts that it was trained on")] = None
+    embedding: Annotated[int | None, Doc("numbers of a piece's vector")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelevanceFacts(NetworkFacts):
+    """The facts of a version of a rater or a ruber."""
+
+    hidden: Annotated[int | None, Doc("numbers of a text's state, for each direction")] = None
+    auc_good_vs_wrong: Annotated[
+        float | None, Doc("how often a response is put above a wrong one, on utterances outside the training")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterFacts(RelevanceFacts):
+    """The facts of a version of a rater."""
+
+    network: Annotated[str | None, Doc("nn: the Bi-GRU of the method; cross: a Transformer")] = None
+    temperature: Annotated[float | None, Doc("of its calibrated ratings")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VhredFacts(NetworkFacts):
+    """The facts of a version of a VHRED."""
+
+    cell: Annotated[str | None, Doc("the cell of its recurrent networks; random: its weights were drawn")] = None
+    parameters: Annotated[int | None, Doc("numbers that were trained")] = None
+    nll: Annotated[float | None, Doc("nats a piece on dialogues that were held out")] = None
+
+
+def read_report(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the report of a network, or raise Corrupt; neither weights nor torch are loaded."""
+    for name in ("config", "details", "files"):
+        if not isinstance(manifest.get(name), dict):
+            raise Corrupt(f"{folder / 'manifest.json'} has no {name}", remedy="restore it from a backup")
+    files = {name: facts for name, facts in manifest["files"].items() if name == "report.json"}
+    verify_files(folder, {"files": files})
+    return read_json(folder / "report.json") if files else {}
+
+
+class _StoredNetworks(StoredArtefacts):
+    """Networks that were trained on logs, each with a report."""
+
+    epochs: ClassVar[str] = "epochs"  # the title of their table
+
+    def network_facts(self, manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the facts of this kind of network."""
+        raise NotImplementedError
+
+    def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the manifest and the report of a network say."""
+        general = {name: manifest.get(name) for name in ("tokenizer", "languages")}
+        report = read_report(folder, manifest)
+        return {**general, "embedding": manifest["config"].get("embedding"), **self.network_facts(manifest, report)}
+
+    def shown(self, held: HeldVersion, manifest: dict[str, Any], title: str) -> ShownVersion:
+        """Return how a network was made, and how good it is on texts that it was not trained on."""
+        report = read_report(held.folder, manifest)
+
+        def sections() -> Sequence[Section]:
+            made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
+            network = {"network": manifest["network"]} if "network" in manifest else {}
+            facts = FactList(title, {**made_of, **network, **manifest["config"], **self.report_facts(report)})
+            rows = [
+                [epoch["epoch"], *(f"{epoch[name]:.4f}" for name in _EPOCH_COLUMNS[1:5]), epoch["seconds"]]
+                for epoch in report.get("epochs", ())
+            ]
+            return [facts, TitledTable(self.epochs, _EPOCH_COLUMNS, rows)] if rows else [facts]
+
+        return self.described(held, manifest, {"report": report}, sections)
+
+
+class StoredRubers(_StoredNetworks):
+    """Rubers: networks of RUBER's unreferenced part."""
+
+    columns: ClassVar[tuple[str, ...]] = ("hidden", "auc_good_vs_wrong", "id")
+    fact_type = RelevanceFacts
+
+    def network_facts(self, manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the size, and how often a good response is put above a wrong one."""
+        auc = report.get("auc_good_vs_wrong")
+        rounded = None if auc is None else round(float(auc), 4)
+        return {"hidden": manifest["config"].get("hidden"), "auc_good_vs_wrong": rounded}
+
+    def report_facts(self, report: Mapping[str, Any]) -> dict[str, object]:
+        """Return the main facts of a report."""
+        return {
+            "parameters": report["parameters"],
+            "pairs": report["examples"]["train"]["pairs"],
+            "held_out_pairs": report["examples"]["validation"]["an_epoch"],  # on which the figures below are measured
+            "best_epoch": report["best_epoch"],
+            "validation_loss": f"{report['validation_loss']:.4f}",
+            "ranking_accuracy": f"{report['ranking_accuracy']:.4f}",
+            "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+            "mean_score_good": f"{report['mean_score']['good']:.4f}",
+            "mean_score_wrong": f"{report['mean_score']['wrong']:.4f}",
+        }
+
+
+class StoredRaters(StoredRubers):
+    """Raters."""
+
+    columns = ("network", *StoredRubers.columns)
+    fact_type = RaterFacts
+
+    def network_facts(self, manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a ruber has, too, the kind of the network, and the temperature of its ratings."""
+        own = {"network": manifest.get("network", "nn"), "temperature": manifest.get("temperature")}
+        return {**super().network_facts(manifest, report), **own}
+
+    def report_facts(self, report: Mapping[str, Any]) -> dict[str, object]:
+        """Return the main facts of a report."""
+        return {
+            "parameters": report["parameters"],
+            **({"shared_utterances": report["mined"]["utterances"]} if "mined" in report else {}),
+            "positive_examples": report["examples"]["train"]["positive"],
+            "best_epoch": report["best_epoch"],
+            "validation_loss": f"{report['validation_loss']:.4f}",
+            "validation_accuracy": f"{report['validation_accuracy']:.4f}",
+            "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
+            **_hard_negative_facts(report.get("hard")),
+            **{f"auc_good_vs_{kind}": f"{auc:.4f}" for kind, auc in report.get("auc_by_kind", {}).items()},
+            "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
+            "temperature": f"{report['temperature']:.3f}",
+            "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
+        }
+
+
+def _hard_negative_facts(hard: Any) -> dict[str, object]:
+    """Return the figures on hard negatives, if these were measured; some of them would do as responses."""
+    if hard is None:
+        return {}
+    return {
+        "auc_good_vs_hard": f"{hard['auc_good_vs_hard']:.4f}",
+        "hard_taken_for_good": f"{100 * hard['taken_for_good']:.0f} %",
+    }
+
+
+class StoredVhreds(_StoredNetworks):
+    """Encoders of dialogues: an adem opens the one that it was fitted with."""
+
+    columns = ("cell", "parameters", "nll", "id")
+    fact_type = VhredFacts
+    epochs = "rounds"
+    user = "an adem was fitted with"
+
+    def network_facts(self, manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the cell, the size and the likelihood on dialogues that were held out."""
+        nll = report.get("nll")
+        return {
+            "cell": manifest["config"].get("cell"),
+            "parameters": report.get("parameters"),
+            "nll": None if nll is None else round(float(nll), 4),
+        }
+
+    def report_facts(self, report: Mapping[str, Any]) -> dict[str, object]:
+        """Return the main facts of a report; a random encoder has few."""
+        facts: dict[str, object] = {"parameters": report["parameters"], "pieces": report["tokenizer"]["pieces"]}
+        if "nll" not in report:
+            return facts
+        return {
+            **facts,
+            "dialogues": report["dialogues"]["train"],
+            "held_out_dialogues": report["dialogues"]["validation"],  # on which the figures below are measured
+            "best_round": report["best_epoch"],
+            "nll": f"{report['nll']:.4f} nats a piece",
+            "nll_with_context": f"{report['nll_with_context']:.4f}",
+            "nll_without_context": f"{report['nll_without_context']:.4f}",
+            "unigram_nll": f"{report['unigram_nll']:.4f}",
+            "kl": f"{report['kl']:.4f} nats a turn, latent variable {report['latent']}",
+            "discrimination": f"{report['discrimination']:.4f} of true contexts above drawn ones",
+        }
+
+    def user_needs(self) -> Callable[[str, str], bool]:
+        """Return a function that says whether some adem needs a version."""
+        adems = artefact_stores(self.settings)["adem"]
+        manifests: list[Any] = [
+            read_json(adems.folder(name, version) / MANIFEST)
+            for name in adems.names()
+            for version in adems.versions(name)
+        ]
+        needed = {manifest.get("encoder", {}).get("id") for manifest in manifests}
+
+        def is_needed(name: str, version: str) -> bool:
+            manifest: Any = read_json(self.versions.folder(name, version) / MANIFEST)
+            return manifest.get("id") in needed
+
+        return is_needed
+
+
+# ── ADEMs of a home: the facts of a version, and how it was fitted ────────────────────────────────────────────────────
+
+_REASONS: Final = {
+    "golds_themselves": "golds themselves",
+    "without_context": "without a context",
+    "without_gold": "without a gold",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdemFacts(VersionFacts):
+    """The facts of a version of an ADEM."""
+
+    form: Annotated[str | None, Doc("what it compares a reply with")] = None
+    encoder: Annotated[str | None, Doc("the VHRED that its encoder is taken from")] = None
+    validation_partial_spearman: Annotated[
+        float | None, Doc("the agreement with ratings at equal length, on contexts that it was not fitted to")
+    ] = None
+
+
+def _left_out(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return how many rated replies no scorer of the form learns from, and why; nothing where all count."""
+    totals = {reason: sum(counts[reason] for counts in files) for reason in _REASONS}
+    listed = [f"{total:,} {_REASONS[reason]}" for reason, total in totals.items() if total]
+    return {"left_out": ", ".join(listed)} if listed else {}
+
+
+def adem_figure(figure: float | None) -> str:
+    """Return a figure with four digits, or a dash where there is none."""
+    return "–" if figure is None else f"{figure:.4f}"
+
+
+class StoredAdems(StoredArtefacts):
+    """ADEMs: scorers that were fitted to people's ratings."""
+
+    columns = ("form", "encoder", "validation_partial_spearman", "id")
+    fact_type = AdemFacts
+
+    def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the form, the encoder, and the agreement on validation."""
+        partial = read_report(folder, manifest)["validation"]["trained"]["partial_spearman"]
+        return {
+            "form": manifest["config"].get("form"),
+            "encoder": str(manifest["encoder"]["spec"]),
+            "validation_partial_spearman": None if partial is None else round(float(partial), 4),
+        }
+
+    def report_facts(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the main facts of a report."""
+        balance, spread, validation = report["balance"], report["spread"], report["validation"]
+        return {
+            "form": report["form"],
+            "state": report["state"],
+            "protocol": report["protocol"],
+            **_left_out(report["files"]),
+            "train_rows": report["train_rows"],
+            "balanced_rows": balance["balanced_rows"],
+            "dropped_rows": balance["dropped"],
+            "length_rating_before": adem_figure(balance["length_rating_before"]),
+            "length_rating_after": adem_figure(balance["length_rating_after"]),
+            "components_share": adem_figure(report["components_share"]),
+            "best_epoch": report["best_epoch"],
+            "validation_rows": report["validation_rows"],
+            "validation_error": adem_figure(report["validation_error"]),
+            "validation_spearman": adem_figure(validation["trained"]["spearman"]),
+            "validation_partial_spearman": adem_figure(validation["trained"]["partial_spearman"]),
+            "before_training_spearman": adem_figure(validation["untrained"]["spearman"]),
+            "sd_score_over_sd_rating": adem_figure(spread["sd_score_over_sd_rating"]),
+            "share_near_mean": adem_figure(spread["share_near_mean"]),
+        }
+
+    def shown(self, held: HeldVersion, manifest: dict[str, Any], title: str) -> ShownVersion:
+        """Return how a scorer was fitted, and how its scores spread."""
+        report = read_report(held.folder, manifest)
+
+        def sections() -> Sequence[Section]:
+            matrices = report["matrices"]
+            conicity = [
+                (vectors, adem_figure(sides["encoder"]), adem_figure(sides["projected"]))
+                for vectors, sides in report["spread"]["conicity"].items()
+            ]
+            return [
+                FactList(title, {"id": str(manifest["id"])[:12], **self.report_facts(report)}),
+                TitledTable("balancing", ("what", "number"), list(report["balance"].items())),
+                TitledTable("matrices", list(matrices[0]), [list(facts.values()) for facts in matrices]),
+                TitledTable(
+                    "conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), conicity
+                ),
+            ]
+
+        return self.described(held, manifest, {"report": report}, sections)

@@ -1,0 +1,198 @@
+"""What reads sentiment and meaning: lexicons, a DeepMoji in ONNX's format beside numpy, and the label of the paper."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from encoders import SPECIAL, WORDS, TinyEncoder, write_tokenizer
+from onnx import TensorProto, helper, numpy_helper
+
+from refaug.core.errors import BadInput, Usage
+from refaug.core.options.decoding import as_values, decode
+from refaug.core.vectors.word_vectors import WordVectors
+from refaug.extras.conversations.encoders.opening import OnnxMeaning, VectorReader
+from refaug.extras.conversations.encoders.sentiment_readers import DeepMojiSentiment, LexiconSentiment
+from refaug.extras.conversations.hybrid_report import require_paper
+from refaug.extras.conversations.metrics.components import component_values
+from refaug.extras.conversations.metrics.exchanges import Side, human_exchanges
+from refaug.extras.conversations.metrics.sentiment import EMOJIS, Variants, emoji_weights
+from refaug.extras.conversations.options.conversation_source import ConversationSource, TurnReferences
+from refaug.extras.conversations.options.hybrid_settings import HybridSettings
+
+PAPER = {"sent": "deepmoji[d#1]", "sem": "infersent1[i#2]", "coh": "word2vec-news[v#3]"}
+
+
+def write_bag_of_words(folder: Path, width: int, *, softmax: bool) -> np.ndarray:
+    """Write a model whose sentence is the mean of its words' rows, with or without a softmax; return the rows."""
+    folder.mkdir()
+    write_tokenizer(folder / "tokenizer.json")
+    rows = np.random.default_rng(3).normal(size=(len(SPECIAL) + len(WORDS), width)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["rows", "input_ids"], ["words"]),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["mask", "last"], ["weights"]),
+        helper.make_node("Mul", ["words", "weights"], ["weighted"]),
+        helper.make_node("ReduceSum", ["weighted", "tokens"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["weights", "tokens"], ["count"], keepdims=0),
+        helper.make_node("Div", ["sum", "count"], ["mean"]),
+        helper.make_node("Softmax" if softmax else "Identity", ["mean"], ["sentence_embedding"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "bag",
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
+            for name in ("input_ids", "attention_mask")
+        ],
+        [helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["batch", width])],
+        [
+            numpy_helper.from_array(rows, "rows"),
+            numpy_helper.from_array(np.array([2], np.int64), "last"),
+            numpy_helper.from_array(np.array([1], np.int64), "tokens"),
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(proto)
+    onnx.save_model(proto, folder / "model.onnx")
+    return rows
+
+
+def probabilities(rows: np.ndarray, text: str) -> np.ndarray:
+    mean = rows[TinyEncoder.ids(text)].astype(np.float64).mean(axis=0)
+    return np.exp(mean - mean.max()) / np.exp(mean - mean.max()).sum()
+
+
+def test_deepmoji_goes_the_published_way(tmp_path: Path) -> None:
+    rows = write_bag_of_words(tmp_path / "moji", len(EMOJIS), softmax=True)
+    reader = DeepMojiSentiment.open(tmp_path / "moji")
+    assert reader.name.startswith("deepmoji[moji#")
+    turns = [(Side.PERSON, "i like tea ."), (Side.BOT, "you like the cat"), (Side.PERSON, "not really !")]
+    emojis = [probabilities(rows, text) for _, text in turns]
+    for (_, text), expected in zip(turns, emojis, strict=True):
+        sentiment = reader.read(text)
+        assert sentiment is not None
+        assert sentiment.vector == pytest.approx(expected.tolist(), rel=1e-3)
+        assert sentiment.score == pytest.approx(float(expected @ emoji_weights()), abs=1e-3)
+    assert reader.read("") is None
+    vectors = WordVectors(["tea"], np.ones((1, 2), np.float32))
+    values = component_values(human_exchanges(turns), VectorReader(vectors, reader), Variants())
+    user, bot, answer = emojis
+    cosine = float(user @ bot / np.linalg.norm(user) / np.linalg.norm(bot))
+    assert values["sentiment-coherence"] == pytest.approx(cosine, abs=1e-3)
+    assert values["sentiment-transition"] == pytest.approx(float((answer - user) @ emoji_weights()), abs=1e-3)
+
+
+def test_a_model_that_is_no_deepmoji_is_refused(tmp_path: Path) -> None:
+    write_bag_of_words(tmp_path / "narrow", 8, softmax=True)
+    with pytest.raises(BadInput, match="gives 8 numbers, and DeepMoji gives 64"):
+        DeepMojiSentiment.open(tmp_path / "narrow")
+    write_bag_of_words(tmp_path / "logits", 64, softmax=False)
+    with pytest.raises(BadInput, match="which is no probability"):
+        DeepMojiSentiment.open(tmp_path / "logits").read("i like tea")
+
+
+def test_meaning_comes_from_a_model_of_the_named_size(tmp_path: Path) -> None:
+    rows = write_bag_of_words(tmp_path / "tiny", 12, softmax=False)
+    meaning = OnnxMeaning("onnx", tmp_path / "tiny")
+    assert meaning.name.startswith("onnx[tiny#")
+    mean = rows[TinyEncoder.ids("the big dog")].astype(np.float64).mean(axis=0)
+    assert meaning.encode("the big dog") == pytest.approx(mean / np.linalg.norm(mean), rel=1e-3)
+    assert meaning.encode("") is None
+    with pytest.raises(BadInput, match="gives 12 numbers, and infersent1 gives 4096"):
+        OnnxMeaning("infersent1", tmp_path / "tiny")
+
+
+def test_a_lexicon_scores_by_the_sum_of_its_words(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("# words\ngut\t2\nSchlecht\t-1.5\nna ja\t0\n", "utf-8")
+    reader = LexiconSentiment(path)
+    assert reader.name.startswith("lexicon[mine#")
+    sentiment = reader.read("Gut, gut, aber schlecht!")
+    assert sentiment is not None
+    assert sentiment.score == pytest.approx(2.5 / math.sqrt(2.5**2 + 15))
+    assert sentiment.vector == pytest.approx((1 / 4, 1 / 4, 2 / 4))
+    assert reader.read("?!") is None
+    with pytest.raises(BadInput, match="has no word of these conversations"):
+        reader.require_language(["hello there"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gut 2\n", "line 1: 'gut 2' is no word and number"),
+        ("gut\tviel\n", "line 1: 'gut.tviel' is no word and number"),
+        ("gut\t1_0\n", "is no word and number"),
+        ("gut\t1\ngut\t2\n", "line 2: 'gut' has two scores"),
+        ("gut\tnan\n", "is no word and number"),
+        ("# nothing\n", "has 0 words"),
+    ],
+)
+def test_a_bad_lexicon_names_its_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "bad.tsv").write_text(text)
+    with pytest.raises(BadInput, match=message):
+        LexiconSentiment(tmp_path / "bad.tsv")
+
+
+PRESET = "ghandeharioun19"
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ({"sent": "vader[3.3.2]"}, r"needs sent:deepmoji \(here vader\[3.3.2\]\)"),
+        ({"sem": "mean[v#3]"}, "needs sem:infersent1"),
+        ({"coh": "[v#3]"}, "needs coh:word2vec-news"),
+    ],
+)
+def test_the_label_of_the_paper_is_refused_without_its_encoders(details: dict[str, str], message: str) -> None:
+    settings = HybridSettings(preset=PRESET)
+    require_paper(PAPER, settings)
+    require_paper({**PAPER, **details}, HybridSettings())
+    with pytest.raises(Usage, match=message):
+        require_paper({**PAPER, **details}, settings)
+
+
+def test_the_label_of_the_paper_brings_its_forms_and_refuses_others() -> None:
+    settings = decode(HybridSettings, {"preset": PRESET, "laughter": "substring"})
+    assert (settings.intercept, settings.laughter, settings.greedy) == ("fold", "substring", "both")
+    assert decode(HybridSettings, as_values(settings)) == settings
+    assert HybridSettings.of_manifest(settings.as_manifest()) == settings
+    for field, setting in (
+        ("intercept", "common"),
+        ("laughter", "token"),
+        ("greedy", "user"),
+        ("ridge", 0.1),
+        ("person_z", 3),
+    ):
+        with pytest.raises(Usage) as refused:
+            decode(HybridSettings, {"preset": PRESET, field: setting})
+        assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"map": ["words=said"]}, "map"),
+        ({"map": ["rating=grade"]}, "map"),
+        ({"map": ["text=said", "text=who"]}, "map"),
+        ({"scale": "7-1"}, "scale"),
+        ({"encoding": "latin-99"}, "encoding"),
+        ({"conversations": "selfplay:both", "scale": "1-7"}, "scale"),
+        ({"conversations": "selfplay:both", "bot": "b"}, "bot"),
+    ],
+)
+def test_what_is_said_of_a_file_is_checked_before_it_is_read(more: dict[str, object], field: str) -> None:
+    with pytest.raises(Usage) as refused:
+        decode(ConversationSource, {"conversations": "talks.csv", **more})
+    assert refused.value.field == field
+
+
+def test_references_of_turns_have_no_gold_and_no_preset_that_weighs_one() -> None:
+    assert decode(TurnReferences, {"k": 3}).k == 3
+    for field, setting in (("gold", "one"), ("preset", "tsuta20"), ("mode", "bm25-dialog")):
+        with pytest.raises(Usage):
+            decode(TurnReferences, {field: setting})

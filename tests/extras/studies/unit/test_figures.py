@@ -1,0 +1,197 @@
+"""Means, factors, pairs and agreement of studies against independent computations."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from scipy import stats
+from study_tasks import protocol, study_task
+
+from refaug.extras.studies.figures.disagreements import (
+    choice_agreement,
+    length_difference,
+    pair_figures,
+    rating_agreement,
+)
+from refaug.extras.studies.figures.factors import factor_tests
+from refaug.extras.studies.figures.means import bot_means, standardised
+from refaug.extras.studies.questions import choice_rows, protocol_questions, rating_rows
+
+PAIR = {"id": "better", "text": "better", "type": "pair"}
+
+
+def rows_of(tasks, *questions):
+    return list(rating_rows(tasks, protocol_questions(protocol(*questions), tasks)))
+
+
+def choices_of(tasks):
+    return list(choice_rows(tasks, protocol_questions(protocol(PAIR), tasks)))
+
+
+def clustered_ratings(seed, people=40, each=4, rho=0.5):
+    """Return numbers, bots and people: every person rates both bots several times, and has a level of their own."""
+    rng = np.random.default_rng(seed)
+    level = np.sqrt(rho) * rng.normal(size=people)
+    numbers, bots, persons = [], [], []
+    for person in range(people):
+        for bot, gap in (("a", 0.4), ("b", 0.0)):
+            for noise in rng.normal(size=each):
+                numbers.append(4 + gap + level[person] + np.sqrt(1 - rho) * noise)
+                bots.append(bot)
+                persons.append(f"p{person}")
+    return numbers, bots, persons
+
+
+def test_means_have_intervals_over_participants_and_of_student():
+    numbers, bots, persons = clustered_ratings(1)
+    figures = bot_means(numbers, bots, persons, draws=4000)
+    first = figures.means[0]
+    own = np.array([number for number, bot in zip(numbers, bots, strict=True) if bot == "a"])
+    assert [figure.bot for figure in figures.means] == ["a", "b"]
+    assert (first.n, first.participants) == (160, 40)
+    assert first.mean == pytest.approx(own.mean())
+    expected = stats.t.interval(0.95, 159, own.mean(), stats.sem(own))
+    assert (first.t_low, first.t_high) == pytest.approx(expected)
+    # over participants: as wide as the interval of their means, which is wider than that of single ratings
+    of_people = own.reshape(40, 4).mean(axis=1)
+    half = 1.96 * stats.sem(of_people)
+    assert (first.low, first.high) == pytest.approx((own.mean() - half, own.mean() + half), abs=0.05)
+    assert first.high - first.low > 1.3 * (first.t_high - first.t_low)
+
+
+def test_unclustered_intervals_draw_single_ratings():
+    numbers, bots, persons = clustered_ratings(1)
+    figure = bot_means(numbers, bots, persons, draws=4000, clustered=False).means[0]
+    assert (figure.low, figure.high) == pytest.approx((figure.t_low, figure.t_high), abs=0.03)
+
+
+def test_a_difference_of_bots_that_the_same_people_rate_has_a_narrow_interval():
+    numbers, bots, persons = clustered_ratings(2)
+    (difference,) = bot_means(numbers, bots, persons, draws=4000).differences
+    table = np.array(numbers).reshape(40, 2, 4).mean(axis=2)
+    test = stats.ttest_rel(table[:, 0], table[:, 1])
+    assert difference.difference == pytest.approx((table[:, 0] - table[:, 1]).mean())
+    interval = test.confidence_interval()
+    assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high), abs=0.04)
+    assert difference.p == pytest.approx(test.pvalue, abs=0.02)
+    assert difference.p_holm == difference.p  # one pair
+
+
+def test_no_order_of_ratings_changes_a_mean_or_an_interval():
+    numbers, bots, persons = clustered_ratings(3)
+    order = np.random.default_rng(0).permutation(len(numbers))
+    shuffled = [[column[place] for place in order] for column in (numbers, bots, persons)]
+    first, second = bot_means(numbers, bots, persons, draws=50), bot_means(*shuffled, draws=50)
+    for figure, other in zip(first.means, second.means, strict=True):
+        assert list(asdict(figure).values())[1:] == pytest.approx(list(asdict(other).values())[1:], abs=1e-12)
+
+
+def test_one_participant_gives_no_interval_over_participants():
+    figures = bot_means([1.0, 2.0, 5.0], ["a", "a", "b"], ["p", "p", "p"])
+    assert [figure.low for figure in figures.means] == [None, None]
+    assert figures.means[0].sd is None
+    assert figures.differences[0].p is None
+
+
+def test_standard_ratings_are_of_participants_with_enough_that_differ():
+    tasks = [study_task("P-1", answers={"quality": number}) for number in (2, 4, 6)]
+    tasks += [study_task("P-2", answers={"quality": 5}) for _ in range(4)]
+    tasks += [study_task("P-3", answers={"quality": number}) for number in (1, 7)]
+    scaled = standardised(rows_of(tasks, "quality"), 3)
+    assert [(row.participant, number) for row, number in scaled] == [("P-1", -1.0), ("P-1", 0.0), ("P-1", 1.0)]
+    assert standardised(rows_of(tasks, "quality"), 10) == []
+
+
+def test_levels_of_participants_make_no_factor():
+    # who likes everything rates bot a more often: its mean is higher, and no participant sees a difference
+    tasks = []
+    for person in range(20):
+        level = 6 if person % 2 else 2
+        for number in range(4):
+            bot = "a" if number < (3 if level == 6 else 1) else "b"
+            tasks.append(study_task(f"P-{person}", (bot,), {"quality": level + (number + person) % 2}))
+    (test,) = factor_tests(rows_of(tasks, "quality"), {}, draws=500, seed=1)
+    assert test.participants == 20
+    assert test.p > 0.2
+
+
+def test_a_factor_is_found_across_the_bots_that_share_it():
+    rng = np.random.default_rng(0)
+    factors = {"a1": {"data": "x"}, "a2": {"data": "x"}, "b1": {"data": "y"}}
+    tasks = [
+        study_task(f"P-{person}", (bot,), {"quality": int(np.clip(round(3 + 2 * (bot == "b1") + rng.normal()), 1, 7))})
+        for person in range(15)
+        for bot in factors
+    ]
+    of_bots, of_data = factor_tests(rows_of(tasks, "quality"), factors, draws=200, seed=1)
+    assert (of_bots.factor, of_data.factor) == ("bot", "data")
+    assert of_data.levels["y"] > 1 > of_data.levels["x"]
+    assert of_data.p == pytest.approx(1 / 201)
+
+
+def test_bots_that_no_participant_compares_have_no_test():
+    tasks = [study_task("P-1", ("a",), {"quality": 3}), study_task("P-2", ("b",), {"quality": 5})]
+    (test,) = factor_tests(rows_of(tasks, "quality"), {}, draws=50, seed=1)
+    assert (test.participants, test.p) == (0, None)
+
+
+def test_pairs_are_counted_whatever_the_side():
+    sides = [("a", "b", "left"), ("b", "a", "right"), ("a", "b", "tie"), ("b", "a", "left"), ("b", "a", "right")]
+    tasks = [study_task(f"P-{k}", (first, second), {"better": won}) for k, (first, second, won) in enumerate(sides)]
+    figures = pair_figures(choices_of(tasks), draws=20, seed=1, level=0.95)
+    (pair,) = figures.pairs
+    assert (pair.first, pair.second) == ("a", "b")
+    assert (pair.outcome.wins, pair.outcome.losses, pair.outcome.ties) == (3, 1, 1)
+    assert figures.is_left.value == 0.5
+    assert [bot.bot for bot in figures.strengths.bots] == ["a", "b"]
+    assert figures.strengths.bots[0].strength == pytest.approx(np.log(3.5 / 1.5) / 2, abs=1e-9)
+    assert figures.davidson.tie.value > 0
+    assert figures.with_length is None
+    assert pair_figures([], draws=20, seed=1, level=0.95) is None
+
+
+def test_lengths_are_those_of_the_replies():
+    pair = study_task("P-1", ("a", "b"), {"better": "left"}, item={"id": "i", "replies": {"a": "x y z", "b": "x"}})
+    assert length_difference(pair) == 0.5
+    chat = study_task("P-1", ("a", "b"), {"better": "left"}, turns=["hello you", "hi"])
+    assert length_difference(chat) == 0.0
+    assert length_difference(study_task("P-1", ("a", "b"))) is None
+
+
+def test_agreement_is_over_items_that_several_people_rate():
+    tasks = [
+        study_task(f"P-{person}", ("a",), {"quality": number}, kind="rate-reply", item={"id": f"i{place}"})
+        for person, numbers in enumerate([[1, 4, 7], [2, 4, 6]])
+        for place, number in enumerate(numbers)
+    ]
+    figure = rating_agreement("quality", rows_of(tasks, "quality"))
+    assert (figure.rows_are, figure.rows, figure.participants) == ("items", 3, 2)
+    # α of the matrix by hand: squared differences 1, 0, 1 within, against all pairs of the six numbers
+    numbers = np.array([1, 4, 7, 2, 4, 6.0])
+    expected = np.mean([(x - y) ** 2 for i, x in enumerate(numbers) for j, y in enumerate(numbers) if i != j])
+    assert figure.alpha_interval.value == pytest.approx(1 - (2 / 3) / expected)
+    assert figure.kappa_mean == pytest.approx(1 - (2 / 3) / (6 + 8 / 3))
+
+
+def test_agreement_is_over_bots_where_everyone_rates_other_chats():
+    tasks = [
+        study_task(f"P-{person}", (bot,), {"quality": number})
+        for person, numbers in enumerate([[1, 5], [2, 7]])
+        for bot, number in zip("ab", numbers, strict=True)
+    ]
+    figure = rating_agreement("quality", rows_of(tasks, "quality"))
+    assert (figure.rows_are, figure.rows, figure.participants) == ("bots", 2, 2)
+
+
+def test_choices_that_are_even_are_ambiguous():
+    chosen = {"i1": ["left", "left"], "i2": ["left", "right"], "i3": ["tie", "tie"], "i4": ["right", "right"]}
+    tasks = [
+        study_task(f"P-{person}", ("a", "b"), {"better": answer}, kind="pair-reply", item={"id": item})
+        for item, answers in chosen.items()
+        for person, answer in enumerate(answers)
+    ]
+    figure = choice_agreement("better", choices_of(tasks))
+    assert (figure.rows_are, figure.rows) == ("items", 4)
+    assert figure.ambiguous == 0.5
+    # both choose a, a, tie, b; b, b … : 3 of 4 agree, and by chance (2·1 + 1·1 + 1·2) / 16
+    assert figure.kappa_median == pytest.approx((3 / 4 - 5 / 16) / (1 - 5 / 16))
