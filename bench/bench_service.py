@@ -332,7 +332,7 @@ def cold(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
     with server(home, "--workers", "2") as (_, port):
         ready = time.time() - began
         time.sleep(5)
-        _, index = get(port, f"/v1/indexes/{NAME}")
+        _, index = get(port, f"/v1/artefacts/index/{NAME}")
     log = (home / "serve.log").read_text("utf-8", "replace")
     return {
         "index": index,

@@ -180,11 +180,10 @@ def answers(client: TestClient, *, keeps_all: bool = False) -> Mapping[str, Aske
     ask("get_log", "GET", "/v1/logs/chat")
     ask("list_ingests", "GET", "/v1/logs/chat/ingests")
     ask("erase_dialogue", "DELETE", "/v1/logs/chat/dialogues/d1")
-    for kind, plural, name in (("index", "indexes", "chat"), ("rater", "raters", "base")):
-        ask(f"list_{plural}", "GET", f"/v1/{plural}")
-        ask(f"get_{kind}", "GET", f"/v1/{plural}/{name}")
-        versions = ask(f"list_{kind}_versions", "GET", f"/v1/{plural}/{name}/versions")["versions"]
-        ask(f"publish_{kind}", "PUT", f"/v1/{plural}/{name}/current", {"version": versions[1]["version"]})
+    ask("list_artefacts", "GET", "/v1/artefacts/index")
+    ask("get_artefact", "GET", "/v1/artefacts/index/chat")
+    versions = ask("list_artefact_versions", "GET", "/v1/artefacts/index/chat/versions")["versions"]
+    ask("publish_artefact", "PUT", "/v1/artefacts/index/chat/current", {"version": versions[1]["version"]})
 
     job = ask("start_job", "POST", "/v1/jobs", of("start_job"))["id"]
     ask("list_jobs", "GET", "/v1/jobs")

@@ -207,11 +207,11 @@ class MixedLoad:
         return answer.json() if answer.status_code < 300 else None
 
     def _publish(self) -> None:
-        found = self.service.client.get("/v1/indexes/chat")
+        found = self.service.client.get("/v1/artefacts/index/chat")
         if found.status_code == 200:
             version = self.chance.choice(found.json()["versions"])
             # a version that holds what was erased since, or that retention has just removed, is refused
-            self._send("PUT", "/v1/indexes/chat/current", {"version": version}, frozenset({200, 202, 404, 409}))
+            self._send("PUT", "/v1/artefacts/index/chat/current", {"version": version}, frozenset({200, 202, 404, 409}))
 
     def _post(self) -> None:
         words = [self.chance.choice(["red", "blue", "boats", "fly", "we", "do"]) for _ in range(8)]

@@ -92,7 +92,7 @@ def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) ->
         answer = client.post("/v1/ratings", json={"rater": "chat", "pairs": [pair]})
         assert answer.status_code == 200, answer.text
         assert answer.json()["ratings"][0] == pytest.approx(alone, abs=1e-5)
-        (version,) = client.get("/v1/raters/chat/versions").json()["versions"]
+        (version,) = client.get("/v1/artefacts/rater/chat/versions").json()["versions"]
         assert (version["network"], version["hidden"]) == ("cross", 256)
 
 

@@ -504,15 +504,16 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
     ("PUT", "/v1/bots/{}", {"specification": {"kind": "replay", "replies": ["a"]}}),
     ("DELETE", "/v1/bots/{}", None),
     ("POST", "/v1/bots/{}/replies", {"dialogues": [{"turns": ["a"]}]}),
-    ("GET", "/v1/indexes/{}", None),
-    ("GET", "/v1/indexes/{}/versions", None),
-    ("PUT", "/v1/indexes/{}/current", {"rollback": True}),
-    ("PUT", "/v1/raters/base/current", {"version": "{}"}),
+    ("GET", "/v1/artefacts/index/{}", None),
+    ("GET", "/v1/artefacts/index/{}/versions", None),
+    ("PUT", "/v1/artefacts/index/{}/current", {"rollback": True}),
+    ("PUT", "/v1/artefacts/rater/base/current", {"version": "{}"}),
     ("GET", "/problems/{}", None),
     ("GET", "/docs/files/{}", None),
 )
 CURSORS = tuple(
-    f"/v1/{what}?after={{}}" for what in ("jobs", "logs", "reference-sets", "indexes", "raters", "schedules")
+    f"/v1/{what}?after={{}}"
+    for what in ("jobs", "logs", "reference-sets", "artefacts/index", "artefacts/rater", "schedules")
 )
 
 
@@ -554,7 +555,7 @@ def test_a_path_tells_all_that_may_be_done_there(running: Hostile) -> None:
         "/v1/reference-sets": "GET, HEAD, POST",
         "/v1/reference-sets/abc": "DELETE, GET, HEAD",
         "/v1/schedules/night": "DELETE, GET, HEAD, PUT",
-        "/v1/indexes/chat/current": "PUT",
+        "/v1/artefacts/index/chat/current": "PUT",
         "/v1/scores": "POST",
         "/healthz": "GET, HEAD",
     }

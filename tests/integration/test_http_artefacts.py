@@ -56,7 +56,7 @@ def test_an_index_says_what_its_manifests_say(home: Settings, client: TestClient
     indexes, (first, second) = versions_of(home, "index")
     manifests = {version: IndexManifest.read(indexes.folder("chat", version)) for version in (first, second)}
 
-    listed = client.get("/v1/indexes/chat/versions").json()
+    listed = client.get("/v1/artefacts/index/chat/versions").json()
 
     assert (listed["name"], listed["current"]) == ("chat", first)
     assert [(one["version"], one["published"], one["problem"]) for one in listed["versions"]] == [
@@ -75,20 +75,20 @@ def test_an_index_says_what_its_manifests_say(home: Settings, client: TestClient
         assert (one["kind"], one["segments"], one["recall_at_15"]) == ("Flat", 1, None)
     assert listed["versions"][0]["pairs"] < listed["versions"][1]["pairs"]
 
-    single = client.get("/v1/indexes/chat").json()
+    single = client.get("/v1/artefacts/index/chat").json()
     written = datetime.fromtimestamp((indexes.folder("chat") / "CURRENT").stat().st_mtime, UTC)
     assert single["published_at"] == written.isoformat(timespec="seconds")
     assert (single["versions"], single["published"]) == ([first, second], listed["versions"][0])
-    everything = client.get("/v1/indexes").json()["indexes"]
+    everything = client.get("/v1/artefacts/index").json()["artefacts"]
     assert everything == [{name: single[name] for name in ("name", "current", "published_at", "versions", "published")}]
 
 
-@pytest.mark.parametrize(("kind", "plural", "name"), [("index", "indexes", "chat"), ("rater", "raters", "base")])
+@pytest.mark.parametrize(("kind", "name"), [("index", "chat"), ("rater", "base")])
 def test_versions_say_whether_they_were_published_and_why_a_check_refused_them(
-    home: Settings, client: TestClient, kind: str, plural: str, name: str
+    home: Settings, client: TestClient, kind: str, name: str
 ) -> None:
     artefacts, (first, second) = versions_of(home, kind)
-    path = f"/v1/{plural}/{name}/versions"
+    path = f"/v1/artefacts/{kind}/{name}/versions"
 
     def records() -> list[tuple[Any, ...]]:
         listed = client.get(path).json()["versions"]
@@ -106,34 +106,34 @@ def test_versions_say_whether_they_were_published_and_why_a_check_refused_them(
 
 def test_a_rater_says_what_its_manifest_says(home: Settings, client: TestClient) -> None:
     raters, (first, second) = versions_of(home, "rater")
-    listed = client.get("/v1/raters/base/versions").json()["versions"]
+    listed = client.get("/v1/artefacts/rater/base/versions").json()["versions"]
     for one, version in zip(listed, (first, second), strict=True):
         manifest = read_manifest(raters.folder("base", version))
         assert (one["version"], one["id"], one["temperature"]) == (version, manifest.id[:12], manifest.temperature)
         assert (one["languages"], one["hidden"], one["tokenizer"]) == (["en"], 8, manifest.tokenizer)
         assert one["created"] == manifest.details.get("at")
     assert [one["temperature"] for one in listed] == [1.0, 2.0]
-    assert client.get("/v1/raters").json()["raters"][0]["published"] == listed[0]
+    assert client.get("/v1/artefacts/rater").json()["artefacts"][0]["published"] == listed[0]
 
 
 def test_a_damaged_version_is_named_without_a_path_and_hides_no_other(home: Settings, client: TestClient) -> None:
     indexes, (first, second) = versions_of(home, "index")
     (indexes.folder("chat", second) / "manifest.json").write_text("{}")
-    good, bad = client.get("/v1/indexes/chat/versions").json()["versions"]
+    good, bad = client.get("/v1/artefacts/index/chat/versions").json()["versions"]
     assert (good["problem"], good["version"]) == (None, first)
     assert (bad["version"], bad["id"], bad["pairs"]) == (second, None, None)
     assert "HOME" in bad["problem"]
     assert str(home.home) not in bad["problem"]
 
 
-@pytest.mark.parametrize("kind", ["indexes", "raters"])
+@pytest.mark.parametrize("kind", ["index", "rater"])
 def test_what_is_not_there_is_404_with_what_is_and_what_is_no_name_400(client: TestClient, kind: str) -> None:
-    missing = client.get(f"/v1/{kind}/nope")
+    missing = client.get(f"/v1/artefacts/{kind}/nope")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
-    assert missing.json()["remedy"] == f"there are: {'chat' if kind == 'indexes' else 'base'}"
-    assert client.get(f"/v1/{kind}/nope/versions").status_code == 404
+    assert missing.json()["remedy"] == f"there are: {'chat' if kind == 'index' else 'base'}"
+    assert client.get(f"/v1/artefacts/{kind}/nope/versions").status_code == 404
     for name in ("No", "a@b", "..", "%2e%2e%2fjobs"):
-        answer = client.get(f"/v1/{kind}/{name}/versions")
+        answer = client.get(f"/v1/artefacts/{kind}/{name}/versions")
         assert answer.status_code in (400, 404), name
         assert answer.headers["content-type"] == "application/problem+json"
 
@@ -148,14 +148,14 @@ def found_with(client: TestClient) -> dict[str, str]:
     return {kind: spec.partition("#")[0] for kind, spec in versions.items()}
 
 
-@pytest.mark.parametrize(("kind", "noun", "name"), [("index", "indexes", "chat"), ("rater", "raters", "base")])
+@pytest.mark.parametrize(("kind", "name"), [("index", "chat"), ("rater", "base")])
 def test_after_200_every_request_is_answered_by_the_published_version(
-    home: Settings, client: TestClient, kind: str, noun: str, name: str
+    home: Settings, client: TestClient, kind: str, name: str
 ) -> None:
     artefacts, (first, second) = versions_of(home, kind)
     assert found_with(client)[kind] == f"{name}@{first}"
 
-    answer = client.put(f"/v1/{noun}/{name}/current", json={"version": second})
+    answer = client.put(f"/v1/artefacts/{kind}/{name}/current", json={"version": second})
 
     assert answer.status_code == 200, answer.text
     told = answer.json()
@@ -164,11 +164,11 @@ def test_after_200_every_request_is_answered_by_the_published_version(
     assert artefacts.current(name) == second
     assert found_with(client)[kind] == f"{name}@{second}"
 
-    back = client.put(f"/v1/{noun}/{name}/current", json={"rollback": True})
+    back = client.put(f"/v1/artefacts/{kind}/{name}/current", json={"rollback": True})
     assert (back.status_code, back.json()["version"]) == (200, first)
     assert found_with(client)[kind] == f"{name}@{first}"
 
-    none_left = client.put(f"/v1/{noun}/{name}/current", json={"rollback": True})
+    none_left = client.put(f"/v1/artefacts/{kind}/{name}/current", json={"rollback": True})
     assert (none_left.status_code, none_left.json()["code"]) == (409, "conflict")
     assert artefacts.current(name) == first
 
@@ -180,7 +180,7 @@ def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Sett
     try:
         with client_of(home, publish_wait_s=0.2) as client:
             for _ in range(100):  # a slow machine may not have opened it in this process yet
-                answer = client.put("/v1/indexes/chat/current", json={"version": second})
+                answer = client.put("/v1/artefacts/index/chat/current", json={"version": second})
                 assert answer.status_code == 202
                 if answer.json()["serving"]:
                     break
@@ -203,7 +203,7 @@ def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Sett
 
             following = threading.Thread(target=follow)
             following.start()
-            answer = client.put("/v1/indexes/chat/current", json={"version": second})
+            answer = client.put("/v1/artefacts/index/chat/current", json={"version": second})
             following.join()
             assert answer.status_code == 200
             assert (answer.json()["lacking"], answer.json()["serving"]) == ([], [os.getpid(), os.getpid()])
@@ -214,23 +214,23 @@ def test_it_is_202_with_the_processes_that_lack_it_until_they_have_it(home: Sett
 def test_what_is_being_built_is_409_locked_and_what_is_unknown_404(home: Settings, client: TestClient) -> None:
     indexes, (first, second) = versions_of(home, "index")
     with indexes.writing("chat", "building index chat"):
-        busy = client.put("/v1/indexes/chat/current", json={"version": second})
+        busy = client.put("/v1/artefacts/index/chat/current", json={"version": second})
     assert (busy.status_code, busy.json()["code"]) == (409, "locked")
     assert "building index chat" in busy.json()["detail"]
     assert str(home.home) not in busy.text
-    unknown = client.put("/v1/indexes/chat/current", json={"version": "2001-01-01.1"})
+    unknown = client.put("/v1/artefacts/index/chat/current", json={"version": "2001-01-01.1"})
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     assert f"chat@{second}" in unknown.json()["remedy"]
     for version in ("..", "../../logs/chat", "CURRENT"):
-        assert client.put("/v1/indexes/chat/current", json={"version": version}).status_code == 404
-    assert client.put("/v1/raters/nope/current", json={"version": "2001-01-01.1"}).status_code == 404
+        assert client.put("/v1/artefacts/index/chat/current", json={"version": version}).status_code == 404
+    assert client.put("/v1/artefacts/rater/nope/current", json={"version": "2001-01-01.1"}).status_code == 404
     assert not (home.home / "raters" / "nope").exists()
     assert indexes.current("chat") == first
 
 
 @pytest.mark.parametrize("body", [{}, {"rollback": False}, {"version": "2026-11-20.1", "rollback": True}])
 def test_one_of_version_and_rollback_is_asked_for(client: TestClient, body: dict[str, object]) -> None:
-    answer = client.put("/v1/indexes/chat/current", json=body)
+    answer = client.put("/v1/artefacts/index/chat/current", json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_input")
     assert 'either "version", or "rollback": true' in answer.json()["detail"]
 
@@ -240,7 +240,7 @@ def test_version_with_data_deleted_since_is_not_published_again(home: Settings, 
     delete(home.logs, "chat", dialogues=["d0-0"])
     newest = update_index(places_of(home), "chat", Silent()).built
     assert newest is not None
-    refused = client.put("/v1/indexes/chat/current", json={"version": first})
+    refused = client.put("/v1/artefacts/index/chat/current", json={"version": first})
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
     assert "deleted since" in refused.json()["detail"]
     assert indexes.current("chat") == newest.version
@@ -265,10 +265,10 @@ def walked(client: TestClient, path: str, name: str, limit: int) -> tuple[list[s
         after = page["next"]
 
 
-@pytest.mark.parametrize(("kind", "plural", "first"), [("index", "indexes", "chat"), ("rater", "raters", "base")])
+@pytest.mark.parametrize(("kind", "first"), [("index", "chat"), ("rater", "base")])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_pages_hold_each_once_in_order_whatever_their_size(
-    home: Settings, client: TestClient, kind: str, plural: str, first: str, limit: int
+    home: Settings, client: TestClient, kind: str, first: str, limit: int
 ) -> None:
     artefacts = artefact_stores(home)[kind]
     source = artefacts.folder(first, artefacts.versions(first)[0])
@@ -276,7 +276,7 @@ def test_pages_hold_each_once_in_order_whatever_their_size(
     for name in others:
         shutil.copytree(source, artefacts.folder(name, "2026-01-01.1"))
     artefacts.folder("empty", "").mkdir(parents=True, exist_ok=True)  # a build that has made nothing yet
-    found, pages = walked(client, f"/v1/{plural}", plural, limit)
+    found, pages = walked(client, f"/v1/artefacts/{kind}", "artefacts", limit)
     assert found == sorted([first, *others])
     assert pages == -(-len(found) // limit)
 
@@ -284,10 +284,25 @@ def test_pages_hold_each_once_in_order_whatever_their_size(
     for version in made:
         shutil.copytree(source, artefacts.folder("z_last", version))
     expected = ["2026-01-01.1", *made]
-    assert walked(client, f"/v1/{plural}/z_last/versions", "versions", limit)[0] == expected
+    assert walked(client, f"/v1/artefacts/{kind}/z_last/versions", "versions", limit)[0] == expected
 
-    later = client.get(f"/v1/{plural}/z_last/versions", params={"after": "2026-01-02.5"})  # one that was removed
+    later = client.get(
+        f"/v1/artefacts/{kind}/z_last/versions", params={"after": "2026-01-02.5"}
+    )  # one that was removed
     assert [one["version"] for one in later.json()["versions"]] == expected[2:]
-    wrong = client.get(f"/v1/{plural}/z_last/versions", params={"after": "x"})
+    wrong = client.get(f"/v1/artefacts/{kind}/z_last/versions", params={"after": "x"})
     assert (wrong.status_code, wrong.json()["detail"]) == (400, "after: 'x' is no version")
-    assert client.get(f"/v1/{plural}", params={"limit": 0}).status_code == 422
+    assert client.get(f"/v1/artefacts/{kind}", params={"limit": 0}).status_code == 422
+
+
+def test_a_kind_that_no_request_names_is_listed_and_published_too(home: Settings, client: TestClient) -> None:
+    vectors = artefact_stores(home)["vectors"]
+    (name,) = vectors.names()
+    (version,) = vectors.versions(name)
+    (listed,) = client.get("/v1/artefacts/vectors").json()["artefacts"]
+    assert (listed["name"], listed["versions"], listed["published"]["dimensions"]) == (name, [version], 6)
+    published = client.put(f"/v1/artefacts/vectors/{name}/current", json={"version": version})
+    assert (published.status_code, published.json()["lacking"], published.json()["serving"]) == (200, [], [])
+    unknown = client.get("/v1/artefacts/indexes")
+    assert (unknown.status_code, unknown.json()["code"]) == (400, "usage")
+    assert "'index'" in unknown.json()["detail"]

@@ -103,8 +103,7 @@ EXAMPLES = [
 ]
 # Names that are only there where they were made: these are 404, and the document says so.
 NOT_THERE = {
-    ("publish_index", "a version"),
-    ("publish_rater", "a version"),
+    ("publish_artefact", "a version"),
     ("score_by_hybrid", "conversations"),
     ("score_by_hybrid", "self-play"),
 }
@@ -121,7 +120,7 @@ def test_every_example_of_a_body_is_answered_well(
         assert body["batches"][0]["stats"][0]["metric"] == "bleu"
     body = orjson.loads(re.sub(rb"upload:[0-9a-z]+", f"upload:{evaluation[0]}".encode(), orjson.dumps(body)))
     at = evaluation[1] if "evaluations" in path else set_id
-    address = path.format(id=at, name="base" if "raters" in path else "chat", place=0)
+    address = path.format(id=at, kind="index", name="chat", place=0)
     answer = client.request(method, address, json=body)
     if (name, called) in NOT_THERE:
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -171,7 +171,7 @@ def test_a_key_with_all_its_places_in_use_is_refused_and_others_are_not(
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
         assert {client.get("/v1/jobs", headers=headers["bob"]).status_code for _ in range(3)} == {200}
         assert client.head("/v1/jobs", headers=headers["bob"]).status_code == 200
-        assert client.get("/v1/indexes/nothing", headers=headers["bob"]).status_code == 404
+        assert client.get("/v1/artefacts/index/nothing", headers=headers["bob"]).status_code == 404
         state.key_places.give_back(ann)
         assert {client.get("/v1/jobs", headers=headers["ann"]).status_code for _ in range(3)} == {200}
         assert state.key_places._places == {}

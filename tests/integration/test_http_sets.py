@@ -105,7 +105,7 @@ def test_settings_of_retrieval_and_pinned_versions_go_into_the_set(
     client: TestClient, command: Home, tmp_path: Path
 ) -> None:
     items = small_items(4)
-    version = client.get("/v1/indexes/chat").json()["current"]
+    version = client.get("/v1/artefacts/index/chat").json()["current"]
     asked = {"k": 3, "weights": "one", "parrot": "off", "near": 0.9}
     told = frozen(client, items, index=f"chat@{version}", settings=asked)
     flags = ("-k", "3", "--reference-weights", "one", "--parrot", "off")
@@ -175,7 +175,7 @@ def test_many_items_are_frozen_by_a_job_into_the_same_set(settings: Settings) ->
         job = answer.json()
         assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
         assert (job["kind"], job["state"], job["order"]["purpose"]) == ("freeze", "queued", "test")
-        current = client.get("/v1/indexes/chat").json()["current"]
+        current = client.get("/v1/artefacts/index/chat").json()["current"]
         assert job["order"]["index"] == f"chat@{current}"
         assert run_worker(settings, ServeSettings(), once=True) == 0
         done = client.get(answer.headers["location"]).json()

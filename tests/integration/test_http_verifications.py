@@ -124,7 +124,7 @@ def test_a_version_published_in_between_is_named_and_the_scores_hold(tmp_path: P
     with client_of(home) as client:
         scores = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu", "bleu"]}).json()
         before = verified(client, scores, ITEMS)
-        assert client.put("/v1/indexes/chat/current", json={"version": newer}).status_code in (200, 202)
+        assert client.put("/v1/artefacts/index/chat/current", json={"version": newer}).status_code in (200, 202)
         found = verified(client, scores, ITEMS)
     assert (found["verdict"], {part["state"] for part in found["parts"]}) == ("holds", {"holds"})
     assert "published now" not in json.dumps(before)

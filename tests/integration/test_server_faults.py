@@ -134,7 +134,7 @@ def publish(service: Served, targets: tuple[str, ...], delay_s: float, number: i
     there = versions.versions("chat")
     new = there[number % 2]
     before = versions.current("chat")
-    answer = service.ask("PUT", "/v1/indexes/chat/current", json={"version": new})
+    answer = service.ask("PUT", "/v1/artefacts/index/chat/current", json={"version": new})
     assert answer.status_code in (200, 202), answer.text
     kill_after(service, targets, delay_s)
     assert versions.current("chat") == new

@@ -65,16 +65,16 @@ def test_the_first_screen_says_what_serves_and_since_when(browsed: Browsed, page
 
 
 def test_another_version_is_published_after_a_second_question(browsed: Browsed, page: Any) -> None:
-    before = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    before = browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"]
     press(page, "Publish", "#versions")
     page.until("document.querySelector('#question').open")
     assert accessibility_faults(page) == []
     press(page, "Leave it as it is", "#question")
-    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == before
+    assert browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"] == before
     press(page, "Publish", "#versions")
     press(page, "Publish it", "#question")
     page.until("!document.querySelector('#question').open")
-    after = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    after = browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"]
     assert after != before
     page.until(f"document.querySelector('#now').innerText.includes({json.dumps(after)})")
     press(page, "Roll back", "#versions")
@@ -131,7 +131,7 @@ def test_a_job_is_opened_read_and_closed_by_keyboard_alone(browsed: Browsed, pag
 
 
 def test_dialogs_keep_the_focus_and_give_it_back_by_keyboard_alone(browsed: Browsed, page: Any) -> None:
-    before = browsed.server.ask("GET", "/v1/indexes/chat").json()["current"]
+    before = browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"]
     for text, within, dialog in (("Publish", "#versions", "#question"), ("New job", "main", "#order")):
         is_opener = f"node.localName === 'button' && node.textContent === '{text}' && node.closest('{within}')"
         tab_to(page, is_opener)
@@ -148,7 +148,7 @@ def test_dialogs_keep_the_focus_and_give_it_back_by_keyboard_alone(browsed: Brow
         page.press("Escape", 27)
         page.until(f"!document.querySelector('{dialog}').open")
         assert page.run(f"((node) => Boolean({is_opener}))(document.activeElement)"), "the focus is where it came from"
-    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == before
+    assert browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"] == before
 
 
 def test_a_failed_job_shows_hostile_words_as_words_and_is_tried_again(

@@ -172,17 +172,17 @@ def test_a_refused_version_is_published_only_by_its_name(home: Settings, browsed
     page.type("#question-typed", first)
     assert page.run("document.querySelector('#question-yes').disabled")
     page.press("Enter", 13)
-    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == first
+    assert browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"] == first
     page.type("#question-typed", second)
     press(page, "Publish it although a check refused it", "#question")
     page.until("!document.querySelector('#question').open")
-    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == second
+    assert browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"] == second
     page.until("document.querySelector('#versions').innerText.includes('served before')")
     press(page, "Roll back", "#versions")
     assert f"{first} serves again, instead of {second}" in page.text("#question")
     press(page, "Roll back", "#question")
     page.until("!document.querySelector('#question').open")
-    assert browsed.server.ask("GET", "/v1/indexes/chat").json()["current"] == first
+    assert browsed.server.ask("GET", "/v1/artefacts/index/chat").json()["current"] == first
 
 
 def test_a_version_refused_in_this_moment_asks_for_its_name_as_well(home: Settings, browsed: Browsed) -> None:
@@ -198,7 +198,7 @@ def test_a_version_refused_in_this_moment_asks_for_its_name_as_well(home: Settin
     page.type("#question-typed", second)
     press(page, "Publish it although a check refused it", "#question")
     page.until("!document.querySelector('#question').open")
-    assert browsed.server.ask("GET", "/v1/raters/base").json()["current"] == second
+    assert browsed.server.ask("GET", "/v1/artefacts/rater/base").json()["current"] == second
     page.said[:] = [one for one in page.said if "409" not in one]
 
 

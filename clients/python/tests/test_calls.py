@@ -182,24 +182,14 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         Posted,
     ),
     "DELETE /v1/logs/{name}/dialogues/{dialogue}": (Logs.erase.call("chat", "d-1"), Job),
-    "GET /v1/indexes": (Artefacts.list.call("index", **PAGED), {"indexes": Artefact}),
-    "GET /v1/indexes/{name}": (Artefacts.get.call("index", "chat"), Artefact),
-    "GET /v1/indexes/{name}/versions": (
+    "GET /v1/artefacts/{kind}": (Artefacts.list.call("index", **PAGED), {"artefacts": Artefact}),
+    "GET /v1/artefacts/{kind}/{name}": (Artefacts.get.call("index", "chat"), Artefact),
+    "GET /v1/artefacts/{kind}/{name}/versions": (
         Artefacts.versions.call("index", "chat", **PAGED),
         {"versions": ArtefactVersion},
     ),
-    "PUT /v1/indexes/{name}/current": (
+    "PUT /v1/artefacts/{kind}/{name}/current": (
         publish_version("index", "chat", version="1", rollback=True, even_refused=True),
-        Published,
-    ),
-    "GET /v1/raters": (Artefacts.list.call("rater", **PAGED), {"raters": Artefact}),
-    "GET /v1/raters/{name}": (Artefacts.get.call("rater", "base"), Artefact),
-    "GET /v1/raters/{name}/versions": (
-        Artefacts.versions.call("rater", "base", **PAGED),
-        {"versions": ArtefactVersion},
-    ),
-    "PUT /v1/raters/{name}/current": (
-        publish_version("rater", "base", version="1", rollback=True, even_refused=True),
         Published,
     ),
     "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), Job),
@@ -653,7 +643,7 @@ def test_a_name_cannot_become_a_path() -> None:
 def test_only_what_does_harm_twice_is_not_repeated() -> None:
     unsafe = {name for name, (call, _) in ROUTES.items() if not call.may_be_repeated}
     assert unsafe == {
-        *("PUT /v1/indexes/{name}/current", "PUT /v1/raters/{name}/current"),  # both as rollback
+        "PUT /v1/artefacts/{kind}/{name}/current",  # as rollback
         *("POST /v1/uploads", "DELETE /v1/evaluations/{id}", "POST /v1/evaluations/{id}/retry"),
         *("POST /v1/evaluations/{id}/cancel", "POST /v1/jobs/{id}/retry", "POST /v1/keys"),
         *("POST /v1/studies", "DELETE /v1/studies/{id}", "POST /v1/studies/{id}/dialogues"),

@@ -399,7 +399,7 @@ def test_versions_are_listed_and_published(client: Any, kind: str, name: str) ->
         part.rollback(kind, name)  # there is none before it
     with pytest.raises(NotFound):
         part.get(kind, "nobody")
-    with pytest.raises(Usage, match="'raters' is no kind of artefact"):
+    with pytest.raises(BadInput, match="'raters' is no kind of artefact"):
         part.get("raters", name)
 
 

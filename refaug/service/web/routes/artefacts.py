@@ -1,11 +1,10 @@
-"""Routes of artefacts: their versions, and publishing one; the same for every kind that requests name."""
+"""Routes of artefacts of every kind: their versions, and publishing one."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import Annotated, Any, Final, Self, get_args, get_type_hints
 
@@ -15,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from refaug.core.artefacts.kinds import ArtefactKind
+from refaug.core.artefacts.kinds import ArtefactKind, find_kind
 from refaug.core.artefacts.versions import VersionName
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
-from refaug.scoring.home.stored_artefacts import StoredArtefacts, VersionFacts, rules_of, stored_artefacts
+from refaug.scoring.home.stored_artefacts import StoredArtefacts, rules_of, stored_artefacts
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -28,7 +27,9 @@ from refaug.service.web.handling.audit_rows import try_to_add_audit_row
 from refaug.service.web.handling.pagination import After, Limit, page_of
 from refaug.service.web.openapi import errors
 from refaug.service.web.schemas.common import STRICT, Page, ResponseModel
-from refaug.service.web.state import state_of
+from refaug.service.web.state import ServiceState, state_of
+
+SERVED: Final = (ArtefactKind.INDEX, ArtefactKind.RATER)  # the kinds that requests name
 
 # ── Models of artefacts: their versions, the published one, and the processes that serve it; one set for all kinds ────
 
@@ -57,6 +58,8 @@ class PublishIn(BaseModel):
 class _VersionOut(BaseModel):
     """What every kind of version says of itself."""
 
+    model_config = ConfigDict(extra="allow")  # the facts of kinds that are not served
+
     version: str = Field(description="the version's name: the day it was made, and its number of that day")
     published: bool = Field(description="whether the name stands for it now")
     was_published: bool | None = Field(
@@ -74,63 +77,53 @@ class _PublishedName(BaseModel):
     current: str | None = Field(description="the published version")
 
 
-class _ArtefactOut(_PublishedName):
-    """What every kind of artefact says of itself."""
+def _fact_fields() -> dict[str, Any]:
+    """Return the facts of the kinds that are served, as pydantic takes them; the texts are for all faces."""
+    fields_of = dict[str, Any]()
+    for fact_type in (rules_of(kind).fact_type for kind in SERVED):
+        hints = get_type_hints(fact_type, include_extras=True)
+        for fact in fields(fact_type):
+            hint, doc = get_args(hints[fact.name])
+            fields_of.setdefault(fact.name, (hint, Field(default=None, description=doc.text)))
+    return fields_of
+
+
+VersionOut: Any = create_model(
+    "ArtefactVersionOut",
+    __base__=_VersionOut,
+    __doc__="One version, with the facts of its kind; those that its kind does not have are left out.",
+    **_fact_fields(),
+)
+
+
+class ArtefactOut(_PublishedName):
+    """An artefact, and the version that its name stands for."""
 
     published_at: str | None = Field(description="when the name began to stand for it")
     versions: list[str] = Field(description="all complete versions, oldest first")
+    published: VersionOut | None = Field(description="the published version's facts")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtefactModels:
-    """The models of one kind of artefact."""
-
-    page: type[BaseModel]  # of artefacts
-    one: type[BaseModel]
-    versions: type[BaseModel]  # a page of them
+class OneArtefactOut(ArtefactOut, ResponseModel):
+    """An artefact."""
 
 
-def models_of(kind: ArtefactKind, fact_type: type[VersionFacts]) -> ArtefactModels:
-    """Return the models of a kind, whose versions have these facts."""
-    noun, hints = kind.value.title().replace("-", ""), get_type_hints(fact_type, include_extras=True)
-    facts = {fact.name: _documented(hints[fact.name]) for fact in fields(fact_type)}
-    version: Any = _model(f"{noun}VersionOut", f"One version of {kind.noun}.", (_VersionOut,), facts)
-    published = {"published": (version | None, Field(description="the published version's facts"))}
-    artefact: Any = _model(
-        f"{noun}Out", f"{_begun(kind.noun)} and the version that its name stands for.", (_ArtefactOut,), published
-    )
-    pages = {kind.folder: (list[artefact], Field(description="by name"))}
-    versions = {"versions": (list[version], Field(description="oldest first"))}
-    return ArtefactModels(
-        page=_model(f"{kind.folder.title()}Out", f"A page of {kind.folder}.", (Page, ResponseModel), pages),
-        one=_model(f"One{noun}Out", f"{_begun(kind.noun)}.", (artefact, ResponseModel), {}),
-        versions=_model(
-            f"{noun}VersionsOut",
-            f"A page of the versions of {kind.noun}.",
-            (Page, _PublishedName, ResponseModel),
-            versions,
-        ),
-    )
+class ArtefactsOut(Page, ResponseModel):
+    """A page of artefacts of one kind."""
+
+    artefacts: list[ArtefactOut] = Field(description="by name")
 
 
-def _model(name: str, text: str, bases: tuple[type[BaseModel], ...], content: Mapping[str, Any]) -> type[BaseModel]:
-    return create_model(name, __base__=bases, __doc__=text, **content)
+class ArtefactVersionsOut(Page, _PublishedName, ResponseModel):
+    """A page of the versions of an artefact."""
 
-
-def _documented(hint: Any) -> tuple[Any, Any]:
-    """Return an annotated type as pydantic takes it; the text is for all faces."""
-    kind, doc = get_args(hint)
-    return kind, Field(description=doc.text)
-
-
-def _begun(noun: str) -> str:
-    return noun[0].upper() + noun[1:]
+    versions: list[VersionOut] = Field(description="oldest first")
 
 
 class PublishedOut(ResponseModel):
     """What came of publishing: the name stands for the version, on the disk, in either case."""
 
-    kind: str = Field(description="index or rater")
+    kind: str = Field(description="its kind")
     name: str = Field(description="its name")
     version: str = Field(description="the version that is published now")
     serving: list[int] = Field(description="processes that answer with it, by their ids")
@@ -138,12 +131,12 @@ class PublishedOut(ResponseModel):
     problems: dict[str, str] = Field(description="what could not be opened by the process that answers")
 
 
-# ── Routes of artefacts: their versions, and publishing one; the same for every kind that requests name ───────────────
+# ── Routes: an artefact, its versions, and publishing one ─────────────────────────────────────────────────────────────
 
 router = APIRouter(prefix="/v1")
 
 ArtefactName = Annotated[str, InPath(description="its name")]
-_SERVED: Final = (ArtefactKind.INDEX, ArtefactKind.RATER)  # the kinds that requests name
+ArtefactKindName = Annotated[str, InPath(description=f"its kind: {', '.join(ArtefactKind)}")]
 _POLL_S: Final = 0.05  # between two reads of which processes serve a version: well below their refresh interval
 _PUBLISH_EXAMPLES: Final = {
     "a version": {"version": "2026-11-20.1"},
@@ -151,71 +144,52 @@ _PUBLISH_EXAMPLES: Final = {
 }
 _READ: Final = [Depends(requires(Scope.READ))]
 _ADMIN: Final = [Depends(requires(Scope.ADMIN))]
+_TAGS: Final[list[str | Enum]] = ["artefacts"]
 
 
-def _add_routes(kind: ArtefactKind) -> None:
-    """Add the routes of a kind; all kinds have the same ones."""
-    plural, noun = kind.folder, kind.noun
-    models = models_of(kind, rules_of(kind).fact_type)
+@router.get(
+    "/artefacts/{kind}",
+    tags=_TAGS,
+    dependencies=_READ,
+    responses={200: {"model": ArtefactsOut}, **errors(400)},
+)
+def list_artefacts(request: Request, kind: ArtefactKindName, after: After = "", limit: Limit = 50) -> Response:
+    """Artefacts of a kind by name, each with its versions and the facts of the published one."""
+    stored = stored_artefacts(state_of(request).home, kind)
+    names = [name for name in stored.versions.names() if stored.versions.versions(name)]
+    page, following = page_of(names, after, limit)
+    return json_response({"artefacts": [_artefact(request, stored, name) for name in page], "next": following})
 
-    def list_artefacts(request: Request, after: After = "", limit: Limit = 50) -> Response:
-        stored = stored_artefacts(state_of(request).home, kind)
-        names = [name for name in stored.versions.names() if stored.versions.versions(name)]
-        page, following = page_of(names, after, limit)
-        return json_response({plural: [_artefact(request, stored, name) for name in page], "next": following})
 
-    def get_artefact(request: Request, name: ArtefactName) -> Response:
-        return json_response(_artefact(request, stored_artefacts(state_of(request).home, kind), name))
+@router.get(
+    "/artefacts/{kind}/{name}",
+    tags=_TAGS,
+    dependencies=_READ,
+    responses={200: {"model": OneArtefactOut}, **errors(400, 404)},
+)
+def get_artefact(request: Request, kind: ArtefactKindName, name: ArtefactName) -> Response:
+    """An artefact, with the facts of its published version."""
+    return json_response(_artefact(request, stored_artefacts(state_of(request).home, kind), name))
 
-    def list_versions(request: Request, name: ArtefactName, after: After = "", limit: Limit = 50) -> Response:
-        stored = stored_artefacts(state_of(request).home, kind)
-        versions = stored.versions.require_versions(name)
-        if after and VersionName.parse(after) is None:
-            raise Usage(f"after: {after[:40]!r} is no version", remedy="give what `next` was on the page before")
-        page, following = page_of(versions, after, limit, order=VersionName.parse)
-        rows = [_row(request, stored, name, version) for version in page]
-        head = {"name": name, "current": stored.versions.current(name)}
-        return json_response({**head, "versions": rows, "next": following})
 
-    async def publish(
-        request: Request, name: ArtefactName, body: Annotated[PublishIn, Depends(body_of(PublishIn))]
-    ) -> Response:
-        return await _publish(request, kind, name, body)
-
-    path, tags = f"/{plural}", list[str | Enum]([plural])
-    router.get(
-        path,
-        name=f"list_{plural}",
-        description=f"{plural.title()} by name, each with its versions and the facts of the published one.",
-        tags=tags,
-        dependencies=_READ,
-        responses={200: {"model": models.page}, **errors()},
-    )(list_artefacts)
-    router.get(
-        f"{path}/{{name}}",
-        name=f"get_{kind}",
-        description=f"{noun[0].upper()}{noun[1:]}, with the facts of its published version.",
-        tags=tags,
-        dependencies=_READ,
-        responses={200: {"model": models.one}, **errors(400, 404)},
-    )(get_artefact)
-    router.get(
-        f"{path}/{{name}}/versions",
-        name=f"list_{kind}_versions",
-        description=f"Versions of {noun}, oldest first.",
-        tags=tags,
-        dependencies=_READ,
-        responses={200: {"model": models.versions}, **errors(400, 404)},
-    )(list_versions)
-    router.put(
-        f"{path}/{{name}}/current",
-        name=f"publish_{kind}",
-        description=f"Let the name of {noun} stand for another version.\n\n{_PUBLISHING}",
-        tags=tags,
-        dependencies=_ADMIN,
-        openapi_extra=request_body(PublishIn, examples=_PUBLISH_EXAMPLES),
-        responses={200: {"model": PublishedOut}, 202: {"model": PublishedOut}, **errors(400, 404, 409, 413, 415, 422)},
-    )(publish)
+@router.get(
+    "/artefacts/{kind}/{name}/versions",
+    tags=_TAGS,
+    dependencies=_READ,
+    responses={200: {"model": ArtefactVersionsOut}, **errors(400, 404)},
+)
+def list_artefact_versions(
+    request: Request, kind: ArtefactKindName, name: ArtefactName, after: After = "", limit: Limit = 50
+) -> Response:
+    """Versions of an artefact, oldest first."""
+    stored = stored_artefacts(state_of(request).home, kind)
+    versions = stored.versions.require_versions(name)
+    if after and VersionName.parse(after) is None:
+        raise Usage(f"after: {after[:40]!r} is no version", remedy="give what `next` was on the page before")
+    page, following = page_of(versions, after, limit, order=VersionName.parse)
+    rows = [_row(request, stored, name, version) for version in page]
+    head = {"name": name, "current": stored.versions.current(name)}
+    return json_response({**head, "versions": rows, "next": following})
 
 
 def _artefact(request: Request, stored: StoredArtefacts, name: str) -> dict[str, object]:
@@ -240,19 +214,32 @@ def _row(request: Request, stored: StoredArtefacts, name: str, version: str) -> 
 
 # ── Publishing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_PUBLISHING: Final = """\
-With 200 every process answers with it; with 202 it is published as well, and those in `lacking` follow as soon as they
-have opened it. A version that holds what was deleted since is refused, and so is one that a check refused, unless
-`even_refused` is true.
-"""
 
+@router.put(
+    "/artefacts/{kind}/{name}/current",
+    tags=_TAGS,
+    dependencies=_ADMIN,
+    openapi_extra=request_body(PublishIn, examples=_PUBLISH_EXAMPLES),
+    responses={200: {"model": PublishedOut}, 202: {"model": PublishedOut}, **errors(400, 404, 409, 413, 415, 422)},
+)
+async def publish_artefact(
+    request: Request,
+    kind: ArtefactKindName,
+    name: ArtefactName,
+    body: Annotated[PublishIn, Depends(body_of(PublishIn))],
+) -> Response:
+    """Let the name of an artefact stand for another version.
 
-async def _publish(request: Request, kind: ArtefactKind, name: str, body: PublishIn) -> Response:
+    With 200 every process answers with it; with 202 it is published as well, and those in `lacking` follow as soon as
+    they have opened it. A version that holds what was deleted since is refused, and so is one that a check refused,
+    unless `even_refused` is true.
+    """
     state = state_of(request)
-    version = await run_in_threadpool(_publish_version, state.home, kind, name, body)
+    found = find_kind(kind)
+    version = await run_in_threadpool(_publish_version, state.home, found, name, body)
     action = "rollback" if body.version is None else "publish"
-    await run_in_threadpool(try_to_add_audit_row, request, action, f"{kind} {name}@{version}")
-    return await _wait_until_served(request, kind, name, version)
+    await run_in_threadpool(try_to_add_audit_row, request, action, f"{found} {name}@{version}")
+    return await _wait_until_served(request, found, name, version)
 
 
 def _publish_version(home: Settings, kind: ArtefactKind, name: str, body: PublishIn) -> str:
@@ -264,12 +251,17 @@ def _publish_version(home: Settings, kind: ArtefactKind, name: str, body: Publis
     return body.version
 
 
+def _pids(state: ServiceState, kind: ArtefactKind, name: str, version: str) -> tuple[list[int], list[int]]:
+    """Return the processes that serve a version and those that do not yet; only indexes and raters are served."""
+    return state.processes.pids_with_and_without(kind, name, version) if kind in SERVED else ([], [])
+
+
 async def _wait_until_served(request: Request, kind: ArtefactKind, name: str, version: str) -> Response:
     """Wait until all processes serve the version or the time is over; return the processes that serve it."""
     state = state_of(request)
     until = time.monotonic() + state.serve.publish_wait_s
     while True:
-        serving, lacking = await run_in_threadpool(state.processes.pids_with_and_without, kind, name, version)
+        serving, lacking = await run_in_threadpool(_pids, state, kind, name, version)
         if not lacking or time.monotonic() >= until:
             break
         await asyncio.sleep(_POLL_S)
@@ -282,7 +274,3 @@ async def _wait_until_served(request: Request, kind: ArtefactKind, name: str, ve
         "problems": {what: state.without_paths(why) for what, why in state.open_versions.problems().items()},
     }
     return json_response(content, status=202 if lacking else 200)
-
-
-for _kind in _SERVED:
-    _add_routes(_kind)

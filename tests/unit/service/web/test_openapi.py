@@ -99,12 +99,12 @@ def test_no_route_promises_an_error_that_it_cannot_give(document: dict[str, Any]
     given = {operation["operationId"]: set(operation["responses"]) for _, _, operation in operations(document)}
     assert given["get_health"] == {"200", "500"}  # never refused, and it looks at nothing
     assert given["get_problem"] == {"200", "404", "500", "503"}  # any text may be asked for: 404, not 422
-    assert "422" not in given["get_index"]
+    assert "422" not in given["get_artefact"]
     assert "422" in given["get_job"]  # an id has a form
     writing = {name for name, statuses in given.items() if "507" in statuses}
     assert writing >= {
-        *("freeze_set", "derive_set", "withdraw_set", "post_dialogues", "erase_dialogue", "publish_index"),
-        *("publish_rater", "start_job", "cancel_job", "put_schedule", "delete_schedule"),
+        *("freeze_set", "derive_set", "withdraw_set", "post_dialogues", "erase_dialogue", "publish_artefact"),
+        *("start_job", "cancel_job", "put_schedule", "delete_schedule"),
     }
     assert not writing & {
         "find_references",
@@ -112,7 +112,7 @@ def test_no_route_promises_an_error_that_it_cannot_give(document: dict[str, Any]
         "rate",
         "score_against_set",
         "list_metrics",
-        "get_index",
+        "get_artefact",
         "get_set",
     }
 

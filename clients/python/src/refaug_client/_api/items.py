@@ -11,7 +11,9 @@ from typing import Any, Literal, Optional, TypedDict, Union
 from .models.base import Model
 
 Purpose = Literal["train", "validation", "test"]
-ArtefactKind = Literal["index", "rater"]
+ArtefactKind = Literal[
+    "adem", "encoder", "hybrid", "index", "judge-fit", "rater", "ruber", "self-play", "vectors", "vhred"
+]
 OnError = Literal["fail", "report"]
 From = Literal["find", "given"]
 WithoutReply = Literal["report", "refuse", "skip"]

@@ -7,20 +7,20 @@ import { empty, moment } from "./frame.js";
 import { jobLink } from "./jobs.js";
 import { ask } from "./question.js";
 
-const KINDS = [["index", "indexes", "Index"], ["rater", "raters", "Rater"]];
+const KINDS = [["index", "Index"], ["rater", "Rater"]];
 const COLUMNS = { index: ["Version", "Made", "Pairs", "Recall@15", "Drift", "Size", "From", ""], rater: ["Version", "Made", "Languages", "Size", "From", ""] };
 const JOBS = 100; // the newest ones of an artefact; older versions are rarely looked at
 
 /** Return a table of versions for every index and rater. */
 export async function showVersions(isAdmin, refresh) {
   const tables = [];
-  for (const [kind, plural, title] of KINDS) {
-    for (const artefact of await listAll(`/v1/${plural}`, plural)) {
+  for (const [kind, title] of KINDS) {
+    for (const artefact of await listAll(`/v1/artefacts/${kind}`, "artefacts")) {
       const [versions, makers] = await Promise.all([
-        listAll(`/v1/${plural}/${artefact.name}/versions`, "versions"), makersOf(kind, artefact.name),
+        listAll(`/v1/artefacts/${kind}/${artefact.name}/versions`, "versions"), makersOf(kind, artefact.name),
       ]);
       const before = versionBefore(versions, artefact.current);
-      const context = { kind, plural, artefact, makers, before, isAdmin, refresh };
+      const context = { kind, artefact, makers, before, isAdmin, refresh };
       tables.push(element("h3", {}, `${title} ${artefact.name}`), table(context, versions.reverse()));
     }
   }
@@ -99,8 +99,8 @@ function actions(context, version) {
   return before === null ? "" : button("Roll back", `Roll back ${kind} ${artefact.name}`, () => rollBack(context));
 }
 
-function publish({ kind, plural, artefact, refresh }, version) {
-  const send = async (more) => { await put(`/v1/${plural}/${artefact.name}/current`, { version: version.version, ...more }); await refresh(); };
+function publish({ kind, artefact, refresh }, version) {
+  const send = async (more) => { await put(`/v1/artefacts/${kind}/${artefact.name}/current`, { version: version.version, ...more }); await refresh(); };
   const refused = { yes: "Publish it although a check refused it", word: version.version, act: () => send({ even_refused: true }) };
   ask({
     title: `Publish ${kind} ${artefact.name}@${version.version}?`,
@@ -115,11 +115,11 @@ function publish({ kind, plural, artefact, refresh }, version) {
   });
 }
 
-function rollBack({ kind, plural, artefact, before, refresh }) {
+function rollBack({ kind, artefact, before, refresh }) {
   ask({
     title: `Roll ${kind} ${artefact.name} back?`,
     text: [element("p", {}, `${before ?? "The version that was published before"} serves again, instead of ${artefact.current}.`)],
     yes: "Roll back",
-    act: async () => { await put(`/v1/${plural}/${artefact.name}/current`, { rollback: true }); await refresh(); },
+    act: async () => { await put(`/v1/artefacts/${kind}/${artefact.name}/current`, { rollback: true }); await refresh(); },
   });
 }

@@ -173,8 +173,8 @@ async function begin(event) {
 
 /** Ask what can be chosen; a key that may not read lists leaves the fields out. */
 export async function loadChoices() {
-  const names = (plural) => listAll(`/v1/${plural}`, plural, 200).then((rows) => rows.filter((row) => row.current ?? row.published ?? true).map((row) => row.name)).catch(() => []);
-  const [ready, metrics, indexes, raters] = await Promise.all([get("/readyz").catch(() => ({ versions: {} })), get("/v1/metrics").then((answer) => answer.metrics).catch(() => []), names("indexes"), names("raters")]);
+  const names = (kind) => listAll(`/v1/artefacts/${kind}`, "artefacts", 200).then((rows) => rows.filter((row) => row.current ?? row.published ?? true).map((row) => row.name)).catch(() => []);
+  const [ready, metrics, indexes, raters] = await Promise.all([get("/readyz").catch(() => ({ versions: {} })), get("/v1/metrics").then((answer) => answer.metrics).catch(() => []), names("index"), names("rater")]);
   const servedFirst = (kind, all) => [...new Set([...Object.keys(ready.versions[kind] ?? {}), ...all])];
   catalogue = { metrics, indexes: servedFirst("index", indexes), raters: servedFirst("rater", raters) };
   await loadEarlier();

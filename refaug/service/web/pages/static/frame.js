@@ -89,7 +89,7 @@ async function showServed() {
   const [health, ready, indexes] = await Promise.all([
     get("/healthz"),
     get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, missing: error.document.missing } : Promise.reject(error))),
-    listAll("/v1/indexes", "indexes", 200).catch(() => []),
+    listAll("/v1/artefacts/index", "artefacts", 200).catch(() => []),
   ]);
   const parts = [element("span", {}, `refaug ${health.version}`)];
   for (const [kind, named] of Object.entries(ready.versions)) {

@@ -5,7 +5,7 @@ import { byId, element, fill, printable } from "./dom.js";
 import { showProblem } from "./frame.js";
 import { openJob } from "./jobs.js";
 
-const NAMED = { index: "indexes", rater: "raters", log: "logs" }; // fields whose names are offered
+const NAMED = { index: ["artefacts/index", "artefacts"], rater: ["artefacts/rater", "artefacts"], log: ["logs", "logs"] }; // fields whose names are offered
 let schemas = null, send = null;
 
 async function loadSchemas() {
@@ -52,8 +52,8 @@ export async function openOrder({ title, button, order = {}, extra = null, deliv
 
 /** Offer the names that exist; where they cannot be listed, the fields work without. */
 function offerNames() {
-  for (const [name, plural] of Object.entries(NAMED)) {
-    listAll(`/v1/${plural}`, plural).then((rows) => fill(byId(`names-${name}`), rows.map((row) => element("option", { value: row.name })))).catch(() => undefined);
+  for (const [name, [path, rows]] of Object.entries(NAMED)) {
+    listAll(`/v1/${path}`, rows).then((named) => fill(byId(`names-${name}`), named.map((row) => element("option", { value: row.name })))).catch(() => undefined);
   }
 }
 

@@ -27,7 +27,7 @@ async function section(id, make) {
 async function now() {
   const [ready, indexes, raters, schedules, failed] = await Promise.all([
     get("/readyz").catch((error) => (error.code === "not_ready" ? { versions: {}, troubles: {}, missing: error.document.missing } : Promise.reject(error))),
-    listAll("/v1/indexes", "indexes"), listAll("/v1/raters", "raters"), listAll("/v1/schedules", "schedules"), get("/v1/jobs?state=failed&limit=1"),
+    listAll("/v1/artefacts/index", "artefacts"), listAll("/v1/artefacts/rater", "artefacts"), listAll("/v1/schedules", "schedules"), get("/v1/jobs?state=failed&limit=1"),
   ]);
   const facts = [];
   const fact = (name, ...content) => facts.push(element("dt", {}, name), element("dd", {}, ...content));

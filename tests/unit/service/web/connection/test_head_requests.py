@@ -57,7 +57,7 @@ def test_the_head_of_a_stream_ends_at_once(home: Settings, client: TestClient) -
         ("/healthz", "GET, HEAD"),
         ("/v1/jobs", "GET, HEAD, POST"),
         ("/v1/schedules/nightly", "DELETE, GET, HEAD, PUT"),
-        ("/v1/indexes/chat/current", "PUT"),
+        ("/v1/artefacts/index/chat/current", "PUT"),
         ("/v1/logs/chat/dialogues/d1/a", "DELETE"),
     ],
 )

@@ -11,10 +11,7 @@ from refaug_client._api.models.artefacts import Artefact, ArtefactVersion, Inges
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.jobs import Job
 from refaug_client._api.readers import listing, read_model
-from refaug_client._core.errors import Usage
 from refaug_client._http.call import Call, path
-
-_PLURALS = {"index": "indexes", "rater": "raters"}
 
 
 class Logs(Resource[K]):
@@ -52,27 +49,26 @@ class Logs(Resource[K]):
 
 
 class Artefacts(Resource[K]):
-    """Versions of indexes, in which references are found, and of raters, which rate how well a text fits."""
+    """Versions of every kind: indexes, in which references are found, raters, by which they are weighed, and more."""
 
     @route
     def list(
         self, kind: ArtefactKind, *, after: Optional[str] = None, limit: Optional[int] = None
     ) -> Call[Rows[Artefact]]:
         """Return the artefacts of a kind by name."""
-        plural = _plural(kind)
-        return listing(f"/v1/{plural}", Artefact, plural, after=after, limit=limit)
+        return listing(path("v1", "artefacts", kind), Artefact, "artefacts", after=after, limit=limit)
 
     @route
     def get(self, kind: ArtefactKind, name: str) -> Call[Artefact]:
         """Return an artefact, with the details of its published version."""
-        return Call("GET", path("v1", _plural(kind), name), read_model(Artefact))
+        return Call("GET", path("v1", "artefacts", kind, name), read_model(Artefact))
 
     @route
     def versions(
         self, kind: ArtefactKind, name: str, *, after: Optional[str] = None, limit: Optional[int] = None
     ) -> Call[Rows[ArtefactVersion]]:
         """Return its versions, oldest first."""
-        place = path("v1", _plural(kind), name, "versions")
+        place = path("v1", "artefacts", kind, name, "versions")
         return listing(place, ArtefactVersion, "versions", after=after, limit=limit)
 
     @route
@@ -94,17 +90,10 @@ def publish_version(
     rollback: bool = False,
     even_refused: bool = False,
 ) -> Call[Published]:
-    """PUT /v1/{plural}/{name}/current; not repeatable with `rollback`, which goes one version back each time."""
+    """PUT …/current; not repeatable with `rollback`, which goes one version back each time."""
     document = request_body(version=version, rollback=rollback or None, even_refused=even_refused or None)
-    place = path("v1", _plural(kind), name, "current")
+    place = path("v1", "artefacts", kind, name, "current")
     return Call("PUT", place, read_model(Published), body=document, repeatable=not rollback)
-
-
-def _plural(kind: str) -> str:
-    """Return what routes call the artefacts of a kind; Usage for a kind that the server does not serve."""
-    if kind not in _PLURALS:
-        raise Usage(f"{kind!r} is no kind of artefact that is served", remedy=f"one of: {', '.join(_PLURALS)}")
-    return _PLURALS[kind]
 
 
 def _with_turns(dialogue: Any) -> Any:
