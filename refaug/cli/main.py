@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,10 +21,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from refaug.cli.shared.command_place import CommandPlace
 from refaug.cli.shared.output import ReaderGone, report_error
+from refaug.core import registrations
 from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
 from refaug.core.home import Settings
 from refaug.core.installation.extras import extras_named
+from refaug.core.registrations import find
 from refaug.core.version import VERSION
 
 # Commands print their results; log lines are only for the log that a server sets up.
@@ -39,103 +42,87 @@ _ANY_HOME: Final = frozenset({"restore", "doctor"})  # commands for a home that 
 _REPORT: Final = "this is a fault of ours: please report it with the lines above"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _CommandPlace:
-    """Where a command is defined, as module:name, and its line in the help of `refaug`.
-
-    The name of a module counts from this package, unless it begins with that of the whole program.
-    """
-
-    at: str
-    help: str
-    inner: Mapping[str, str] = field(default_factory=dict)  # commands of a group that are defined in other modules
-
-
 # Single commands first, then groups. With the lines here, the help imports no command, and a command only its own
 # module; a test compares the lines with the commands.
-COMMANDS: Final[Mapping[str, _CommandPlace]] = {
-    "ingest": _CommandPlace(
+COMMANDS: Final[Mapping[str, CommandPlace]] = {
+    "ingest": CommandPlace(
         at="logs.ingest:ingest_command",
         help="Read dialogue logs in any common format, clean them, and add their pairs to a log.",
     ),
-    "demo-log": _CommandPlace(
+    "demo-log": CommandPlace(
         at="logs.demo_log:demo_log_command",
         help="Write a demo log and a matching test file; everything in them is invented here.",
     ),
-    "refs": _CommandPlace(
+    "refs": CommandPlace(
         at="scores.refs:refs_command",
         help="Weighted references for every item of a test file, as a test file again, with where each comes from.",
     ),
-    "replies": _CommandPlace(
+    "replies": CommandPlace(
         at="scores.replies:replies_command",
         help="Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index.",
     ),
-    "score": _CommandPlace(
+    "score": CommandPlace(
         at="scores.score:score_command",
         help="Score the replies of one or several systems against their references.",
     ),
-    "compare": _CommandPlace(
+    "compare": CommandPlace(
         at="score_files.compare:compare_command",
         help="Compare two score files, or two systems of one: paired tests, and the replies that changed.",
     ),
-    "verify": _CommandPlace(
+    "verify": CommandPlace(
         at="score_files.verify:verify_command",
         help="Reproduce the scores of a file from their signatures, and say for each part whether it holds.",
     ),
-    "render": _CommandPlace(
+    "render": CommandPlace(
         at="score_files.render:render_command",
         help="Write the pages of reports again from their JSON: in the style of this version, without the data.",
     ),
-    "diagnose": _CommandPlace(
+    "diagnose": CommandPlace(
         at="scores.diagnose:diagnose_command",
         help="Say how varied, long, generic, repetitive and copied the replies of each system are.",
     ),
-    "reproduce": _CommandPlace(
-        at="refaug.extras.reproduction.command:reproduce_command",
-        help="Measure what the method is worth: from logs and rated replies to tables, JSON, and a page with plots.",
-    ),
-    "serve": _CommandPlace(
+    "serve": CommandPlace(
         at="server.serve:serve_command",
         help="Answer over HTTP, run jobs and keep schedules, until Ctrl-C or SIGTERM; a second one ends at once.",
     ),
-    "backup": _CommandPlace(
+    "backup": CommandPlace(
         at="server.backup:backup_command",
         help="Write a backup of the home and its database into a folder, also while a server runs.",
     ),
-    "restore": _CommandPlace(
+    "restore": CommandPlace(
         at="server.backup:restore_command",
         help="Make an empty home from a backup; every hash is checked before anything is in place.",
     ),
-    "audit": _CommandPlace(
+    "audit": CommandPlace(
         at="server.audit:audit_command",
         help="Say who published, removed, erased, withdrew, queued, and made or revoked keys.",
     ),
-    "doctor": _CommandPlace(
+    "doctor": CommandPlace(
         at="server.doctor:doctor_command",
         help="Check versions, threads, memory, disk, optional parts and stored artefacts; "
         "each trouble with its remedy.",
     ),
-    "items": _CommandPlace(
+    "items": CommandPlace(
         at="items.items:app",
         help="Write tables of any kind as items.",
     ),
-    "log": _CommandPlace(
+    "log": CommandPlace(
         at="logs.log:app",
         help="Look into logs, check them, take dialogues or speakers out of them.",
     ),
-    "tokenizer": _CommandPlace(
+    "tokenizer": CommandPlace(
         at="logs.tokenizer:app",
         help="Try tokenizers, and train a SentencePiece vocabulary on logs.",
     ),
-    "encoder": _CommandPlace(
+    "encoder": CommandPlace(
         at="indexes.encoders:app",
         help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.",
     ),
-    "vectors": _CommandPlace(
+    "vectors": CommandPlace(
         at="indexes.vectors:app",
         help="Train word vectors on logs, or take over published ones.",
     ),
-    "index": _CommandPlace(
+    "index": CommandPlace(
         at="indexes.index:app",
         help="Plan, build, search and update indexes of logs.",
         inner={
@@ -146,7 +133,7 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "copies": "indexes.index_copies:copies_command",
         },
     ),
-    "artefacts": _CommandPlace(
+    "artefacts": CommandPlace(
         at="artefacts.artefacts:app",
         help="Versions of every kind: list, show, publish, roll back, remove, verify, take to other machines.",
         inner={
@@ -156,24 +143,15 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "fetch": "artefacts.stores:fetch_command",
         },
     ),
-    "rater": _CommandPlace(
+    "rater": CommandPlace(
         at="raters.rater:app",
         help="Train raters on logs, measure them, rate replies.",
     ),
-    "ruber": _CommandPlace(
+    "ruber": CommandPlace(
         at="raters.ruber:app",
         help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
     ),
-    "adem": _CommandPlace(
-        at="refaug.extras.judges.commands.adem.adem:app",
-        help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
-        inner={
-            "train": "refaug.extras.judges.commands.adem.scorers:train_command",
-            "report": "refaug.extras.judges.commands.adem.scorers:report_command",
-            "score": "refaug.extras.judges.commands.adem.scorers:score_command",
-        },
-    ),
-    "sets": _CommandPlace(
+    "sets": CommandPlace(
         at="scores.sets:app",
         help="Freeze weighted references, and score against them.",
         inner={
@@ -181,120 +159,78 @@ COMMANDS: Final[Mapping[str, _CommandPlace]] = {
             "leaderboard": "score_files.set_history:leaderboard_command",
         },
     ),
-    "cite": _CommandPlace(
+    "cite": CommandPlace(
         at="score_files.signature:cite_command",
         help="Print what to write beside scores: a sentence, the signature, and BibTeX of the papers to cite.",
     ),
-    "signature": _CommandPlace(
+    "signature": CommandPlace(
         at="score_files.signature:app",
         help="Compare the signatures of scores.",
     ),
-    "meta": _CommandPlace(
+    "meta": CommandPlace(
         at="scores.meta:app",
         help="Say how far metrics agree with people's ratings, and whether one agrees better than another.",
         inner={
             "probe": "scores.probe:probe_command",
         },
     ),
-    "bots": _CommandPlace(
+    "bots": CommandPlace(
         at="bots.bots:app",
         help="Bots by name: retrieval, a model behind an endpoint, a server of your own, fixed replies, a network.",
     ),
-    "judge": _CommandPlace(
-        at="refaug.extras.judges.commands.judge:app",
-        help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
-        inner={
-            "compare": "refaug.extras.judges.commands.judge:compare_command",
-            "probe": "refaug.extras.judges.commands.judge:probe_command",
-            "weigh": "refaug.extras.judges.commands.judge:weigh_command",
-        },
-    ),
-    "judge-fit": _CommandPlace(
-        at="refaug.extras.judges.commands.judge_fit:app",
-        help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training "
-        "rows.",
-    ),
-    "conversations": _CommandPlace(
-        at="refaug.extras.conversations.commands.judging:app",
-        help="Whole conversations: judge them turn by turn.",
-    ),
-    "hybrid": _CommandPlace(
-        at="refaug.extras.conversations.commands.hybrid:app",
-        help="The hybrid metric of whole conversations, beside what it has to be better than.",
-        inner={
-            "fit": "refaug.extras.conversations.commands.hybrid:fit_command",
-            "score": "refaug.extras.conversations.commands.hybrid:score_command",
-        },
-    ),
-    "studies": _CommandPlace(
-        at="refaug.extras.studies.commands.studies:app",
-        help="Studies with people: protocols, invitations and progress, power, figures and files.",
-        inner={
-            "new": "refaug.extras.studies.commands.stored_studies:new_command",
-            "list": "refaug.extras.studies.commands.stored_studies:list_command",
-            "show": "refaug.extras.studies.commands.stored_studies:show_command",
-            "pilot": "refaug.extras.studies.commands.stored_studies:pilot_command",
-            "open": "refaug.extras.studies.commands.stored_studies:open_command",
-            "pause": "refaug.extras.studies.commands.stored_studies:pause_command",
-            "close": "refaug.extras.studies.commands.stored_studies:close_command",
-            "invite": "refaug.extras.studies.commands.stored_studies:invite_command",
-            "progress": "refaug.extras.studies.commands.stored_studies:progress_command",
-            "tasks": "refaug.extras.studies.commands.stored_studies:tasks_command",
-            "resume": "refaug.extras.studies.commands.stored_studies:resume_command",
-            "erase": "refaug.extras.studies.commands.stored_studies:erase_command",
-            "report": "refaug.extras.studies.commands.report:report_command",
-            "export": "refaug.extras.studies.commands.study_files:export_command",
-            "import": "refaug.extras.studies.commands.study_files:import_command",
-            "power": "refaug.extras.studies.commands.power:power_command",
-            "simulate": "refaug.extras.studies.commands.simulate:simulate_command",
-        },
-    ),
-    "selfplay": _CommandPlace(
-        at="refaug.extras.conversations.commands.selfplay:app",
-        help="Let bots talk to themselves or to a partner, and count what their conversations share.",
-    ),
-    "metrics": _CommandPlace(
+    "metrics": CommandPlace(
         at="scores.metrics:app",
         help="The metrics by name: what each needs, its range, its parameters.",
     ),
-    "jobs": _CommandPlace(
+    "jobs": CommandPlace(
         at="server.jobs:app",
         help="Queue work, follow it, and do it.",
     ),
-    "schedules": _CommandPlace(
+    "schedules": CommandPlace(
         at="server.schedules:app",
         help="Let jobs begin by the clock.",
     ),
-    "keys": _CommandPlace(
+    "keys": CommandPlace(
         at="server.keys:app",
         help="Make and revoke the keys of the service.",
     ),
 }
 
 
-def _import_place(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module if module.startswith("refaug.") else f"{__package__}.{module}"), name)
+def find_place(name: str) -> CommandPlace | None:
+    """Return the place of a command, of ours or of an extra; None where no package has it."""
+    place: CommandPlace | None = COMMANDS.get(name) or find(registrations.COMMANDS, name)
+    return place
 
 
 @cache
-def _group(name: str) -> typer.Typer:
-    group: typer.Typer = _import_place(COMMANDS[name].at)
-    for inner, place in COMMANDS[name].inner.items():
-        group.command(inner)(_import_place(place))
-    return group
+def command_names() -> tuple[str, ...]:
+    """Return the names in the order of the help: those of extras stand last."""
+    return (*COMMANDS, *registrations.registered(registrations.COMMANDS))
+
+
+def _import_place(target: str, command: str) -> Any:
+    """Return what a command is made of; those of `COMMANDS` count from this package."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(f"{__package__}.{module}" if command in COMMANDS else module), name)
 
 
 @cache
 def _command(name: str) -> Any:
     """Return the command that typer makes of a function or of a group."""
+    place = find_place(name)
+    if place is None:
+        raise KeyError(name)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.callback()(lambda: None)  # otherwise typer drops the name of an only command
-    if COMMANDS[name].at.endswith(":app"):
-        group = _group(name)
-        alone.add_typer(group, name=name, cls=group.info.cls if isinstance(group.info.cls, type) else _CommandGroup)
+    made_of = _import_place(place.at, name)
+    if isinstance(made_of, typer.Typer):
+        for inner, target in place.inner.items():
+            made_of.command(inner)(_import_place(target, name))
+        cls = made_of.info.cls if isinstance(made_of.info.cls, type) else _CommandGroup
+        alone.add_typer(made_of, name=name, cls=cls)
     else:
-        alone.command(name)(_import_place(COMMANDS[name].at))
+        alone.command(name)(made_of)
     return typer.main.get_command(alone).commands[name]  # type: ignore[attr-defined]
 
 
@@ -302,15 +238,13 @@ class _LazyCommands(Mapping[str, Any]):
     """All commands by name, each imported at its first use."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
         return _command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(command_names())
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(command_names())
 
 
 class _LazyCommand(TyperCommand):
@@ -342,11 +276,11 @@ class _LazyGroup(_CommandGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the names in the order of the help."""
-        return list(COMMANDS)
+        return list(command_names())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Return the command of this name, or None."""
-        place = COMMANDS.get(cmd_name)
+        place = find_place(cmd_name)
         return None if place is None else _LazyCommand(cmd_name, callback=None, help=place.help)
 
 
@@ -450,7 +384,7 @@ def _run(words: list[str]) -> int:
 
 
 def _begin(words: list[str]) -> Any:
-    if words and words[0] in COMMANDS and not set(_HELP).isdisjoint(words):
+    if words and not set(_HELP).isdisjoint(words) and not words[0].startswith("-") and find_place(words[0]) is not None:
         # without the options before a command, whose types are pydantic's: a quarter of the time that a help takes
         name = f"{app.info.name} {words[0]}"
         return _command(words[0]).main(words[1:], prog_name=name, standalone_mode=False, **_CONTEXT)

@@ -24,6 +24,7 @@ __all__ = [
     "progress",
     "query_engine",
     "records",
+    "registrations",
     "text",
     "vectors",
     "version",

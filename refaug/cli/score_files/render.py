@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
+from refaug.core import registrations
 from refaug.core.errors import BadInput, NoSource, Usage
 
 _KINDS = "the .json of refaug reproduce, rater report, studies report, score --report or score --json"
@@ -65,21 +66,14 @@ def _pages(path: Path) -> dict[str, str]:
     document = _document(path)
     if {"scores", "checksum"} & document.keys():
         return _score_page(document, path)
-    if {"command", "made_of"} <= document.keys():
-        from refaug.extras.reproduction.report.report import StoredReport  # noqa: PLC0415  torch
-
-        stored = StoredReport.of(document, str(path))
-        return {f"{path.stem}.html": stored.page(), f"{path.stem}.md": stored.markdown()}
     if {"rater", "training", "retrieved"} <= document.keys():
         from refaug.agreement.rater_report.page import PAGE, page_with_plots  # noqa: PLC0415  matplotlib
         from refaug.agreement.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
 
         return {PAGE: page_with_plots(stored_rater_report(document, str(path)))}
-    if "study_report" in document:
-        from refaug.extras.studies.report.pages import stored_study_pages  # noqa: PLC0415  jinja2
-
-        study_page, study_markdown = stored_study_pages(document, str(path))
-        return {f"{path.stem}.html": study_page, f"{path.stem}.md": study_markdown}
+    for field in document.keys() & registrations.names(registrations.REPORTS):
+        rendered: dict[str, str] = registrations.find(registrations.REPORTS, field)(document, path)
+        return rendered
     for name, (what, remedy) in _NO_PAGE.items():
         if name in document:
             raise BadInput(f"{path}: this is the JSON {what}", remedy=remedy)

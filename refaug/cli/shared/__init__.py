@@ -8,6 +8,7 @@ The main names:
 """
 
 __all__ = [
+    "command_place",
     "database",
     "field_options",
     "index_options",

@@ -340,6 +340,12 @@ class StoredReport:
         return json_of(self.report, self.provenance)
 
 
+def rendered(document: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Return page and tables of a stored report, by the names of their files."""
+    stored = StoredReport.of(document, str(path))
+    return {f"{path.stem}.html": stored.page(), f"{path.stem}.md": stored.markdown()}
+
+
 def _report(document: Mapping[str, Any]) -> Report:
     page = document[PAGE]
     head = {"name", "notes", PAGE, *_PROVENANCE}

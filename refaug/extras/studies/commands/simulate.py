@@ -100,7 +100,7 @@ def rehearse_on_server(home: Settings, options: ServerOptions, drawn: DrawnOptio
             require_server,
         )
     except ModuleNotFoundError as error:
-        raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judge]'") from error
+        raise MissingPart(f"{error.name} is not installed", remedy="pip install 'refaug[judges]'") from error
     require_server(options.server)
     with open_database(home) as database:
         study = StudyStore(database, BotStore(database, home)).get(options.study or "")

@@ -482,6 +482,12 @@ def stored_study_pages(document: Mapping[str, Any], shown_name: str) -> tuple[st
         ) from error
 
 
+def rendered(document: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """Return page and Markdown of a stored report, by the names of their files."""
+    page, markdown = stored_study_pages(document, str(path))
+    return {f"{path.stem}.html": page, f"{path.stem}.md": markdown}
+
+
 def _title(report: Mapping[str, Any]) -> str:
     return f"What people said in study {report['study']}"
 

@@ -1,0 +1,78 @@
+"""What extras, and packages of others, add: names in groups, each with module:name of what it stands for.
+
+A group is one of entry points. The names of our extras stand in a table here too, since reading what is installed takes
+as long as the start of Python: it is read where a name is not in the table, and for lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+from refaug.core.errors import MissingPart
+
+_EXTRAS: Final = "refaug.extras."
+COMMANDS: Final = "refaug.commands"
+REPORTS: Final = "refaug.reports"
+
+BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
+    COMMANDS: {
+        "reproduce": "refaug.extras.reproduction.command_places:REPRODUCE",
+        "adem": "refaug.extras.judges.command_places:ADEM",
+        "judge": "refaug.extras.judges.command_places:JUDGE",
+        "judge-fit": "refaug.extras.judges.command_places:JUDGE_FIT",
+        "conversations": "refaug.extras.conversations.command_places:CONVERSATIONS",
+        "hybrid": "refaug.extras.conversations.command_places:HYBRID",
+        "selfplay": "refaug.extras.conversations.command_places:SELFPLAY",
+        "studies": "refaug.extras.studies.command_places:STUDIES",
+    },
+    # by the field that only reports of this kind have: from a document and its file to texts by the names of files
+    REPORTS: {
+        "made_of": "refaug.extras.reproduction.report.report:rendered",
+        "study_report": "refaug.extras.studies.report.pages:rendered",
+    },
+}
+
+
+def names(group: str) -> set[str]:
+    """Return all names of a group, those of absent extras among them."""
+    return {*BUILT_IN[group], *_scanned(group)}
+
+
+def registered(group: str) -> dict[str, str]:
+    """Return all names of a group with module:name: of our extras that are there, then of other packages."""
+    ours = {name: target for name, target in BUILT_IN[group].items() if _absent_extra(target) is None}
+    return ours | {name: target for name, target in _scanned(group).items() if name not in BUILT_IN[group]}
+
+
+def find(group: str, name: str) -> Any:
+    """Return what a name stands for, imported; None where no package has it.
+
+    MissingPart: it belongs to an extra of ours that is not installed.
+    """
+    target = BUILT_IN[group].get(name) or _scanned(group).get(name)
+    if target is None:
+        return None
+    if (extra := _absent_extra(target)) is not None:
+        raise MissingPart(
+            f"{name} belongs to the extra {extra!r}, which is not installed", remedy=f"pip install 'refaug[{extra}]'"
+        )
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _absent_extra(target: str) -> str | None:
+    """Return the name of the extra of ours that has the target, where it is not there; None for any other target."""
+    if not target.startswith(_EXTRAS):
+        return None
+    extra = target.removeprefix(_EXTRAS).partition(".")[0]
+    return extra if find_spec(f"{_EXTRAS}{extra}") is None else None
+
+
+def _scanned(group: str) -> dict[str, str]:
+    """Return the names that installed packages have in a group; our extras are left to the table."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  as long as Python's own start
+
+    return {entry.name: entry.value for entry in entry_points(group=group) if not entry.value.startswith(_EXTRAS)}

@@ -1,0 +1,72 @@
+"""What extras add: the table is that of pyproject.toml, lists read what is installed, and an absent extra is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refaug.core import registrations
+from refaug.core.errors import MissingPart
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+TARGETS = [(group, name) for group, names in registrations.BUILT_IN.items() for name in names]
+
+
+def test_the_table_is_that_of_the_metadata() -> None:
+    assert PROJECT["entry-points"] == registrations.BUILT_IN
+
+
+def test_every_extra_has_a_pip_extra_of_its_name() -> None:
+    folders = {path.parent.name for path in (ROOT / "refaug" / "extras").glob("*/__init__.py")}
+    assert folders <= PROJECT["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize(("group", "name"), TARGETS)
+def test_every_name_leads_to_something(group: str, name: str) -> None:
+    assert registrations.find(group, name) is not None
+
+
+def test_a_name_that_no_package_has_is_none() -> None:
+    assert registrations.find(registrations.COMMANDS, "nothing") is None
+
+
+@pytest.fixture
+def package_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An installed package that adds a command."""
+    (tmp_path / "greetings.py").write_text("HELLO = 'hello'\n", "utf-8")
+    metadata = tmp_path / "greetings-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n", "utf-8")
+    (metadata / "entry_points.txt").write_text("[refaug.commands]\nhello = greetings:HELLO\n", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "hello"
+
+
+def test_a_name_of_another_package_is_found_and_listed_last(package_of_others: str) -> None:
+    assert registrations.find(registrations.COMMANDS, package_of_others) == "hello"
+    listed = list(registrations.registered(registrations.COMMANDS))
+    assert listed == [*registrations.BUILT_IN[registrations.COMMANDS], "hello"]
+
+
+def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {**registrations.BUILT_IN, registrations.COMMANDS: {"gone": "refaug.extras.vanished.commands:GONE"}}
+    monkeypatch.setattr(registrations, "BUILT_IN", table)
+    with pytest.raises(MissingPart, match=r"gone belongs to the extra 'vanished'") as raised:
+        registrations.find(registrations.COMMANDS, "gone")
+    assert raised.value.remedy == "pip install 'refaug[vanished]'"
+    assert "gone" not in registrations.registered(registrations.COMMANDS)
+
+
+def test_a_name_of_ours_is_found_without_reading_what_is_installed() -> None:
+    program = (
+        "import sys\n"
+        "from refaug.core.registrations import COMMANDS, find\n"
+        "assert find(COMMANDS, 'studies') is not None\n"
+        "assert 'importlib.metadata' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
