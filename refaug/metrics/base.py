@@ -215,6 +215,11 @@ class Metric(ABC):
         """Return warnings of what changes the meaning of the scores so far."""
         return ()
 
+    def remarks_on(self, sums: Floats) -> tuple[str, ...]:
+        """Return warnings of what the sums over all scored replies tell of their meaning."""
+        del sums
+        return ()
+
     @property
     def name(self) -> str:
         """The name in specifications."""

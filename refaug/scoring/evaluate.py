@@ -111,7 +111,7 @@ def evaluate(
             *(provenance.warnings if weighted else ()),
             *ignored_warning(collection.other_golds, metrics),
             *(thin_warning(collection.thin, len(usable)) if weighted else ()),
-            *dict.fromkeys(remark for scored in scores for remark in scored.metric.remarks()),
+            *score_remarks(scores),
         ),
         settings=settings,
         copies=copies,
@@ -198,6 +198,17 @@ def thin_warning(thin: int, items: int) -> Iterator[str]:
     if thin:
         what = f"fewer than {ENOUGH} references of positive weight beside the gold"
         yield f"weighted scores have thin evidence for {thin:,} of {items:,} items: {what}"
+
+
+def score_remarks(scores: Iterable[MetricScores]) -> Iterator[str]:
+    """Yield what metrics have to say of the scores, each remark once."""
+    remarks = dict[str, None]()
+    for scored in scores:
+        sums = np.zeros(len(scored.metric.columns))
+        for system in scored.systems.values():
+            sums += system.statistics[~np.isnan(system.statistics).any(axis=1)].sum(axis=0)
+        remarks |= dict.fromkeys((*scored.metric.remarks(), *scored.metric.remarks_on(sums)))
+    yield from remarks
 
 
 def _list_systems(names: Sequence[str]) -> str:

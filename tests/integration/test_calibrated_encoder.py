@@ -185,6 +185,36 @@ def test_scores_by_two_encoders_are_never_compared(command: Home, ready: Path, c
     assert "cannot be compared: refaug-1: encoder: tiny@" in refused.err
 
 
+def test_an_unknown_language_is_told_on_every_face(command: Home, ready: Path, calibrated: str, tmp_path: Path) -> None:
+    del calibrated
+    items = [{**item, "replies": {"a": "du magst Tee nicht", "b": ""}} for item in ITEMS]
+    (tmp_path / "german.jsonl").write_text("".join(json.dumps(line) + "\n" for line in items))
+    warning = f"{METRIC}: the encoder tiny does not know 24 of the 24 pieces of the replies (100 %)"
+    document = scored(command, tmp_path / "german.jsonl", "-m", METRIC, "--index", "by-tiny")
+    with client_of(Settings(home=command.path)) as web:
+        answer = web.post("/v1/scores", json={"items": items, "metrics": [METRIC], "index": "by-tiny"}).json()
+        body = {"items": items, "purpose": "test", "index": "by-tiny", "settings": {"preset": "refaug-1"}}
+        frozen = web.post("/v1/reference-sets", json=body).json()["id"]
+        replies = {system: [item["replies"][system] for item in items] for system in ("a", "b")}  # type: ignore[index]
+        of_set = web.post(f"/v1/reference-sets/{frozen}/scores", json={"replies": replies, "metrics": [METRIC]}).json()
+    for scores in (document, answer, of_set):
+        assert any(text.startswith(warning) for text in scores["warnings"]), scores["warnings"]
+        assert any(text.startswith("empty replies, which score 0") for text in scores["warnings"])
+        assert {reply["score"] for reply in scores["scores"][0]["systems"]["b"]["replies"]} == {0.0}
+        assert scores["scores"][0]["systems"]["a"]["parts"]["unknown"] == 1.0
+
+
+def test_an_index_of_words_is_refused_with_what_to_build(command: Home, ready: Path) -> None:
+    vectors = ready / "words.txt"
+    vectors.write_text("".join(f"{word} {place} 1\n" for place, word in enumerate(("i", "you", "like", "tea"))))
+    assert command("vectors", "import", "glove", vectors).code == 0
+    assert command("index", "build", "chat", "--name", "words", "--vectors", "glove", "--check-queries", "0").code == 0
+    for options in ((), ("-m", METRIC)):
+        refused = command("score", ready / "items.jsonl", "--index", "words", *options, "--json").error
+        assert "finds references by the encoder" in refused["message"]
+        assert "refaug index build chat --name NAME --encoder" in refused["remedy"]
+
+
 def test_references_that_another_encoder_found_are_refused(
     command: Home, ready: Path, calibrated: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, Corrupt, Usage
@@ -69,6 +70,7 @@ class EncoderTokenizer:
         self._direction: str = truncation["direction"] if truncation else "right"
         self.stated_pad_id: int | None = padding["pad_id"] if padding else None
         self._tokenizer.no_padding()
+        self._unknown_id = _unknown_id(content, self.id_of)
         self.max_length = 0  # set by truncate_at
 
     def truncate_at(self, max_length: int) -> None:
@@ -99,6 +101,10 @@ class EncoderTokenizer:
             truncated=bool(encoding.overflowing),
         )
 
+    def unknown_in(self, text: EncodedText) -> int:
+        """Return how many of a text's tokens are the one that stands for whatever is in no vocabulary."""
+        return 0 if self._unknown_id is None else int((text.ids == self._unknown_id).sum())
+
     @contextmanager
     def _errors_as_corrupt(self) -> Iterator[None]:
         try:
@@ -109,6 +115,13 @@ class EncoderTokenizer:
             raise Corrupt(
                 f"{self._path} is no tokenizer that can be used: {error}", remedy="save the tokenizer again"
             ) from error
+
+
+def _unknown_id(tokenizer: bytes, id_of: Callable[[str], int | None]) -> int | None:
+    """Return the id that tokenizer.json gives to the unknown, by its place or by its name; None where all is known."""
+    model = orjson.loads(tokenizer).get("model", {})
+    token = model.get("unk_token")
+    return model["unk_id"] if isinstance(model.get("unk_id"), int) else id_of(token) if token is not None else None
 
 
 # Ids to vectors

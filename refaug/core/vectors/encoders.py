@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol, Self, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,14 @@ class TokenVectors:
         return self.vectors.nbytes + self.ids.nbytes + self.special.nbytes + strings
 
 
+class Reading(NamedTuple):
+    """How an encoder reads some texts, an entry a text."""
+
+    is_cut: NDArray[np.bool_]  # longer than it reads
+    pieces: NDArray[np.int64]  # tokens without the special ones
+    unknown: NDArray[np.int64]  # pieces that are in no vocabulary
+
+
 class Encoder(Protocol):
     """Texts to vectors, under a name that stands for exactly these vectors."""
 
@@ -70,6 +78,15 @@ class Encoder(Protocol):
     @property
     def truncated(self) -> int:
         """How many of the texts so far were too long and lost their end; a repeated text counts again."""
+        ...
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text it reads, including special ones."""
+        ...
+
+    def reading_of(self, texts: Sequence[str]) -> Reading:
+        """Return how much of each text is read, and known."""
         ...
 
     def token_vectors(self, texts: Sequence[str]) -> list[TokenVectors]:
@@ -274,6 +291,15 @@ class OnnxEncoder:
         for row, text in enumerate(texts):
             vectors[row] = sentences[text].vector
         return vectors
+
+    def reading_of(self, texts: Sequence[str]) -> Reading:
+        """Return how much of each text is read, and known."""
+        read = [self._tokenizer.tokens_of(text) for text in texts]
+        return Reading(
+            is_cut=np.array([text.truncated for text in read], np.bool_),
+            pieces=np.array([int((~text.special).sum()) for text in read], np.int64),
+            unknown=np.array([self._tokenizer.unknown_in(text) for text in read], np.int64),
+        )
 
     def _compute_sentences(
         self,

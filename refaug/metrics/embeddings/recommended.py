@@ -53,6 +53,7 @@ _SHARES: Final = np.array([1.0, 0.3, 0.5, 0.5, 1.0])
 _FOLD: Final = 3.0
 _BEST: Final = 3  # retrieved references that count
 _LEAST_LENGTH: Final = 1e-6
+_MOST_UNKNOWN: Final = 0.05  # of the pieces; more is another language, or another alphabet
 _PAIRS_AT_ONCE: Final = 2**14
 _NAME: Final = "refaug-1"
 _CALIBRATION: Final = "refaug_1.json"
@@ -112,7 +113,7 @@ class PreparedItems(Prepared):
 class Recommended(MeanMetric):
     """The metric with its encoder and its calibration."""
 
-    columns = ("total", "replies", *PARTS, "with_gold", "with_retrieved")
+    columns = ("total", "replies", *PARTS, "with_gold", "with_retrieved", "cut", "pieces", "unknown")
     turns = 3
     turn_separator = TURN_END
 
@@ -209,7 +210,9 @@ class Recommended(MeanMetric):
         scores = self.scores(parts, has_gold, has_retrieved)
         empty = np.array([not text.strip() for text in distinct.texts], dtype=np.bool_)[numbers]
         scores[empty] = 0
-        rows = np.stack([scores, np.ones(len(scores)), *np.nan_to_num(parts.T), has_gold, has_retrieved], axis=-1)
+        reading = (of_text[numbers] for of_text in self._encoder.reading_of(distinct.texts))
+        counts = (np.ones(len(scores)), *np.nan_to_num(parts.T), has_gold, has_retrieved, *reading)
+        rows = np.stack([scores, *counts], axis=-1)
         rows[np.isnan(scores)] = np.nan
         return np.asarray(rows)
 
@@ -275,7 +278,10 @@ class Recommended(MeanMetric):
         return np.where(np.isnan(parts[:, _GOLD]) & has_gold, np.nan, scores)
 
     def parts(self, sums: Floats, level: Level) -> dict[str, object]:
-        """Return the mean of each part over the replies that have it."""
+        """Return the mean of each part over the replies that have it, and how the encoder reads them.
+
+        `cut` is the number of replies that are longer than it reads, `unknown` the share of unknown pieces.
+        """
         del level
         of = dict(zip(self.columns, sums.tolist(), strict=True))
         counts = {"gold": "with_gold", "words": "with_gold", "retrieved": "with_retrieved"}
@@ -283,7 +289,24 @@ class Recommended(MeanMetric):
             part: of[part] / of[counts.get(part, "replies")] if of[counts.get(part, "replies")] else None
             for part in PARTS
         }
-        return {"replies": of["replies"], **means}
+        unknown = of["unknown"] / of["pieces"] if of["pieces"] else None
+        return {"replies": of["replies"], **means, "cut": of["cut"], "unknown": unknown}
+
+    def remarks_on(self, sums: Floats) -> tuple[str, ...]:
+        """Warn of replies whose end is not read, and of a language that the encoder does not know."""
+        of, encoder = dict(zip(self.columns, sums.tolist(), strict=True)), _name_of(self.settings["encoder"])
+        remarks = list[str]()
+        if of["cut"]:
+            remarks.append(
+                f"{self.name}: {of['cut']:,.0f} of {of['replies']:,.0f} replies are longer than the encoder {encoder} "
+                f"reads, {self._encoder.max_length:,} tokens; their ends count in chrF alone"
+            )
+        if of["unknown"] > _MOST_UNKNOWN * of["pieces"]:
+            remarks.append(
+                f"{self.name}: the encoder {encoder} does not know {of['unknown']:,.0f} of the {of['pieces']:,.0f} "
+                f"pieces of the replies ({100 * of['unknown'] / of['pieces']:.0f} %): their language may be another"
+            )
+        return tuple(remarks)
 
 
 def _open(spec: str, own: MetricCalibration, source: VectorOpener | None) -> OpenedEncoder:

@@ -158,6 +158,7 @@ def evaluate_set(
         warnings=(
             *(error.message for error in unscored),
             *_warnings(held, resolved, bound, copies, places if is_weighted else None),
+            *evaluate.score_remarks(scores),
         ),
         settings=settings,
         copies=copies,
@@ -207,7 +208,6 @@ def _warnings(
     yield from evaluate.ignored_warning(held.facts.other_golds, metrics)
     if weighted is not None:
         yield from evaluate.thin_warning(int(held.facts.thin[weighted].sum()), len(weighted))
-    yield from dict.fromkeys(remark for metric in metrics for remark in metric.remarks())
 
 
 @dataclass(frozen=True, kw_only=True)

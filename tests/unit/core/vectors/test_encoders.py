@@ -223,6 +223,16 @@ def test_what_is_cut_keeps_its_special_tokens_and_is_counted_each_time(folder: P
     assert encoder.truncated == 7
 
 
+def test_reading_counts_pieces_and_those_in_no_vocabulary(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "tiny")
+    write_tokenizer(folder / "tokenizer.json", truncate_at=6)
+    texts = ["i like tea", "i like strange words", "you really like the big big cat", ""]
+    reading = open_encoder(folder).reading_of(texts)
+    assert reading.is_cut.tolist() == [False, False, True, False]
+    assert reading.pieces.tolist() == [3, 4, 4, 0]
+    assert reading.unknown.tolist() == [0, 2, 0, 0]
+
+
 def test_a_length_that_the_model_cannot_take_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(Usage, match="leaves no room for text beside 2 special tokens") as refused:
         open_encoder(folder, EncoderConfig(max_length=2))

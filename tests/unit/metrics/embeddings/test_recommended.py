@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encoders import TinyEncoder, write_encoder
+from encoders import TinyEncoder, write_encoder, write_tokenizer
 from sacrebleu.metrics.chrf import CHRF
 
 from refaug.core.errors import MissingPart, Usage
@@ -137,6 +137,27 @@ def test_parts_are_means_over_the_replies_that_have_them(metric: Recommended) ->
     assert parts["replies"] == 2
     assert parts["gold"] == pytest.approx(cosine(REPLIES[0], "tea"), abs=1e-6)
     assert parts["turn"] == pytest.approx(np.mean([cosine(reply, TURNS[-1]) for reply in REPLIES[:2]]), abs=1e-6)
+
+
+def test_long_replies_and_unknown_pieces_are_counted_and_told(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "short", weights=TINY)
+    write_tokenizer(folder / "tokenizer.json", truncate_at=6)
+    opened = PathVectors().encoder(str(folder))
+    calibration = MetricCalibration(encoder=opened.spec, most_like=MOST, drawn=DRAWN, link=(A, B), sha256="0" * 64)
+    short = Recommended(find("refaug-1"), {"encoder": str(folder)}, None, calibration)
+    replies, places = ("i like tea", "du magst Tee", "i like the big big cat"), np.arange(3)
+    prepared = short.prepare([item(TURNS, ("tea",), FOUND)])
+    sums = short.statistics(replies, prepared, places, np.zeros(3, np.int64)).sum(axis=0)
+    parts = short.parts(sums, Level.CORPUS)
+    assert (parts["cut"], parts["unknown"]) == (1, pytest.approx(3 / 10))
+    assert short.remarks_on(sums) == (
+        "refaug-1:encoder=short: 1 of 3 replies are longer than the encoder short reads, 6 tokens; their ends count in "
+        "chrF alone",
+        "refaug-1:encoder=short: the encoder short does not know 3 of the 10 pieces of the replies (30 %): their "
+        "language may be another",
+    )
+    known = short.statistics(replies[:1], prepared, places[:1], np.zeros(1, np.int64)).sum(axis=0)
+    assert short.remarks_on(known) == ()
 
 
 def test_long_texts_cost_what_their_ngrams_cost(metric: Recommended) -> None:
