@@ -66,8 +66,8 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
         "./refaug-data",
     ),
     "REFAUG_ENCODINGS": (
-        "how much the kept sentence vectors of encoders may take on disk: 512MiB, 4GiB …; beyond it nothing more is "
-        "kept, and with 0 nothing is",
+        "how much the kept vectors of encoders may take on disk, those of tokens at most half of it: 512MiB, 4GiB …; "
+        "beyond it nothing more is kept, and with 0 nothing is",
         "4GiB",
     ),
 }

@@ -265,7 +265,7 @@ def _home(home: Path) -> Iterator[Finding]:
 
 
 def _encodings(settings: Settings) -> Iterator[Finding]:
-    """Report the sentence vectors that are kept on disk, by encoder."""
+    """Report the vectors that are kept on disk, by encoder."""
     if not (settings.cache / "encodings").is_dir():
         return
     encodings = encodings_in(settings.cache)

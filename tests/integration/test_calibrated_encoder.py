@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +21,8 @@ import refaug
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
-from refaug.core.vectors.encoders import open_encoder
+from refaug.core.vectors.encoder_model import EncodedText, Floats
+from refaug.core.vectors.encoders import OnnxEncoder, _open_once, open_encoder
 from refaug.logs.store import StoredLog
 from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.signature import Signature
@@ -27,6 +31,8 @@ from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.metric_setup.calibration import logged_replies, parts_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
 
 pytestmark = pytest.mark.slow
 
@@ -171,6 +177,74 @@ def test_it_has_a_name_of_its_own_on_every_face(command: Home, ready: Path, cali
     for system in ("a", "b"):
         assert added["systems"][system]["corpus"] == pytest.approx(scores["systems"][system]["corpus"], abs=1e-9)
         assert added["systems"][system]["parts"] == pytest.approx(scores["systems"][system]["parts"], abs=1e-9)
+
+
+def test_nothing_is_encoded_twice_whatever_face_asks(
+    command: Home, calibrated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither sentences nor tokens, from the building of the index on; each face opens the encoder anew."""
+    del calibrated
+    run, rows_of = list[tuple[str, tuple[str, ...]]](), OnnxEncoder._rows
+
+    def counted(encoder: OnnxEncoder, batch: Sequence[EncodedText], output: str) -> Sequence[Floats]:
+        run.extend((output, text.tokens) for text in batch)
+        return rows_of(encoder, batch, output)
+
+    monkeypatch.setattr(OnnxEncoder, "_rows", counted)
+    metrics = [METRIC, "sentence-cosine:vectors=tiny", "bertscore:vectors=tiny"]
+    replies = [{name: f"{text} really" for name, text in item["replies"].items()} for item in ITEMS]  # type: ignore[attr-defined]
+    items = [{**item, "replies": new} for item, new in zip(ITEMS, replies, strict=True)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in items))
+    _open_once.cache_clear()
+    options = [part for metric in metrics for part in ("-m", metric)]
+    by_command = scored(command, tmp_path / "new.jsonl", *options, "--index", "by-tiny")
+    assert {tokens[-2] for _, tokens in run} >= {"really"}
+    run.clear()
+    inbox = command.path / "inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "items.jsonl").write_bytes((tmp_path / "new.jsonl").read_bytes())
+    _open_once.cache_clear()
+    with client_of(Settings(home=command.path)) as web:
+        answer = web.post("/v1/scores", json={"items": items, "metrics": metrics, "index": "by-tiny"}).json()
+        order = {"kind": "score", "items": "items.jsonl", "metrics": metrics, "index": "by-tiny", "draws": 0}
+        job = web.post("/v1/jobs", json=order).json()["id"]
+        _open_once.cache_clear()
+        run_worker(Settings(home=command.path), ServeSettings(), once=True)
+        assert web.get(f"/v1/jobs/{job}").json()["state"] == "done"
+    _open_once.cache_clear()
+    by_library = refaug.score(items, metrics=metrics, index="by-tiny", home=command.path)
+    assert run == []
+    for metric, one, other in zip(metrics, by_command["scores"], answer["scores"], strict=True):
+        of_library = [score for system in ("a", "b") for score in by_library[metric][system].replies]
+        assert replies_of(one) == replies_of(other) == of_library
+
+
+def test_one_number_in_any_process_batch_and_thread_count(
+    command: Home, ready: Path, calibrated: str, tmp_path: Path
+) -> None:
+    """The encodings are forgotten, so that each of them encodes anew."""
+    del calibrated
+    document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "by-tiny")
+    (tmp_path / "scores.json").write_text(json.dumps(document))
+    known = replies_of(document["scores"][0])
+    assert command("encoder", "forget").code == 0
+    verify = ["verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json"]
+    arguments = [sys.executable, "-m", "refaug.cli.main", "--home", command.path, *verify]
+    verified = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert command("encoder", "forget").code == 0
+    _open_once.cache_clear()
+    with client_of(Settings(home=command.path)) as web:
+        body = {"items": ITEMS, "purpose": "test", "index": "by-tiny", "settings": {"preset": "refaug-1"}}
+        frozen = web.post("/v1/reference-sets", json=body).json()["id"]
+        for row, item in enumerate(ITEMS):
+            asked = {"items": [item], "metrics": [METRIC], "index": "by-tiny"}
+            alone = replies_of(web.post("/v1/scores", json=asked).json()["scores"][0])
+            replies = {system: [item["replies"][system]] for system in ("a", "b")}  # type: ignore[index]
+            asked = {"items": [item["id"]], "replies": replies, "metrics": [METRIC]}
+            of_set = replies_of(web.post(f"/v1/reference-sets/{frozen}/scores", json=asked).json()["scores"][0])
+            for found in (alone, of_set):
+                assert found == pytest.approx([known[row], known[row + len(ITEMS)]], abs=1e-6)
 
 
 def test_scores_by_two_encoders_are_never_compared(command: Home, ready: Path, calibrated: str, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def forget_command(
     spec: Annotated[str | None, typer.Argument(help="NAME or NAME@VERSION; all, if none.", metavar="ENCODER")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Delete the sentence vectors that are kept on disk; they are computed again when they are needed."""
+    """Delete the vectors that are kept on disk; they are computed again when they are needed."""
     encoders, content = artefact_stores(context.obj)["encoder"], None
     if spec is not None:
         manifest: Any = read_json(encoders.folder(*encoders.resolve(spec)) / MANIFEST)

@@ -1,4 +1,4 @@
-"""What a home holds beside its logs: the kinds of artefacts that have versions, and kept sentence vectors.
+"""What a home holds beside its logs: the kinds of artefacts that have versions, and kept vectors of texts.
 
 A kind is one line here, and one class in the module that the line names: the facts of a version, what `show`
 prints, and what is checked before a version is published or removed.
@@ -96,7 +96,7 @@ def artefact_stores(settings: Settings) -> dict[str, Versions]:
 
 
 def encodings_in(cache: Path) -> Encodings:
-    """Return the sentence vectors that a home keeps of texts, by its folder of what can be made again."""
+    """Return the vectors that a home keeps of texts, by its folder of what can be made again."""
     from refaug.core.vectors.kept_vectors import Encodings  # noqa: PLC0415  numpy, which most commands do not need
 
     default = VARIABLES[_LIMIT][1]

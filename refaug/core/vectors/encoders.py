@@ -112,7 +112,7 @@ class EncoderConfig:
     `auto` is the model's output `sentence_embedding` if it has one, then the pooling of `1_Pooling/config.json`,
     then `mean`. `max_length` counts tokens, including special ones; None is the smallest limit that the encoder's
     files state, or 512. A batch has at most `batch_tokens` tokens with its padding, and at least one text.
-    `cache_bytes` bounds the cache of vectors; 0 switches it off. `encodings` keeps sentence vectors on disk. `name`
+    `cache_bytes` bounds the cache of vectors; 0 switches it off. `encodings` keeps vectors on disk. `name`
     stands before the hash in the encoder's name; by default it is that of the folder or file.
     """
 
@@ -211,7 +211,7 @@ class OnnxEncoder:
         self._counting = threading.Lock()
         self._widths: dict[str, int] = {}  # of the outputs
         self.one_by_one = not self._is_steady_in_batches()
-        self.kept = self._open_kept()
+        self.kept, self.kept_tokens = self._open_kept(), self._open_kept_tokens()
 
     @classmethod
     def open(cls, path: Path, config: EncoderConfig) -> Self:
@@ -263,10 +263,21 @@ class OnnxEncoder:
                 remedy="export the model with the output last_hidden_state",
             )
         vectors = self._cached(texts, TokenVectors)
-        for computed in self._computed(_missing(texts, vectors), output, _token_vectors):
-            vectors |= computed
+        kept = self._kept_tokens(_missing(texts, vectors))
+        self._remember(kept)
+        vectors |= kept
+        self._compute(_missing(texts, vectors), output, _token_vectors, vectors)
         self._count_truncated(texts, vectors)
         return [vectors[text] for text in texts]
+
+    def _kept_tokens(self, texts: Sequence[str]) -> dict[str, TokenVectors]:
+        """Return the kept vectors of texts, with their tokens, which are found again in no time."""
+        kept = dict[str, TokenVectors]()
+        for text, rows in (self.kept_tokens.get(texts) if self.kept_tokens is not None else {}).items():
+            tokens = self._tokenizer.tokens_of(text)
+            if len(rows) == len(tokens):
+                kept[text] = _token_vectors(tokens, rows)
+        return kept
 
     def sentence_vectors(self, texts: Sequence[str]) -> Floats:
         """Return a vector of unit length for each text, (texts, dimensions), rounded to half precision.
@@ -285,7 +296,7 @@ class OnnxEncoder:
             kept = self.kept.get(_missing(texts, sentences))
             self._remember(kept)
             sentences |= kept
-        self._compute_sentences(_missing(texts, sentences), output, _POOLERS[way], sentences)
+        self._compute(_missing(texts, sentences), output, _POOLERS[way], sentences)
         self._count_truncated(texts, sentences)
         vectors = np.empty((len(texts), self._widths[output]), np.float32)
         for row, text in enumerate(texts):
@@ -301,35 +312,49 @@ class OnnxEncoder:
             unknown=np.array([self._tokenizer.unknown_in(text) for text in read], np.int64),
         )
 
-    def _compute_sentences(
+    def _compute(
         self,
         texts: Sequence[str],
         output: str,
-        make: Callable[[EncodedText, Floats], SentenceVector],
-        sentences: dict[str, SentenceVector],
+        make: Callable[[EncodedText, Floats], _Vectors],
+        vectors: dict[str, _Vectors],
     ) -> None:
         """Add the vectors of texts, and keep them, also those of a run that is interrupted."""
-        new = dict[str, SentenceVector]()
+        new = dict[str, _Vectors]()
         try:
             for computed in self._computed(texts, output, make):
                 new |= computed
-                sentences |= computed
+                vectors |= computed
                 if len(new) >= _KEPT_AT_ONCE:
                     self._keep(new)
                     new = {}
         finally:
             self._keep(new)
 
-    def _keep(self, sentences: Mapping[str, SentenceVector]) -> None:
+    def _keep(self, vectors: Mapping[str, TokenVectors | SentenceVector]) -> None:
         """Keep vectors on disk; texts without tokens have none."""
+        of_sentences, of_tokens = dict[str, SentenceVector](), dict[str, Floats]()
+        for text, one in vectors.items():
+            if isinstance(one, TokenVectors):
+                of_tokens[text] = one.vectors
+            elif not np.isnan(one.vector[0]):
+                of_sentences[text] = one
         if self.kept is not None:
-            self.kept.put({text: one for text, one in sentences.items() if not np.isnan(one.vector[0])})
+            self.kept.put(of_sentences)
+        if self.kept_tokens is not None:
+            self.kept_tokens.put(of_tokens)
 
-    def _open_kept(self) -> KeptVectors | None:
+    def _open_kept(self) -> KeptVectors[SentenceVector] | None:
         output = self._model.sentence_output if self._pooling.way == "output" else self._model.token_output
         if self.config.encodings is None or output is None:
             return None
         return self.config.encodings.open(self.name.partition("#")[2], self._widths[output])
+
+    def _open_kept_tokens(self) -> KeptVectors[Floats] | None:
+        output = self._model.token_output
+        if self.config.encodings is None or output is None:
+            return None
+        return self.config.encodings.open_tokens(self.name.partition("#")[2], self._widths[output])
 
     def _cached(self, texts: Sequence[str], kind: type[_Vectors]) -> dict[str, _Vectors]:
         return {

@@ -1,8 +1,9 @@
-"""Sentence vectors that were computed once, kept for every command, service and job of a home.
+"""Vectors of texts that were computed once, kept for every command, service and job of a home.
 
-Each encoder has a SQLite file, named by the hash of what decides its vectors. A vector lies under the hash of its text
-as halves, which is how it was rounded when it was computed; the text itself is not stored. The files can be made again:
-what cannot be kept is only counted, and a damaged file is replaced by an empty one.
+Each encoder has a SQLite file for vectors of sentences and one for those of tokens, named by the hash of what decides
+them. What was computed lies under the hash of its text, with the bits that it had: sentence vectors as halves, to which
+they are rounded, token vectors in single precision. The text itself is not stored. The files can be made again: what
+cannot be kept is only counted, and a damaged file is replaced by an empty one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,9 @@ T = TypeVar("T")
 
 _KEY_BYTES: Final = 16
 _SUFFIX: Final = ".sqlite"
+_TOKENS: Final = ".tokens"  # before the suffix, after the hash of the encoder
+_TOKEN_SHARE: Final = 2  # token vectors, which take thirty times as much, have at most one part in so many
+_TOKENS_A_TEXT: Final = 16  # a common length, for the size of pages
 _AT_ONCE: Final = 500  # keys in one question
 _WAIT_S: Final = 1.0  # for another process that writes: a vector that is not kept costs less than waiting
 _ERASURE_WAIT_S: Final = 60.0
@@ -66,50 +70,56 @@ def key_of(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_KEY_BYTES]
 
 
-class KeptVectors:
-    """The vectors of one encoder; several processes and threads may use them at once.
+TokenRows = NDArray[np.float32]  # (tokens, dimensions), of one text
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class StoredForm(Generic[Kept]):
+    """How the vectors of a text become bytes, and how many these commonly are."""
+
+    write: Callable[[Kept], bytes]
+    read: Callable[[bytes], Kept | None]  # None for other bytes than were written: the text is encoded again
+    bytes: int
+
+
+class KeptVectors(Generic[Kept]):
+    """The kept vectors of one encoder; several processes and threads may use them at once.
 
     `not_kept` counts the vectors that were computed and not kept, by the reason.
     """
 
-    def __init__(self, path: Path, dimensions: int, may_grow: Callable[[int], bool]) -> None:
-        self._path, self._dimensions, self._may_grow = path, dimensions, may_grow
+    def __init__(self, path: Path, form: StoredForm[Kept], may_grow: Callable[[int], bool]) -> None:
+        self._path, self._form, self._may_grow = path, form, may_grow
         self._lock = held_over_fork(threading.RLock())
         self._connection: sqlite3.Connection | None = None
         self._owner = 0  # the process that opened it: SQLite's files must not be used over a fork
         self.not_kept = Counter[str]()
 
-    def get(self, texts: Sequence[str]) -> dict[str, SentenceVector]:
+    def get(self, texts: Sequence[str]) -> dict[str, Kept]:
         """Return the vectors of those texts that have one."""
         text_of = {key_of(text): text for text in texts}
-        found = dict[str, SentenceVector]()
+        found = dict[str, Kept]()
         if not text_of or not self._path.exists():
             return found
         with self._lock, self._not_kept(0):
             for keys in _batches(text_of):
                 rows = self._run(lambda connection, keys=keys: _rows_of(connection, keys))  # type: ignore[misc]
-                for key, kept in self._vectors_of(rows):
-                    found[text_of[key]] = kept
+                for key, blob in rows:
+                    if (kept := self._form.read(blob)) is not None:
+                        found[text_of[key]] = kept
         return found
 
-    def put(self, vectors: Mapping[str, SentenceVector]) -> None:
+    def put(self, vectors: Mapping[str, Kept]) -> None:
         """Keep vectors; what cannot be kept is counted."""
         if not vectors:
             return
-        rows = {key_of(text): _blob_of(kept) for text, kept in vectors.items()}
+        rows = {key_of(text): self._form.write(kept) for text, kept in vectors.items()}
         if not self._may_grow(sum(map(len, rows.values()))):
             self.not_kept["the limit on disk is reached"] += len(rows)
             return
         with self._lock, self._not_kept(len(rows)):
             self._run(lambda connection: _insert(connection, rows))
-
-    def _vectors_of(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, SentenceVector]]:
-        size = 2 * self._dimensions
-        for key, blob in rows:
-            if len(blob) in (size, size + 1):
-                vector = np.frombuffer(blob, "<f2", self._dimensions).astype(np.float32)
-                if np.isfinite(vector).all():  # else the file is damaged, and the text is encoded again
-                    yield key, SentenceVector(vector, len(blob) > size)
 
     def _run(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Act on the file; a damaged one is replaced by an empty one, once."""
@@ -119,7 +129,7 @@ class KeptVectors:
             if not _is_damage(error):
                 raise
             log.warning(
-                "kept sentence vectors were damaged, and are computed again",
+                "kept vectors were damaged, and are computed again",
                 extra={"file": str(self._path), "why": str(error)},
             )
             self._close()
@@ -129,7 +139,7 @@ class KeptVectors:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None or self._owner != os.getpid():
             make_folder(self._path.parent)
-            self._connection, self._owner = _connect(self._path, self._dimensions), os.getpid()
+            self._connection, self._owner = _connect(self._path, self._form.bytes), os.getpid()
         return self._connection
 
     def _close(self) -> None:
@@ -144,32 +154,72 @@ class KeptVectors:
             yield
         except (sqlite3.Error, OSError) as error:
             if not self.not_kept:
-                log.warning("sentence vectors are not kept", extra={"file": str(self._path), "why": str(error)})
+                log.warning("vectors of texts are not kept", extra={"file": str(self._path), "why": str(error)})
             self.not_kept[str(error)] += count
+
+
+def _sentence_form(dimensions: int) -> StoredForm[SentenceVector]:
+    """Return a vector as halves, with a mark where the text was cut."""
+    size = 2 * dimensions
+
+    def write(kept: SentenceVector) -> bytes:
+        return kept.vector.astype("<f2").tobytes() + (_CUT if kept.truncated else b"")
+
+    def read(blob: bytes) -> SentenceVector | None:
+        if len(blob) not in (size, size + 1):
+            return None
+        vector = np.frombuffer(blob, "<f2", dimensions).astype(np.float32)
+        return SentenceVector(vector, len(blob) > size) if np.isfinite(vector).all() else None
+
+    return StoredForm(write, read, size)
+
+
+def _token_form(dimensions: int) -> StoredForm[TokenRows]:
+    """Return the rows of a text one behind the other."""
+
+    def write(kept: TokenRows) -> bytes:
+        return np.ascontiguousarray(kept, "<f4").tobytes()
+
+    def read(blob: bytes) -> TokenRows | None:
+        if len(blob) % (4 * dimensions):
+            return None
+        rows = np.frombuffer(blob, "<f4").astype(np.float32).reshape(-1, dimensions)
+        return rows if np.isfinite(rows).all() else None
+
+    return StoredForm(write, read, 4 * dimensions * _TOKENS_A_TEXT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSize:
-    """How much is kept of one encoder."""
+    """How much is kept of one encoder, of sentences or of tokens."""
 
-    encoder: str  # the hash of what decides its vectors
+    encoder: str  # the hash of what decides its vectors; of token vectors, with `.tokens`
     texts: int
     bytes: int
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """The kept vectors of a home, a file for each encoder; together they take at most so many bytes."""
+    """The kept vectors of a home, two files for each encoder; together they take at most so many bytes."""
 
     folder: Path
     most_bytes: int
 
-    def open(self, content: str, dimensions: int) -> KeptVectors:
-        """Return the vectors of the encoder with this hash."""
-        return KeptVectors(self.folder / f"{content}{_SUFFIX}", dimensions, self._may_grow)
+    def open(self, content: str, dimensions: int) -> KeptVectors[SentenceVector]:
+        """Return the sentence vectors of the encoder with this hash."""
+        return KeptVectors(self.folder / f"{content}{_SUFFIX}", _sentence_form(dimensions), self._may_grow)
+
+    def open_tokens(self, content: str, dimensions: int) -> KeptVectors[TokenRows]:
+        """Return the token vectors of the encoder with this hash."""
+        path = self.folder / f"{content}{_TOKENS}{_SUFFIX}"
+        return KeptVectors(path, _token_form(dimensions), self._may_grow_by_tokens)
 
     def _may_grow(self, size: int) -> bool:
         return size + sum(map(_bytes_of, self._paths())) <= self.most_bytes
+
+    def _may_grow_by_tokens(self, size: int) -> bool:
+        of_tokens = sum(_bytes_of(path) for path in self._paths() if path.stem.endswith(_TOKENS))
+        return size + of_tokens <= self.most_bytes // _TOKEN_SHARE and self._may_grow(size)
 
     def _paths(self) -> list[Path]:
         return sorted(self.folder.glob(f"*{_SUFFIX}"))
@@ -187,8 +237,8 @@ class Encodings:
         return [StoreSize(encoder=path.stem, texts=_count_texts(path), bytes=_bytes_of(path)) for path in self._paths()]
 
     def clear(self, encoder: str | None = None) -> int:
-        """Remove all files, or that of the encoder with this hash; return the bytes that are free now."""
-        paths = [path for path in self._paths() if encoder in (None, path.stem)]
+        """Remove all files, or those of the encoder with this hash; return the bytes that are free now."""
+        paths = [path for path in self._paths() if encoder in (None, path.stem.removesuffix(_TOKENS))]
         freed = sum(map(_bytes_of, paths))
         for path in paths:
             remove_store(path)
@@ -219,16 +269,16 @@ def _bytes_of(path: Path) -> int:
     return total
 
 
-def _page_size(dimensions: int) -> int:
-    """Return the page with which some thousands of vectors of this size take the least."""
-    row = 2 * dimensions + _ROW_BYTES
+def _page_size(size: int) -> int:
+    """Return the page with which some thousands of entries of this size take the least."""
+    row = size + _ROW_BYTES
     return min(_PAGE_SIZES, key=lambda size: size / max(0.5, (size - _PAGE_HEADER) // row) + size / _TEXTS_A_PAGE)
 
 
-def _connect(path: Path, dimensions: int, wait_s: float = _WAIT_S) -> sqlite3.Connection:
+def _connect(path: Path, size: int, wait_s: float = _WAIT_S) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute(f"pragma page_size = {_page_size(dimensions)}")
+        connection.execute(f"pragma page_size = {_page_size(size)}")
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")  # a kill loses nothing; a crash of the machine, a little
         for table in _SCHEMA:
@@ -250,10 +300,6 @@ def _marks(keys: Sequence[bytes]) -> str:
 def _rows_of(connection: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     question = f"select key, vector from keys join vectors using (place) where key in ({_marks(keys)})"
     return connection.execute(question, keys).fetchall()
-
-
-def _blob_of(kept: SentenceVector) -> bytes:
-    return kept.vector.astype("<f2").tobytes() + (_CUT if kept.truncated else b"")
 
 
 def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, bytes]) -> None:

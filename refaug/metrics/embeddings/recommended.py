@@ -324,7 +324,7 @@ def _open(spec: str, own: MetricCalibration, source: VectorOpener | None) -> Ope
 
 
 def _calibration_of(opened: OpenedEncoder) -> MetricCalibration:
-    """Return the numbers of another encoder than the version's; Usage where nobody measured it."""
+    """Return the numbers of another encoder than the version's; Usage where they were not measured."""
     name = _name_of(opened.spec)
     remedy = f"{_CALIBRATE.replace('NAME', name)}, an index that was built with it; or leave encoder out"
     if not opened.calibration:

@@ -112,7 +112,7 @@ class OpenedEncoder(NamedTuple):
 
     encoder: Encoder
     spec: str
-    calibration: bytes = b""  # what refaug-1 knows of it; empty where nobody measured it
+    calibration: bytes = b""  # what refaug-1 knows of it; empty where it was not measured
 
 
 class VectorOpener(Protocol):

@@ -96,10 +96,36 @@ def test_each_encoder_has_its_own_file(folder: Path, tmp_path: Path) -> None:
     assert not list(encodings.folder.iterdir())
 
 
-def test_token_vectors_are_not_kept(folder: Path, tmp_path: Path) -> None:
+def test_token_vectors_are_kept_with_their_bits_and_erased_with_the_text(folder: Path, tmp_path: Path) -> None:
     encodings = encodings_in(tmp_path)
-    keeping(folder, encodings).token_vectors(TEXTS)
+    first = keeping(folder, encodings, max_length=6)
+    computed = first.token_vectors(TEXTS)
+    later = keeping(folder, encodings, max_length=6)
+    found = later.token_vectors(TEXTS)
+    assert later.encoded == 0
+    assert later.truncated == first.truncated
+    for one, other in zip(computed, found, strict=True):
+        assert (one.tokens, one.truncated) == (other.tokens, other.truncated)
+        assert one.vectors.tobytes() == other.vectors.tobytes()
+    assert encodings.forget(TEXTS[:1]) == 1
+    again = keeping(folder, encodings, max_length=6)
+    again.token_vectors(TEXTS)
+    assert again.encoded == 1
+    assert encodings.clear(first.name.partition("#")[2]) > 0
     assert encodings.sizes() == []
+
+
+def test_token_vectors_leave_room_for_sentences(folder: Path, tmp_path: Path) -> None:
+    encodings = Encodings(tmp_path / "encodings", 400_000)
+    texts = [f"i like {' '.join(['tea'] * (number % 40))} {number}" for number in range(300)]
+    encoder = keeping(folder, encodings)
+    for text in texts:
+        encoder.token_vectors([text])
+    assert encoder.kept_tokens is not None
+    assert encoder.kept_tokens.not_kept.total() > 0
+    encoder.sentence_vectors(texts[:50])
+    assert encoder.kept is not None
+    assert encoder.kept.not_kept.total() == 0
 
 
 @pytest.mark.parametrize(("dimensions", "texts"), [(12, 2_000), (384, 10_000), (768, 20_000)])
@@ -193,9 +219,7 @@ def test_a_damaged_store_is_made_anew_with_one_warning(
         for _ in range(2):
             again = keeping(folder, encodings, cache_bytes=0)
             assert again.sentence_vectors(texts).tobytes() == expected
-    assert [record.message for record in caplog.records] == [
-        "kept sentence vectors were damaged, and are computed again"
-    ]
+    assert [record.message for record in caplog.records] == ["kept vectors were damaged, and are computed again"]
     assert [size.texts for size in encodings.sizes()] == [500]
 
 
