@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import orjson
 
@@ -203,6 +203,9 @@ def is_private(folder: Path) -> bool:
     return status.st_uid in owners and not status.st_mode & stat.S_IWOTH and not writable_by_group
 
 
+LOCK: Final = ".lock"  # the file in a folder that its writer locks
+
+
 @contextmanager
 def exclusive(folder: Path, purpose: str) -> Iterator[None]:
     """Lock a folder against other writers; the lock ends with the process."""
@@ -218,7 +221,7 @@ def _lock_folder(folder: Path) -> FileIO:
     while True:
         make_folder(folder)
         try:
-            lock = FileIO(folder / ".lock", "a+")
+            lock = FileIO(folder / LOCK, "a+")
         except FileNotFoundError:
             continue
         try:
@@ -229,7 +232,7 @@ def _lock_folder(folder: Path) -> FileIO:
             lock.close()
             raise Locked(f"{folder} is in use: {holder}", remedy="wait for it to end, or stop it") from error
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock.fileno()), (folder / ".lock").stat()):
+            if os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat()):
                 return lock
         lock.close()
 

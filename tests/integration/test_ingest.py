@@ -392,6 +392,7 @@ def test_an_empty_file_is_refused_alone_and_passed_over_beside_others(home, tmp_
         result = home.ingest(tmp_path / alone)
         assert (result.code, result.error["code"]) == (3, "no_source")
         assert result.error["message"] == f"{tmp_path / alone}: empty"
+        assert list(home.logs.iterdir()) == []
     beside = home.ingest(tmp_path / "empty.jsonl", tmp_path / "log.jsonl", tmp_path / "empty.jsonl.gz")
     assert stored(home.open()) == outcome.pairs
     assert f"{tmp_path / 'empty.jsonl.gz'}: empty, passed over" in beside.err
@@ -402,6 +403,7 @@ def test_a_log_of_nothing_but_dropped_turns_is_refused_with_the_reasons(home, tm
     result = home.ingest(write(tmp_path / "log.jsonl", *rows), "--rejects", tmp_path / "out")
     assert (result.code, result.error["message"]) == (3, "no pair came out of 3 rows: deleted 6, empty 3")
     assert len(rejected(tmp_path / "out")) == 9
+    assert list(home.logs.iterdir()) == []
 
 
 @pytest.mark.parametrize("rejects", ["no/such/folder/out.jsonl", "log.jsonl", "."])

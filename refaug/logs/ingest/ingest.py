@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from refaug.core.errors import BadInput, NoSource, Usage
-from refaug.core.files import exclusive, remove_tree, storage_errors, sync_folder, write_aside
+from refaug.core.files import LOCK, exclusive, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.cleaning import CleaningSettings
@@ -294,7 +295,7 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress, *, cluster: Clust
     files, context = find_files(order.sources), find_files(order.context)
     _require_place_for_rejects(order.rejects, [*files, *context])
     folder = logs / order.log
-    with exclusive(folder, f"ingesting into log {order.log}"):
+    with exclusive(folder, f"ingesting into log {order.log}"), _no_empty_folder(folder):
         manifest = LogManifest.read(folder) if (folder / MANIFEST).exists() else LogManifest.new(order.log)
         remove_leftovers(folder, manifest, stages=False)
         order = _with_cleaning_of_the_log(order, manifest, progress)
@@ -323,6 +324,17 @@ def ingest(order: IngestOrder, logs: Path, progress: Progress, *, cluster: Clust
         except BadInput:
             remove_tree(stage.folder)  # the same command would be refused again: there is nothing to resume
             raise
+
+
+@contextmanager
+def _no_empty_folder(folder: Path) -> Iterator[None]:
+    """Remove the folder of a log after an error, where nothing is in it but the lock, which the caller holds."""
+    try:
+        yield
+    except BaseException:
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            remove_tree(folder)
+        raise
 
 
 def _machines(
