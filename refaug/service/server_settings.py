@@ -284,21 +284,31 @@ def _require_path(text: str) -> None:
 
 
 def _require_metric(text: str) -> None:
-    """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact."""
+    """Raise Usage for a default metric that is no specification of a metric, or that needs a further artefact.
+
+    An encoder is opened for requests, which are told how to get one that is missing.
+    """
     if not text:
         return
+    from refaug.metrics.catalogue import find  # noqa: PLC0415
     from refaug.metrics.models.model_kinds import ModelKind  # noqa: PLC0415
-    from refaug.metrics.specification import Specification, build  # noqa: PLC0415  compiles
+    from refaug.metrics.specification import Specification, build, settings_of  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.metric_requests import MetricRequest  # noqa: PLC0415  numpy
 
-    refused = [model for model in MetricRequest.of(text).models if model.parameter.kind is not ModelKind.RATER]
-    if refused:
+    models = MetricRequest.of(text).models
+    is_encoded = any(model.parameter.kind is ModelKind.ENCODER and model.spec for model in models)
+    served = {ModelKind.RATER, *([ModelKind.ENCODER] if is_encoded else [])}
+    if refused := [model for model in models if model.parameter.kind not in served]:
         raise Usage(
             f"REFAUG_DEFAULT_METRIC is {text!r}, which needs {refused[0].parameter.words}",
             remedy="a metric that needs none",
         )
     try:
-        build(Specification.parse(text), {})
+        parsed = Specification.parse(text)
+        if is_encoded:
+            settings_of(find(parsed.name), parsed, {})
+        else:
+            build(parsed, {})
     except Usage as error:
         raise Usage(f"REFAUG_DEFAULT_METRIC is {text!r}: {error.message}", remedy=error.remedy) from None
 

@@ -19,6 +19,7 @@ from serving import client_of, migrated
 
 import refaug
 from refaug.cli.main import main
+from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.vectors.encoder_model import EncodedText, Floats
@@ -217,6 +218,24 @@ def test_nothing_is_encoded_twice_whatever_face_asks(
     for metric, one, other in zip(metrics, by_command["scores"], answer["scores"], strict=True):
         of_library = [score for system in ("a", "b") for score in by_library[metric][system].replies]
         assert replies_of(one) == replies_of(other) == of_library
+
+
+def test_it_is_the_metric_of_a_server_that_says_so(command: Home, ready: Path, calibrated: str) -> None:
+    """One without numbers is no mistake of the server: requests are told what to do."""
+    del calibrated
+    by_command = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "by-tiny")["scores"][0]
+    for metric in ("refaug-1", METRIC, "sentence-cosine:vectors=tiny"):
+        ServeSettings.from_env({"REFAUG_DEFAULT_METRIC": metric})
+    with client_of(Settings(home=command.path), default_metric=METRIC, default_index="by-tiny") as web:
+        answer = web.post("/v1/scores", json={"items": ITEMS}).json()["scores"][0]
+        given = web.post("/v1/scores", json={"items": ITEMS, "references": "given"}).json()["scores"][0]
+    assert (answer["metric"], answer["signature_full"]) == (METRIC, by_command["signature_full"])
+    assert given["metric"] == "multi-bleu"
+    with pytest.raises(Usage, match="sentence-cosine', which needs an ONNX encoder"):
+        ServeSettings.from_env({"REFAUG_DEFAULT_METRIC": "sentence-cosine"})
+    with client_of(Settings(home=command.path), default_metric="refaug-1", default_index="by-tiny") as web:
+        lacking = web.post("/v1/scores", json={"items": ITEMS}).json()
+    assert lacking["remedy"].startswith("refaug encoder add all-minilm-l6-v2")
 
 
 def test_one_number_in_any_process_batch_and_thread_count(
