@@ -16,6 +16,9 @@ from refaug.core.errors import MissingPart
 _EXTRAS: Final = "refaug.extras."
 COMMANDS: Final = "refaug.commands"
 REPORTS: Final = "refaug.reports"
+ROUTES: Final = "refaug.routes"
+PAGES: Final = "refaug.pages"
+CHORES: Final = "refaug.chores"
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     COMMANDS: {
@@ -32,6 +35,20 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     REPORTS: {
         "made_of": "refaug.extras.reproduction.report.report:rendered",
         "study_report": "refaug.extras.studies.report.pages:rendered",
+    },
+    # routes with what they need while the service runs
+    ROUTES: {
+        "conversations": "refaug.extras.conversations.routes.hybrids:ADDED",
+        "studies": "refaug.extras.studies.routes.added:ADDED",
+    },
+    # pages for people, at /NAME
+    PAGES: {
+        "studies": "refaug.extras.studies.pages.shells:STUDIES",
+        "take": "refaug.extras.studies.pages.shells:TAKE",
+    },
+    # what the process that runs jobs does from time to time, on the database
+    CHORES: {
+        "studies": "refaug.extras.studies.participation.erasure:erase_what_is_over",
     },
 }
 

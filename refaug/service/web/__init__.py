@@ -8,12 +8,14 @@ The main names:
 """
 
 __all__ = [
+    "added_routes",
     "answers",
     "app",
     "connection",
     "dependencies",
     "handling",
     "openapi",
+    "pages",
     "problems",
     "routes",
     "schemas",

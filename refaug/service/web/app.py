@@ -12,33 +12,21 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 
+from refaug.core import registrations
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
 from refaug.core.kernels import load_compiler
 from refaug.core.memory.garbage import freeze_living
 from refaug.core.records import Item, Origin, Reference
+from refaug.core.registrations import find
 from refaug.core.version import VERSION
-from refaug.extras.conversations.routes import hybrids
-from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
-from refaug.extras.studies.participation.participant_desk import ParticipantDesk
-from refaug.extras.studies.participation.study_store import StudyStore
-from refaug.extras.studies.routes.participants import participant_tasks, sessions
-from refaug.extras.studies.routes.participants.reply_making import ReplyMaker
-from refaug.extras.studies.routes.studies import (
-    invitations,
-    participants,
-    study_events,
-    study_figures,
-    study_judging,
-    study_protocols,
-)
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import cores, places_of
 from refaug.scoring.metric_setup.metric_requests import BaselineCache, metrics_of
@@ -48,7 +36,6 @@ from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
-from refaug.service.database.row_ids import RowHolders
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.evaluations.evaluation_store import EvaluationStore, HeldViews
 from refaug.service.evaluations.notes import NoteStore
@@ -64,6 +51,7 @@ from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.sets.held_sets import HeldSets
 from refaug.service.serving.versions.open_versions import OpenVersions, VersionWatcher
 from refaug.service.web import problems
+from refaug.service.web.added_routes import AddedRoutes
 from refaug.service.web.connection.admission import Gate, HeadAsGet
 from refaug.service.web.connection.body import count_marks
 from refaug.service.web.openapi import openapi_document, operation_id
@@ -105,8 +93,6 @@ _TAGS: Final = (
     {"name": "artefacts", "description": "Versions of every kind, and which one serves."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
     {"name": "evaluations", "description": "Files to score, and what jobs have made of them."},
-    {"name": "studies", "description": "Studies with people: protocols, invitations, participants, figures."},
-    {"name": "take", "description": "What the pages of participants request; a session stands in for a key."},
     {"name": "schedules", "description": "Jobs that begin by the clock."},
     {"name": "keys", "description": "Who may do what."},
     {"name": "audit", "description": "Who did what."},
@@ -122,7 +108,6 @@ _ROUTERS: Final = (
     references,
     replies,
     stored,
-    hybrids,
     ratings,
     catalogue,
     logs,
@@ -131,14 +116,6 @@ _ROUTERS: Final = (
     uploads,
     evaluations,
     scored_replies,
-    study_judging,
-    study_protocols,
-    invitations,
-    participants,
-    study_events,
-    study_figures,
-    sessions,
-    participant_tasks,
     schedules,
     keys,
     audit,
@@ -146,6 +123,12 @@ _ROUTERS: Final = (
     documentation,
     shells,
 )
+
+
+@cache
+def added_routes() -> Mapping[str, AddedRoutes]:
+    """Return what extras add, by their names."""
+    return {name: find(registrations.ROUTES, name) for name in registrations.registered(registrations.ROUTES)}
 
 
 def from_env() -> FastAPI:
@@ -169,12 +152,14 @@ def create_app(home: Settings, serve: ServeSettings) -> FastAPI:
     )
     app.state.refaug = ServiceState(home=home, serve=serve, threads=max(1, cores() // serve.workers))
     problems.install(app)
-    for module in _ROUTERS:
-        app.include_router(module.router)
+    extras = added_routes().values()
+    for router in (*(module.router for module in _ROUTERS), *(router for added in extras for router in added.routers)):
+        app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=_GZIP_MIN_BYTES, compresslevel=_GZIP_LEVEL)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Gate, state=app.state.refaug)  # the last middleware added is the outermost
-    app.openapi = _memoise(partial(openapi_document, app, description=_DESCRIPTION, tags=_TAGS))  # type: ignore[method-assign]
+    tags = (*_TAGS, *(tag for added in extras for tag in added.tags))
+    app.openapi = _memoise(partial(openapi_document, app, description=_DESCRIPTION, tags=tags))  # type: ignore[method-assign]
     return app
 
 
@@ -215,13 +200,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         stack.callback(state.keys.close)
         state.rate_limits = RateLimits(workers=serve.workers)
         state.wrong_keys = WrongKeys(serve.wrong_keys, workers=serve.workers)
-        state.newcomers = Newcomers(serve.newcomers, workers=serve.workers)
         state.key_places = KeyPlaces(serve.key_requests)
         state.audit = AuditLog(state.database)
         state.bots = BotStore(state.database, state.home)
-        state.studies = StudyStore(state.database, state.bots)
-        state.invites = InviteStore(state.database)
-        state.participant_limits = RateLimits(workers=serve.workers)
         state.bases = BaselineCache(places_of(home).indexes)
         limits = judge_limits(serve)
         state.models = ModelRegistry(home, state.threads, allows_paths=False, judge_limits=limits)
@@ -243,10 +224,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             looked_up=partial(prometheus_figures.cache, "references"),
         )
         stack.push_async_callback(state.batcher.close, serve.shutdown_s)
-        holder = stack.enter_context(RowHolders(home).hold())
-        state.desk = ParticipantDesk(state.database, holder)
-        state.replies = ReplyMaker(state, holder)
-        stack.push_async_callback(state.replies.close)
+        for name, added in added_routes().items():
+            if added.running is not None:
+                state.parts[name] = await stack.enter_async_context(added.running(state))
         warming = threading.Thread(target=_warm, args=(state,), name="warming", daemon=True)
         warming.start()
         stack.push_async_callback(run_in_threadpool, warming.join)

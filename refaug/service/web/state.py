@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
@@ -18,9 +18,6 @@ from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.server_settings import MIB, ServeSettings
 
 if TYPE_CHECKING:
-    from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
-    from refaug.extras.studies.participation.participant_desk import ParticipantDesk
-    from refaug.extras.studies.participation.study_store import StudyStore
     from refaug.scoring.metric_setup.metric_requests import BaselineCache
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
     from refaug.service.audit import AuditLog
@@ -40,19 +37,6 @@ if TYPE_CHECKING:
     from refaug.service.serving.versions.open_versions import OpenVersions
 
 
-class ChatReplies(Protocol):
-    """What makes the replies of chats beside the requests."""
-
-    def start(self, task: str) -> None:
-        """Make the replies of a task that are asked for."""
-
-    async def wait(self, task: str, seconds: float, *, look_s: float) -> None:
-        """Return when the replies of a task are made, or the time is over."""
-
-    async def close(self) -> None:
-        """End what is being made."""
-
-
 @dataclass(kw_only=True)
 class ServiceState:
     """The parts of a running service."""
@@ -69,7 +53,6 @@ class ServiceState:
     keys: KeyRing = field(init=False)
     rate_limits: RateLimits = field(init=False)
     wrong_keys: WrongKeys = field(init=False)
-    newcomers: Newcomers = field(init=False)
     key_places: KeyPlaces = field(init=False)
     audit: AuditLog = field(init=False)
     processes: LiveProcesses = field(init=False)
@@ -79,13 +62,9 @@ class ServiceState:
     evaluations: EvaluationStore = field(init=False)
     score_views: HeldViews = field(init=False)
     notes: NoteStore = field(init=False)
-    studies: StudyStore = field(init=False)
-    invites: InviteStore = field(init=False)
-    desk: ParticipantDesk = field(init=False)
-    replies: ChatReplies = field(init=False)
-    participant_limits: RateLimits = field(init=False)
     bases: BaselineCache = field(init=False)
     models: ModelRegistry = field(init=False)
+    parts: dict[str, object] = field(default_factory=dict)  # of extras, by their names
     threads: int = 1  # per search or rating
     warming: list[str] = field(default_factory=list)  # parts that are not ready yet
     body_bytes: int = 0

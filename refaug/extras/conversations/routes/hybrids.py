@@ -19,6 +19,7 @@ from refaug.extras.conversations.records import BadConversation, Conversation
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.extras.conversations.talks import played_conversations
 from refaug.service.scopes import Scope
+from refaug.service.web.added_routes import AddedRoutes
 from refaug.service.web.answers import large_json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.dependencies import count_items, requires, while_connected
@@ -246,3 +247,6 @@ def _require_few_played(state: ServiceState, self_play: str) -> None:
             f"self-play {self_play} has {most:,} conversations, and one request may have {state.serve.replies:,} turns",
             remedy="score it by command: refaug hybrid score",
         )
+
+
+ADDED: Final = AddedRoutes(routers=[router])

@@ -2,8 +2,8 @@
 
 The main names:
 
-- `shells.SHELLS`: the pages by their paths
-- `shells.render_shell`: a page as HTML, and `shells.render_take` that of participants
+- `shells.shells`: the pages by their paths
+- `shells.render_shell`: a page as HTML
 - `static_files.StaticFiles`: style, scripts and examples, under an address that changes with their content.
 """
 

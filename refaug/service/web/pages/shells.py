@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
+from refaug.core import registrations
+from refaug.core.registrations import find
 from refaug.core.version import VERSION
 from refaug.service.scopes import ALLOWED
 from refaug.service.web.pages.static_files import page_folders, static_files
@@ -28,6 +31,7 @@ class Shell:
     summary: str  # of the navigation
     folder: str = ""  # of its scripts, where it has a folder of its own
     styles: tuple[str, ...] = ()  # beside those of all pages
+    is_listed: bool = True  # in the navigation of the others
 
     @property
     def script(self) -> str:
@@ -38,31 +42,28 @@ class Shell:
 SHELLS: Final[Mapping[str, Shell]] = {
     "/": Shell(name="playground", title="Playground", summary="see why a reply gets its score"),
     "/evaluate": Shell(name="evaluate", title="Evaluate", summary="score files, and see which system is better"),
-    "/studies": Shell(
-        name="studies",
-        title="Studies",
-        summary="let people chat, rate and compare",
-        folder="studies/",
-        styles=("take/take.css", "studies/studies.css"),
-    ),
     "/service": Shell(name="service", title="Service", summary="versions, jobs, schedules"),
     "/keys": Shell(name="keys", title="Keys", summary="who may do what"),
 }
 
 
-def render_take(root: str) -> str:
-    """Return the HTML of the participants' page, which knows nothing of the other pages."""
-    return render_page("take.html.j2", folders=_FOLDERS, root=root, files=f"{root}/pages/{static_files().digest}")
+@cache
+def shells() -> Mapping[str, Shell]:
+    """Return all pages by their paths: those of extras stand last."""
+    return {
+        **SHELLS,
+        **{f"/{name}": find(registrations.PAGES, name) for name in registrations.registered(registrations.PAGES)},
+    }
 
 
 def render_shell(path: str, root: str) -> str:
     """Return the HTML of a page; `root` is the path under which a proxy shows the service."""
     return render_page(
-        f"{SHELLS[path].name}.html.j2",
+        f"{shells()[path].name}.html.j2",
         folders=_FOLDERS,
-        shell=SHELLS[path],
+        shell=shells()[path],
         path=path,
-        shells=SHELLS,
+        shells={address: shell for address, shell in shells().items() if shell.is_listed},
         scopes=ALLOWED,
         root=root,
         files=f"{root}/pages/{static_files().digest}",

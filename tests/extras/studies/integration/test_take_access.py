@@ -16,6 +16,7 @@ from studying import Person, action_id, add_bots, chat_protocol, invitation, new
 
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.admission.invites import SESSION_DAYS, Newcomers
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import time_text
 
 ITEM = {"id": "d", "turns": ["Hi"], "replies": {"a": "Ho"}}
@@ -174,7 +175,7 @@ def test_ids_that_are_tried_are_slowed_and_who_is_known_is_not(client: TestClien
     known.enter(token, external={"PROLIFIC_PID": "known"})
     moment = [0.0]
     state = client.app.state.refaug  # type: ignore[attr-defined]
-    before, state.newcomers = state.newcomers, Newcomers(3, clock=lambda: moment[0])
+    before, parts_of(state).newcomers = parts_of(state).newcomers, Newcomers(3, clock=lambda: moment[0])
     try:
         tried = [Person(client).open(token, external={"PROLIFIC_PID": name}) for name in ("a", "known", "b", "c")]
         assert [answer.status_code for answer in tried] == [200, 403, 200, 429]
@@ -187,7 +188,7 @@ def test_ids_that_are_tried_are_slowed_and_who_is_known_is_not(client: TestClien
         again = [Person(client).open(token, external={"PROLIFIC_PID": name}).status_code for name in ("c", "d")]
         assert again == [200, 429]
     finally:
-        state.newcomers = before
+        parts_of(state).newcomers = before
 
 
 def test_sessions_that_never_answer_take_no_place(client: TestClient) -> None:

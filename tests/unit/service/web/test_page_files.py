@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from refaug.core.home import Settings
 from refaug.service.scopes import ALLOWED, Scope
 from refaug.service.web.pages import static_files as module
-from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
+from refaug.service.web.pages.shells import POLICY, render_shell, shells
 from refaug.service.web.pages.static_files import StaticFiles, static_files
 from refaug.tables.reports import html_page
 
@@ -38,20 +38,18 @@ class Tags(HTMLParser):
 
 
 TAKE = "/take"  # the page of participants
-
-
-def page_of(path: str, root: str = "") -> str:
-    return render_take(root) if path == TAKE else render_shell(path, root)
+ALL = shells()
+SHELLS = {path: shell for path, shell in ALL.items() if shell.is_listed}
 
 
 def entry_of(path: str) -> str:
     """The script of a page."""
-    return "take/take.js" if path == TAKE else SHELLS[path].script
+    return ALL[path].script
 
 
 def tags_of(path: str, root: str = "") -> Tags:
     tags = Tags()
-    tags.feed(page_of(path, root))
+    tags.feed(render_shell(path, root))
     return tags
 
 
@@ -63,7 +61,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield found
 
 
-@pytest.mark.parametrize("path", [*SHELLS, TAKE])
+@pytest.mark.parametrize("path", ALL)
 def test_a_shell_has_no_script_or_style_inside(path: str) -> None:
     page = tags_of(path)
     for tag, attributes in page.tags:
@@ -73,7 +71,7 @@ def test_a_shell_has_no_script_or_style_inside(path: str) -> None:
     assert len(page.ids) == len(set(page.ids))
 
 
-@pytest.mark.parametrize("path", [*SHELLS, TAKE])
+@pytest.mark.parametrize("path", ALL)
 def test_a_shell_names_only_files_that_exist_below_its_root(path: str) -> None:
     root = f"/refaug/pages/{static_files().digest}/"
     for tag, attributes in tags_of(path, "/refaug").tags:
@@ -148,7 +146,7 @@ def imported_by(name: str) -> set[str]:
 
 
 def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> None:
-    used = set().union(*(imported_by(entry_of(path)) for path in [*SHELLS, TAKE]))
+    used = set().union(*(imported_by(entry_of(path)) for path in ALL))
     later = {
         posixpath.normpath(f"{posixpath.dirname(script)}/{name}").lstrip("/")
         for script in used
@@ -169,7 +167,7 @@ def test_every_script_is_imported_by_a_page_and_every_import_is_exported() -> No
 def test_the_page_of_participants_loads_nothing_of_other_pages() -> None:
     ours = {name for name in SCRIPTS if name.startswith("take/")} - {"take/words_de.js"}
     assert imported_by("take/take.js") == {*ours, "dom.js"}
-    page = page_of(TAKE)
+    page = render_shell(TAKE, "")
     assert set(re.findall(r'href="([^"#]+)"', page)) == {
         f"/pages/{static_files().digest}/{name}" for name in {*ours, "dom.js", "base.css", "take/take.css", "icon.svg"}
     } - {f"/pages/{static_files().digest}/take/take.js"}
@@ -227,7 +225,7 @@ def test_the_first_page_is_below_100_kb() -> None:
     names = {*imported_by("playground.js"), "base.css", "style.css", "icon.svg", "examples.json"}
     assert len(render_shell("/", "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
     names = {*imported_by("take/take.js"), "base.css", "take/take.css", "icon.svg", "take/words_de.js"}
-    assert len(page_of(TAKE)) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
+    assert len(render_shell(TAKE, "")) + sum(len(FILES[name].encode()) for name in names) < FIRST_PAGE
 
 
 def test_every_control_that_the_tutorial_names_is_on_a_page() -> None:

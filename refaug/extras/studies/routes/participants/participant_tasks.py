@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from refaug.extras.studies.routes.participants.sessions import ActionId, action_of, answered, participant_of
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.schemas.taking import ActionOut, AnswersIn, EmptyIn, MessageIn, SkipIn, VoteIn
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.openapi import errors
@@ -26,7 +27,7 @@ async def take_next_task(request: Request, participant: ParticipantId, action: A
     state, raw = state_of(request), await read_body(request)
     await parse_body(EmptyIn, raw)
     page_action = action_of(request, action, "next", raw)
-    return await answered(state, participant, lambda: state.desk.next_task(participant, page_action))
+    return await answered(state, participant, lambda: parts_of(state).desk.next_task(participant, page_action))
 
 
 @router.post("/{task}/messages", openapi_extra=request_body(MessageIn), responses=_DONE)
@@ -40,7 +41,7 @@ async def send_message(request: Request, participant: ParticipantId, task: TaskI
     return await answered(
         state,
         participant,
-        lambda: state.desk.message(participant, page_action, task, n=body.n, text=body.text),
+        lambda: parts_of(state).desk.message(participant, page_action, task, n=body.n, text=body.text),
         asks=task,
     )
 
@@ -51,7 +52,9 @@ async def ask_again(request: Request, participant: ParticipantId, task: TaskId, 
     state, raw = state_of(request), await read_body(request)
     await parse_body(EmptyIn, raw)
     page_action = action_of(request, action, "retry", raw, task)
-    return await answered(state, participant, lambda: state.desk.ask_again(participant, page_action, task), asks=task)
+    return await answered(
+        state, participant, lambda: parts_of(state).desk.ask_again(participant, page_action, task), asks=task
+    )
 
 
 @router.post("/{task}/votes", openapi_extra=request_body(VoteIn), responses=_DONE)
@@ -62,7 +65,7 @@ async def vote_on_reply(request: Request, participant: ParticipantId, task: Task
     return await answered(
         state,
         participant,
-        lambda: state.desk.vote(participant, page_action, task, side=body.side, n=body.n, vote=body.value),
+        lambda: parts_of(state).desk.vote(participant, page_action, task, side=body.side, n=body.n, vote=body.value),
     )
 
 
@@ -74,7 +77,7 @@ async def store_answers(request: Request, participant: ParticipantId, task: Task
     return await answered(
         state,
         participant,
-        lambda: state.desk.answers(participant, page_action, task, body.answers, side=body.side, turn=body.n),
+        lambda: parts_of(state).desk.answers(participant, page_action, task, body.answers, side=body.side, turn=body.n),
     )
 
 
@@ -84,7 +87,7 @@ async def finish_task(request: Request, participant: ParticipantId, task: TaskId
     state, raw = state_of(request), await read_body(request)
     await parse_body(EmptyIn, raw)
     page_action = action_of(request, action, "finish", raw, task)
-    return await answered(state, participant, lambda: state.desk.finish(participant, page_action, task))
+    return await answered(state, participant, lambda: parts_of(state).desk.finish(participant, page_action, task))
 
 
 @router.post("/{task}/skip", openapi_extra=request_body(SkipIn), responses=_DONE)
@@ -92,4 +95,6 @@ async def skip_task(request: Request, participant: ParticipantId, task: TaskId, 
     """Leave the task out, with a reason; a task whose bot gives no reply is not counted."""
     state, raw = state_of(request), await read_body(request)
     body, page_action = await parse_body(SkipIn, raw), action_of(request, action, "skip", raw, task)
-    return await answered(state, participant, lambda: state.desk.skip(participant, page_action, task, body.reason))
+    return await answered(
+        state, participant, lambda: parts_of(state).desk.skip(participant, page_action, task, body.reason)
+    )

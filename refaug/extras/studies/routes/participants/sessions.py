@@ -14,6 +14,7 @@ from refaug.core.backoff import Backoff
 from refaug.core.errors import NotAllowed
 from refaug.extras.studies.participation.admission.invites import SESSION_DAYS, Visitor, WrongInvite
 from refaug.extras.studies.participation.participant_acts import ACTION_ID, ParticipantAction
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.schemas import taking
 from refaug.service.keys import Key
 from refaug.service.web.answers import json_response
@@ -51,7 +52,7 @@ async def participant_of(request: Request) -> str:
     The row of the session is looked at each time: what any process has ended is over with the next request to all.
     """
     state, cookie = state_of(request), request.cookies.get(COOKIE)
-    participant = await database_threads.run_query(lambda: state.invites.participant_of(cookie))
+    participant = await database_threads.run_query(lambda: parts_of(state).invites.participant_of(cookie))
     limit_requests(state, f"participant {participant}")
     return participant
 
@@ -59,7 +60,9 @@ async def participant_of(request: Request) -> str:
 def limit_requests(state: ServiceState, sender: str, rate_per_s: float = _REQUESTS_A_SECOND) -> None:
     """Count a request of a participant, or of all who open invitations; TooMany for too many in a second."""
     rate = rate_per_s * state.serve.workers
-    state.participant_limits.take(Key(id=sender, name=sender.partition(" ")[0], scopes=frozenset(), rate_per_s=rate))
+    parts_of(state).participant_limits.take(
+        Key(id=sender, name=sender.partition(" ")[0], scopes=frozenset(), rate_per_s=rate)
+    )
 
 
 def action_of(request: Request, action: str, kind: str, body: bytes, task: str | None = None) -> ParticipantAction:
@@ -123,8 +126,8 @@ async def open_session(request: Request, action: ActionId) -> Response:
     visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
         opened = await database_threads.run_query(
-            lambda: state.invites.open_session(
-                body.token, visitor, admit=lambda invite: state.newcomers.count(invite, address)
+            lambda: parts_of(state).invites.open_session(
+                body.token, visitor, admit=lambda invite: parts_of(state).newcomers.count(invite, address)
             )
         )
     except WrongInvite:
@@ -158,9 +161,9 @@ async def get_state(
 
 async def shown_state(state: ServiceState, participant: str) -> Mapping[str, Any]:
     """Return the state of a participant, and have replies made that are asked for."""
-    content = await database_threads.run_query(lambda: state.desk.state(participant))
+    content = await database_threads.run_query(lambda: parts_of(state).desk.state(participant))
     if _is_waiting(content):
-        state.replies.start(content["task"]["id"])
+        parts_of(state).replies.start(content["task"]["id"])
     return content
 
 
@@ -172,15 +175,15 @@ def _is_waiting(content: Mapping[str, Any]) -> bool:
 
 
 async def _asking_task(state: ServiceState, participant: str) -> str | None:
-    return await database_threads.run_query(lambda: state.desk.asking_task(participant))
+    return await database_threads.run_query(lambda: parts_of(state).desk.asking_task(participant))
 
 
 async def _wait_for_replies(state: ServiceState, participant: str, task: str | None, wait: float) -> None:
     """Return when no reply is being made for a participant, or after so many seconds; looking is cheap, and rare."""
     until, backoff = time.monotonic() + wait, Backoff(_FIRST_LOOK_S, _NEXT_LOOKS_S)
     while task is not None and (remaining := until - time.monotonic()) > 0:
-        state.replies.start(task)  # the process that was making it may have died
-        await state.replies.wait(task, remaining, look_s=backoff.next_s())
+        parts_of(state).replies.start(task)  # the process that was making it may have died
+        await parts_of(state).replies.wait(task, remaining, look_s=backoff.next_s())
         task = await _asking_task(state, participant)
 
 
@@ -190,7 +193,7 @@ async def answered(
     """Run an action, have the replies of a task made that it asks for, and answer with the state."""
     done = await database_threads.run_query(work)
     if asks is not None:
-        state.replies.start(asks)
+        parts_of(state).replies.start(asks)
     return json_response({"done": done, "state": await shown_state(state, participant)})
 
 
@@ -205,7 +208,7 @@ async def give_consent(request: Request, participant: ParticipantId, action: Act
     return await answered(
         state,
         participant,
-        lambda: state.desk.consent(
+        lambda: parts_of(state).desk.consent(
             participant, page_action, sha256=body.sha256, agree=body.agree, screening=body.screening
         ),
     )
@@ -220,7 +223,9 @@ async def answer_training(request: Request, participant: ParticipantId, action: 
         action_of(request, action, "training", raw),
     )
     return await answered(
-        state, participant, lambda: state.desk.training(participant, page_action, item=body.item, answers=body.answers)
+        state,
+        participant,
+        lambda: parts_of(state).desk.training(participant, page_action, item=body.item, answers=body.answers),
     )
 
 
@@ -230,7 +235,7 @@ async def undo_action(request: Request, participant: ParticipantId, action: Acti
     state, raw = state_of(request), await read_body(request)
     await parse_body(taking.EmptyIn, raw)
     page_action = action_of(request, action, "undo", raw)
-    return await answered(state, participant, lambda: state.desk.undo(participant, page_action))
+    return await answered(state, participant, lambda: parts_of(state).desk.undo(participant, page_action))
 
 
 @router.post("/withdraw", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
@@ -239,11 +244,11 @@ async def withdraw(request: Request, participant: ParticipantId, action: ActionI
     state, raw = state_of(request), await read_body(request)
     await parse_body(taking.EmptyIn, raw)
     page_action = action_of(request, action, "withdraw", raw)
-    return await answered(state, participant, lambda: state.desk.withdraw(participant, page_action))
+    return await answered(state, participant, lambda: parts_of(state).desk.withdraw(participant, page_action))
 
 
 @router.get("/export", responses={200: {"model": taking.OwnDataOut}, **errors(401, 429)})
 async def export_own_data(request: Request, participant: ParticipantId) -> Response:
     """Everything that is stored of the participant."""
     state = state_of(request)
-    return json_response(await database_threads.run_query(lambda: state.desk.own_data(participant)))
+    return json_response(await database_threads.run_query(lambda: parts_of(state).desk.own_data(participant)))

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
 from refaug.extras.studies.schemas.admin import InvitesIn, InvitesOut, NewInvitesOut, OneInviteOut
 from refaug.service.web.answers import json_response
@@ -37,8 +38,8 @@ async def create_invites(
     state = state_of(request)
 
     def create() -> list[dict[str, object]]:
-        pairs = state.invites.create(
-            state.studies.get(id),
+        pairs = parts_of(state).invites.create(
+            parts_of(state).studies.get(id),
             count=body.count,
             label=body.label,
             uses_max=body.uses_max,
@@ -62,7 +63,7 @@ async def list_invites(
     state = state_of(request)
 
     def page() -> dict[str, object]:
-        invites = {invite.id: invite for invite in state.invites.list(state.studies.get(id))}
+        invites = {invite.id: invite for invite in parts_of(state).invites.list(parts_of(state).studies.get(id))}
         names, following = page_of(list(invites), after, limit)
         return {"invites": [invites[name].as_json() for name in names], "next": following}
 
@@ -80,6 +81,6 @@ async def revoke_invite(
     """Let an invitation open nothing any more; participants whom it has let in go on. A second time changes nothing."""
     state = state_of(request)
     revoked = await database_threads.run_query(
-        lambda: state.invites.revoke(state.studies.get(id), invite, **acting(request))
+        lambda: parts_of(state).invites.revoke(parts_of(state).studies.get(id), invite, **acting(request))
     )
     return json_response(revoked.as_json())

@@ -12,6 +12,7 @@ from refaug.extras.studies.participation.erasure import erase_participant
 from refaug.extras.studies.participation.study_figures import exclude_participant, participant_rows
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.records import StudyTask
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
 from refaug.extras.studies.schemas import admin
 from refaug.service.web.answers import json_response
@@ -41,7 +42,7 @@ async def list_participants(
     state = state_of(request)
 
     def page() -> dict[str, object]:
-        rows, following = participant_rows(state.database, state.studies.get(id), after=after, limit=limit)
+        rows, following = participant_rows(state.database, parts_of(state).studies.get(id), after=after, limit=limit)
         return {"participants": rows, "next": following}
 
     return json_response(await database_threads.run_query(page))
@@ -61,7 +62,7 @@ async def get_participant(
     state = state_of(request)
 
     def tasks() -> list[StudyTask]:
-        return list(study_records(state.database, state.studies.get(id), participant=code))
+        return list(study_records(state.database, parts_of(state).studies.get(id), participant=code))
 
     return json_response({"code": code, "tasks": json_form(await database_threads.run_query(tasks))})
 
@@ -81,7 +82,9 @@ async def exclude_from_report(
     """Leave a participant out of the report, with a reason, or take them in again; the report shows both."""
     state = state_of(request)
     await database_threads.run_query(
-        lambda: exclude_participant(state.database, state.studies.get(id), code, reason=body.reason, **acting(request))
+        lambda: exclude_participant(
+            state.database, parts_of(state).studies.get(id), code, reason=body.reason, **acting(request)
+        )
     )
     return json_response({"code": code, "excluded": body.reason})
 
@@ -103,7 +106,7 @@ async def renew_resume_link(
     """
     state = state_of(request)
     token = await database_threads.run_query(
-        lambda: state.invites.renew_resume_link(state.studies.get(id), code, **acting(request))
+        lambda: parts_of(state).invites.renew_resume_link(parts_of(state).studies.get(id), code, **acting(request))
     )
     root = request.scope.get("root_path", "")
     return json_response({"code": code, "token": token, "link": f"{root}/take#{token}"}, status=201)
@@ -122,6 +125,6 @@ async def erase_study_participant(
     """Erase all texts and answers of a participant; that there was one stays, and reports are computed anew."""
     state = state_of(request)
     await database_threads.run_query(
-        lambda: erase_participant(state.database, state.studies.get(id), code, **acting(request))
+        lambda: erase_participant(state.database, parts_of(state).studies.get(id), code, **acting(request))
     )
     return json_response({"code": code})

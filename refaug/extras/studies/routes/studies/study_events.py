@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from refaug.core.errors import NotFound, StorageFull, Unavailable
 from refaug.extras.studies.participation.study_figures import study_progress
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId
 from refaug.service.database.database import time_text
 from refaug.service.web.connection import event_stream
@@ -64,7 +65,7 @@ async def follow_study(
     changed meanwhile, and nothing twice.
     """
     state = state_of(request)
-    await database_threads.run_query(lambda: state.studies.get(id))  # NotFound, before anything is sent
+    await database_threads.run_query(lambda: parts_of(state).studies.get(id))  # NotFound, before anything is sent
     stopping = anyio.Event()
     begin = after if last_event_id is None else last_event_id
     remedy = "close one, or ask for the progress"
@@ -94,4 +95,4 @@ async def _events(state: ServiceState, study: str, last: int, stopping: anyio.Ev
 
 
 def _progress(state: ServiceState, study: str) -> dict[str, object]:
-    return study_progress(state.database, state.studies.get(study))
+    return study_progress(state.database, parts_of(state).studies.get(study))

@@ -17,6 +17,7 @@ from refaug.extras.studies.participation.study_figures import study_progress
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.records import task_line
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId
 from refaug.extras.studies.schemas.admin import StudyProgressOut
 from refaug.service.web.answers import json_response
@@ -36,7 +37,7 @@ async def get_study_progress(request: Request, id: StudyId) -> Response:  # noqa
     """How far the study is, and how its bots and the sides of its pairs are balanced."""
     state = state_of(request)
 
-    progress = await database_threads.run_query(lambda: study_progress(state.database, state.studies.get(id)))
+    progress = await database_threads.run_query(lambda: study_progress(state.database, parts_of(state).studies.get(id)))
     return json_response(progress)
 
 
@@ -69,7 +70,7 @@ async def export_study(
 ) -> Response:
     """Every task that is over, with its texts and answers, as of one moment; those of the pilot in `jsonl` alone."""
     state = state_of(request)
-    study = await database_threads.run_query(lambda: state.studies.get(id))
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
     file = await database_threads.run_query(lambda: _written(state, study, ExportFormat(format), question))
 
     async def pieces() -> object:

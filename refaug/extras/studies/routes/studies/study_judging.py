@@ -24,6 +24,7 @@ from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import StudyTask, TaskDecision
 from refaug.extras.studies.report.numbers import StudyAnalysis, study_report
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
 from refaug.metrics.statistics.power import design_effect, ratings_needed, votes_needed
 from refaug.service.web.answers import json_response
@@ -181,7 +182,7 @@ async def get_study_report(
 ) -> Response:
     """Every figure of the study so far, computed when it is asked for."""
     state = state_of(request)
-    study = await database_threads.run_query(lambda: state.studies.get(id))
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     analysis = StudyAnalysis.of_protocol(study.protocol.fields)
     settings = replace(analysis, draws=min(draws, analysis.draws), with_pilot=study.state == "pilot")
@@ -193,7 +194,7 @@ async def get_study_report(
 async def get_study_agreement(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """How far participants agree so far, by question."""
     state = state_of(request)
-    study = await database_threads.run_query(lambda: state.studies.get(id))
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     figures = await asyncio.to_thread(running_agreement, tasks, study.protocol.fields)
     return json_response({"questions": [_agreement_json(figure) for figure in figures]})
@@ -224,7 +225,7 @@ async def list_disagreements(
 ) -> Response:
     """What participants disagree about most, with what was decided about it."""
     state = state_of(request)
-    study = await database_threads.run_query(lambda: state.studies.get(id))
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
     tasks = await database_threads.run_query(lambda: _tasks_of(state, study))
     decided = await database_threads.run_query(lambda: adjudications(state.database, study))
     listed = await asyncio.to_thread(disagreements, tasks, study.protocol.fields, limit)
@@ -256,7 +257,7 @@ async def adjudicate_item(
     state = state_of(request)
 
     def decide() -> TaskDecision:
-        study = state.studies.get(id)
+        study = parts_of(state).studies.get(id)
         asked_questions = {question.id: question for question in protocol_questions(study.protocol.fields, ())}
         if body.question not in asked_questions:
             raise BadInput(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from refaug.extras.studies.assignment.next_task import check_plan
 from refaug.extras.studies.participation.study_figures import study_counts, study_slots
 from refaug.extras.studies.participation.study_store import StoredStudy
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.schemas import admin
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
@@ -47,7 +48,7 @@ async def list_studies(request: Request, after: After = "", limit: Limit = 50) -
     state = state_of(request)
 
     def page() -> dict[str, object]:
-        studies = {study.id: study for study in state.studies.all()}
+        studies = {study.id: study for study in parts_of(state).studies.all()}
         names, following = page_of(list(studies), after, limit, order=_newest_first)
         return {"studies": [_row(studies[name]) for name in names], "next": following}
 
@@ -69,7 +70,7 @@ async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(
     """Make a study as a draft; 422 names every field of the protocol that is wrong, with what would be right."""
     state = state_of(request)
     study = await database_threads.run_query(
-        lambda: state.studies.create(body.name, body.protocol, body.items, **acting(request))
+        lambda: parts_of(state).studies.create(body.name, body.protocol, body.items, **acting(request))
     )
     location = f"{request.scope.get('root_path', '')}/v1/studies/{study.id}"
     content = await database_threads.run_query(lambda: described(state, study))
@@ -80,7 +81,7 @@ async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(
 async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """A study with its protocol, amendments, counts and bots."""
     state = state_of(request)
-    return json_response(await database_threads.run_query(lambda: described(state, state.studies.get(id))))
+    return json_response(await database_threads.run_query(lambda: described(state, parts_of(state).studies.get(id))))
 
 
 @router.put(
@@ -98,8 +99,10 @@ async def amend_study(
     state = state_of(request)
 
     def amend() -> dict[str, object]:
-        study = state.studies.get(id)
-        return described(state, state.studies.amend(study, body.protocol, reason=body.reason, **acting(request)))
+        study = parts_of(state).studies.get(id)
+        return described(
+            state, parts_of(state).studies.amend(study, body.protocol, reason=body.reason, **acting(request))
+        )
 
     return json_response(await database_threads.run_query(amend))
 
@@ -112,8 +115,8 @@ async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002
     state = state_of(request)
 
     def remove() -> dict[str, object]:
-        study = state.studies.get(id)
-        state.studies.delete(study, **acting(request))
+        study = parts_of(state).studies.get(id)
+        parts_of(state).studies.delete(study, **acting(request))
         return {"id": study.id, "name": study.name}
 
     return json_response(await database_threads.run_query(remove))
@@ -134,7 +137,7 @@ async def add_study_items(
     state = state_of(request)
 
     def add() -> int:
-        return state.studies.add_items(state.studies.get(id), body.items, **acting(request))
+        return parts_of(state).studies.add_items(parts_of(state).studies.get(id), body.items, **acting(request))
 
     return json_response({"tasks": await database_threads.run_query(add)})
 
@@ -143,7 +146,7 @@ async def _act(request: Request, study: str, act: str) -> Response:
     state = state_of(request)
 
     def work() -> dict[str, object]:
-        return described(state, state.studies.act(state.studies.get(study), act, **acting(request)))
+        return described(state, parts_of(state).studies.act(parts_of(state).studies.get(study), act, **acting(request)))
 
     return json_response(await database_threads.run_query(work))
 
@@ -185,7 +188,7 @@ async def preview_study(
 ) -> Response:
     """What a participant would see, and an example of a sequence of tasks."""
     state = state_of(request)
-    study = await database_threads.run_query(lambda: state.studies.get(id))
+    study = await database_threads.run_query(lambda: parts_of(state).studies.get(id))
     return json_response(_preview(study, language))
 
 
@@ -234,7 +237,7 @@ def described(state: ServiceState, study: StoredStudy) -> dict[str, object]:
         **_row(study),
         "protocol": dict(protocol),
         "consent_sha256": study.protocol.consent_sha256,
-        "amendments": state.studies.amendments(study),
+        "amendments": parts_of(state).studies.amendments(study),
         "counts": study_counts(state.database, study),
         "bots": study_slots(state.database, study),
     }

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound
-from refaug.service.web.pages.shells import POLICY, SHELLS, render_shell, render_take
+from refaug.service.web.pages.shells import POLICY, render_shell, shells
 from refaug.service.web.pages.static_files import static_files
 
 router = APIRouter(include_in_schema=False)
@@ -24,15 +24,8 @@ async def show_page(request: Request) -> Response:
     return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
-for _path in SHELLS:
+for _path in shells():
     router.add_api_route(_path, show_page, methods=["GET"])
-
-
-@router.get("/take")
-async def show_take(request: Request) -> Response:
-    """Return the page of participants; the token of their link is in a part of the address that no server sees."""
-    root: str = request.scope.get("root_path", "")
-    return Response(render_take(root.rstrip("/")), media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
 @router.get("/pages/{digest}/{name:path}")
