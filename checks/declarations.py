@@ -16,7 +16,7 @@ import refaug_client
 
 import refaug
 from refaug.core.options.describing import options_of
-from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.operations.catalogue import find_operation, operation_names
 from refaug.scoring.augment_settings import AugmentSettings
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web import app  # noqa: F401  whose routes have the bodies
@@ -32,7 +32,7 @@ KEYWORDS: Final[Mapping[str, tuple[Callable[..., Any], ...]]] = {
 
 def declarations() -> dict[str, Counter[str]]:
     """Return for each operation how often each of its options is declared."""
-    counts = {name: _declared(find_operation(name), name) for name in OPERATIONS}
+    counts = {name: _declared(find_operation(name), name) for name in operation_names()}
     return {SETTINGS: _declared(AugmentSettings, SETTINGS), **counts}
 
 

@@ -19,6 +19,7 @@ REPORTS: Final = "refaug.reports"
 ROUTES: Final = "refaug.routes"
 PAGES: Final = "refaug.pages"
 CHORES: Final = "refaug.chores"
+OPERATIONS: Final = "refaug.operations"
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     COMMANDS: {
@@ -35,6 +36,11 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     REPORTS: {
         "made_of": "refaug.extras.reproduction.report.report:rendered",
         "study_report": "refaug.extras.studies.report.pages:rendered",
+    },
+    OPERATIONS: {
+        "self-play": "refaug.extras.conversations.operations.play_conversations:PlayConversations",
+        "judge-conversations": "refaug.extras.conversations.operations.judge_conversations:JudgeConversations",
+        "hybrid-fit": "refaug.extras.conversations.operations.fit_hybrid:FitHybrid",
     },
     # routes with what they need while the service runs
     ROUTES: {
@@ -70,8 +76,11 @@ def find(group: str, name: str) -> Any:
     MissingPart: it belongs to an extra of ours that is not installed.
     """
     target = BUILT_IN[group].get(name) or _scanned(group).get(name)
-    if target is None:
-        return None
+    return None if target is None else load(name, target)
+
+
+def load(name: str, target: str) -> Any:
+    """Return what module:name stands for, imported; MissingPart where it is in an extra of ours that is not there."""
     if (extra := _absent_extra(target)) is not None:
         raise MissingPart(
             f"{name} belongs to the extra {extra!r}, which is not installed", remedy=f"pip install 'refaug[{extra}]'"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 
 from refaug.core.errors import Usage
+from refaug.core.registrations import load
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
@@ -71,8 +71,7 @@ def build(
 def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
     """Build the metric from checked settings."""
     arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
-    module, _, name = info.made_by.partition(":")
-    metric: Metric = getattr(import_module(module), name)(info, settings, *arguments)
+    metric: Metric = load(info.name, info.made_by)(info, settings, *arguments)
     return metric
 
 

@@ -5,7 +5,7 @@ Commands, bodies, orders of jobs, keywords and reference pages are derived from 
 The main names:
 
 - `operation.Operation`: a base of the dataclasses here
-- `catalogue.OPERATIONS`: where each operation is defined, by its name
+- `catalogue.operation_names`: the names of all operations, those of extras among them
 - `catalogue.find_operation`: one of them, imported when it is needed.
 """
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final
 
 from refaug.core.errors import BadInput
+from refaug.core.registrations import OPERATIONS as ADDED
+from refaug.core.registrations import find, load, registered
 from refaug.core.text.messages import suggestion
 from refaug.operations.operation import Operation
 
@@ -18,7 +19,6 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "index-encode": "refaug.operations.encode_index:EncodeIndex",
     "vectors": "refaug.operations.train_vectors:TrainVectors",
     "replies": "refaug.operations.bots.reply_to_items:ReplyToItems",
-    "self-play": "refaug.extras.conversations.operations.play_conversations:PlayConversations",
     "rater-train": "refaug.operations.training.train_rater:TrainRater",
     "erase": "refaug.operations.logs.erase:Erase",
     "nightly": "refaug.operations.logs.run_night:RunNight",
@@ -27,17 +27,22 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "freeze": "refaug.operations.references.freeze_set:FreezeSet",
     "score": "refaug.operations.score:Score",
     "meta": "refaug.operations.agreement:MeasureAgreement",
-    "judge-conversations": "refaug.extras.conversations.operations.judge_conversations:JudgeConversations",
-    "hybrid-fit": "refaug.extras.conversations.operations.fit_hybrid:FitHybrid",
     "gc": "refaug.operations.remove_versions:RemoveVersions",
 }
 
 
+def operation_names() -> tuple[str, ...]:
+    """Return the names of all operations: those of extras stand last."""
+    return (*OPERATIONS, *registered(ADDED))
+
+
 def find_operation(name: str) -> type[Operation]:
     """Return the operation of this name; BadInput where there is none."""
-    if name not in OPERATIONS:
-        remedy = f"one of: {', '.join(OPERATIONS)}"
-        raise BadInput(f"there is no operation {name!r}{suggestion(name, OPERATIONS)}", remedy=remedy)
-    module, _, kind = OPERATIONS[name].partition(":")
-    found: type[Operation] = getattr(import_module(module), kind)
-    return found
+    if name in OPERATIONS:
+        operation: type[Operation] | None = load(name, OPERATIONS[name])
+    else:
+        operation = find(ADDED, name)
+    if operation is None:
+        names = operation_names()
+        raise BadInput(f"there is no operation {name!r}{suggestion(name, names)}", remedy=f"one of: {', '.join(names)}")
+    return operation

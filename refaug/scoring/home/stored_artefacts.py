@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -22,6 +21,7 @@ from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.options.declaring import Doc
+from refaug.core.registrations import load
 from refaug.metrics.specification import Specification, named_models
 from refaug.scoring.home.descriptions import FactList, Section
 
@@ -298,8 +298,7 @@ class StoredArtefacts:
 
 def rules_of(kind: ArtefactKind) -> type[StoredArtefacts]:
     """Return the class with the facts and the rules of a kind."""
-    module, _, name = kind.rules.partition(":")
-    rules: type[StoredArtefacts] = getattr(import_module(module), name)
+    rules: type[StoredArtefacts] = load(kind.value, kind.rules)
     return rules
 
 

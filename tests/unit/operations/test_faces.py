@@ -22,7 +22,7 @@ from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import NumberKind, UnionKind
 from refaug.library.retrieval import augment_settings
 from refaug.operations.agreement import AgreementOptions
-from refaug.operations.catalogue import OPERATIONS, find_operation
+from refaug.operations.catalogue import find_operation, operation_names
 from refaug.operations.logs.erase import DeletionOptions, Erase
 from refaug.operations.scoring_options import RequestedScoring, ScoreOptions
 from refaug.scoring.augment_settings import AugmentSettings
@@ -88,7 +88,7 @@ def flags_made_of(options: Iterable[OptionField]) -> set[str]:
 
 
 def test_every_operation_has_a_command_or_a_reason() -> None:
-    assert set(COMMANDS) | set(WITHOUT_A_COMMAND_OF_THEIR_OWN) == set(OPERATIONS)
+    assert set(COMMANDS) | set(WITHOUT_A_COMMAND_OF_THEIR_OWN) == set(operation_names())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -112,7 +112,7 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document["components"]["schemas"]  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name in OPERATIONS])
+@pytest.mark.parametrize("name", [name for name in KINDS if name in operation_names()])
 def test_the_order_of_a_job_has_the_options_of_its_operation(schemas: dict[str, Any], name: str) -> None:
     operation = find_operation(name)
     properties = schemas[operation.__name__]["properties"]

@@ -33,12 +33,12 @@ def play_command(context: typer.Context, *, order: PlayConversations, as_json: J
 
     A bot without a reply to any start is named, with exit code 3; the others have played, and --retry asks it again.
     """
-    from refaug.service.bots.opening import (  # noqa: PLC0415
+    from refaug.extras.conversations.selfplay.ordered_play import (  # noqa: PLC0415
         checks_of,
         compared_log,
-        open_bots,
         play_conversations,
     )
+    from refaug.service.bots.opening import open_bots  # noqa: PLC0415
 
     log = compared_log(context.obj, order)
     with display_progress(quiet=context.obj.quiet) as progress:

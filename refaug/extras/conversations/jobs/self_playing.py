@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from refaug.extras.conversations.operations.play_conversations import PlayConversations
-from refaug.service.bots.opening import checks_of, compared_log, play_conversations
+from refaug.extras.conversations.selfplay.ordered_play import checks_of, compared_log, play_conversations
 from refaug.service.jobs.kinds.bots.replying import opened_bots
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.sources import named_file

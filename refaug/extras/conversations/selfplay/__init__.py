@@ -8,4 +8,14 @@ The main names:
 - `check.check_self_play`: overlaps, distinct words, repetition, lengths over turns.
 """
 
-__all__ = ["check", "recording", "rules", "start_source", "starts", "stored", "stored_self_plays", "windows"]
+__all__ = [
+    "check",
+    "ordered_play",
+    "recording",
+    "rules",
+    "start_source",
+    "starts",
+    "stored",
+    "stored_self_plays",
+    "windows",
+]

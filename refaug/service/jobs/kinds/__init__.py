@@ -13,12 +13,12 @@ The main names:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 from refaug.core.artefacts.versions import observing_changes
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
+from refaug.core.registrations import load
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs
@@ -39,8 +39,7 @@ def run(
     remove_old_jobs(home, serve.keep_jobs_days)
     remove_expired(home, serve)
     context = JobContext.of(home, serve, progress, job)
-    module, _, function = parsed_order.runs.partition(":")
-    do: Callable[[Any, JobContext], Mapping[str, Any]] = getattr(import_module(module), function)
+    do: Callable[[Any, JobContext], Mapping[str, Any]] = load(parsed_order.kind, parsed_order.runs)
 
     def call() -> Mapping[str, Any]:
         outcome = as_json(do(parsed_order, context))

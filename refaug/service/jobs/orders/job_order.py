@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from refaug.core import registrations
 from refaug.core.errors import BadInput
 from refaug.core.options.describing import options_of, schema_of
 from refaug.core.text.messages import suggestion
@@ -30,12 +31,10 @@ KINDS: Final = (
     "score",
     "meta",
     "replies",
-    "self-play",
-    "judge-conversations",
-    "hybrid-fit",
     "erase",
     "nightly",
     "gc",
+    *registrations.registered(registrations.OPERATIONS),
 )
 
 
