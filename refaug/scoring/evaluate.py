@@ -74,8 +74,8 @@ def evaluate(
     other parts may suit it, and it is no error if no reply has a score.
     """
     settings, progress = settings or ScoreSettings(), progress or Silent()
-    for metric in metrics if settings.percent else ():
-        require_share(metric)
+    if settings.percent:
+        require_share(metrics)
     collection = ItemCollection.of(items)
     collection.require_usable()
     usable = collection.items

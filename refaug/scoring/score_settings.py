@@ -56,7 +56,7 @@ class ScoreSettings(Resampling):
     explain: Annotated[
         bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
     ] = False
-    percent: Annotated[bool, Doc("Scores in [0, 1] times 100.")] = False
+    percent: Annotated[bool, Doc("Scores of metrics from 0 to 1 times 100; others stay as they are.")] = False
 
 
 class RowsChoice(StrEnum):

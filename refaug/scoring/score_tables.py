@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from refaug.scoring.scores import Evaluation, MetricScores, SystemScore
 from refaug.tables.reports.table_texts import escape_latex
@@ -62,6 +62,36 @@ def _compared_cells(metric_scores: MetricScores, system: str) -> tuple[object, .
     figures = comparison.as_json()
     low, high = figures["interval"] or (None, None)
     return (figures["difference"], low, high, figures["p_bootstrap"], figures["p_randomisation"])
+
+
+def explained_references(reply: Mapping[str, Any], scale: float) -> tuple[list[Sequence[object]], list[str]]:
+    """Return a row for each reference of an explained reply, and the words of the reply that no reference has.
+
+    A row is the weight, the text, the n-grams or words that it credits, and the change of the score without it.
+    """
+    credited = dict[int, list[str]]()
+    for credit in reply.get("credited", ()):
+        times = f" ×{credit['matched']}" if credit["matched"] > 1 else ""
+        credited.setdefault(credit["reference"], []).append(f"{credit['ngram']}{times}")
+    for match in reply.get("matched", ()):
+        credited[match["reference"]] = [
+            row["word"] if row["word"] == row["match"] else f"{row['word']} ~ {row['match']} {row['similarity']:.2f}"
+            for row in match["reply"]
+            if row["match"] is not None
+        ]
+    rows: list[Sequence[object]] = [
+        (
+            f"{one['weight']:.2f}",
+            one["text"],
+            ", ".join(credited.get(one["reference"], ())) or "-",
+            "-" if one["change"] is None else f"{one['change']:+.{2 if scale > 1 else 4}f}",
+        )
+        for one in reply["without_reference"]
+    ]
+    if "credited" not in reply:
+        return rows, []
+    found = {credit["ngram"] for credit in reply["credited"] if credit["order"] == 1}
+    return rows, list(dict.fromkeys(word for word in reply.get("words", ()) if word not in found))
 
 
 # ── LaTeX ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

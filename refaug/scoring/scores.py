@@ -260,19 +260,24 @@ class Evaluation:
 
 
 def percent(evaluation: Evaluation) -> Evaluation:
-    """Return the scores in per cent; only metrics in [0, 1] have scores in per cent."""
-    for metric_scores in evaluation.scores:
-        require_share(metric_scores.metric)
-    return replace(evaluation, scores=tuple(_scale(scores, 100.0) for scores in evaluation.scores))
+    """Return the scores in per cent; those of metrics that are not from 0 to 1 stay, with a warning."""
+    require_share([scores.metric for scores in evaluation.scores])
+    others = [scores.metric for scores in evaluation.scores if not scores.metric.info.is_share]
+    return replace(
+        evaluation,
+        scores=tuple(_scale(scores, 100.0) if scores.metric not in others else scores for scores in evaluation.scores),
+        warnings=(*evaluation.warnings, *map(_not_in_percent, others)),
+    )
 
 
-def require_share(metric: Metric) -> None:
-    """Raise Usage for a metric whose scores cannot be given in per cent."""
-    if not metric.info.is_share:
-        raise Usage(
-            f"{metric.name} is from {metric.info.range}, which cannot be given in per cent",
-            remedy="ask for it without per cent",
-        )
+def _not_in_percent(metric: Metric) -> str:
+    return f"{metric.name} is from {metric.info.range}, which cannot be given in per cent"
+
+
+def require_share(metrics: Sequence[Metric]) -> None:
+    """Raise Usage where no metric has scores that can be given in per cent."""
+    if metrics and not any(metric.info.is_share for metric in metrics):
+        raise Usage("; ".join(map(_not_in_percent, metrics)), remedy="leave out percent")
 
 
 def _scale(scores: MetricScores, factor: float) -> MetricScores:

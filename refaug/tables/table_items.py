@@ -20,6 +20,7 @@ from refaug.tables.columns import KNOWN_COLUMNS, Column, Columns, columns_of, fo
 from refaug.tables.files import arrow_tables
 from refaug.tables.files.json_tables import export_of, open_json_array, open_json_lines
 from refaug.tables.files.text_tables import OpenTable, has_header, open_text_table
+from refaug.tables.files.workbooks import is_workbook, open_workbook
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import MappedColumn, RowShape, TableRequest, parse_scale
 
@@ -384,7 +385,7 @@ class RowGroups:
 
 
 _JSON_ARRAY: Final = re.compile(rb"\s*\[\s*[\[{\"\]]")
-_WORKBOOKS: Final = frozenset({".xlsx", ".xlsm", ".xls", ".ods", ".numbers"})
+_WORKBOOKS: Final = frozenset({".xls", ".ods", ".numbers"})
 _TABLE_SUFFIXES: Final = frozenset({".csv", ".tsv", ".tab"})
 _WORKBOOK_START: Final = b"\xd0\xcf\x11\xe0"  # .xls
 
@@ -397,6 +398,9 @@ def is_items_file(path: Path, request: TableRequest) -> bool:
     An object with a reply in place of `replies` is a row of a table.
     """
     if not request.is_empty or path.is_dir():
+        return False
+    require_readable(path)
+    if is_workbook(path):
         return False
     try:
         head = _head(path, str(path), request.encoding)
@@ -483,6 +487,8 @@ def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes)
     if path.is_dir():
         return arrow_tables.open_saved_dataset(path, where)
     require_readable(path)
+    if is_workbook(path):
+        return open_workbook(path, where)
     head = _head(path, where, request.encoding)
     if not head.strip():
         raise BadInput(f"{where}: empty")

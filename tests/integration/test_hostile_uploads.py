@@ -40,7 +40,6 @@ FILES: dict[str, tuple[bytes, str]] = {  # a name, its content, and a word of th
     "half.jsonl.gz": (gzip.compress(b'{"id": "1"}\n' * 5_000)[:-30], "breaks off"),
     "no.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", ""),
     "no.arrow": (b"ARROW1\0\0" + b"\xff" * 200, ""),
-    "book.xlsx": (b"PK\x03\x04" + b"\0" * 100, "workbook"),
 }
 
 
@@ -98,6 +97,12 @@ def test_a_hostile_file_ends_in_a_named_error_and_spoils_nothing(client: TestCli
     assert name in failed["error"]["message"]
     assert str(home.home) not in failed["error"]["message"]
     assert client.get("/healthz").status_code == 200
+
+
+def test_a_workbook_is_refused_before_it_is_stored(client: TestClient, home: Settings) -> None:
+    answer = client.post("/v1/uploads", params={"name": "Book.XLSX"}, content=b"PK\x03\x04", headers=BYTES)
+    assert (answer.status_code, answer.json()["detail"]) == (422, "Book.XLSX: a workbook")
+    assert not (home.home / "uploads").exists() or list((home.home / "uploads").iterdir()) == []
 
 
 @pytest.mark.parametrize("cell", ["[{[]:1}]", "['\\ud800']", f"[{'9' * 5_000},]", "[" * 900 + "]" * 900])

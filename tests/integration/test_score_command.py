@@ -376,7 +376,7 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
         (["--json", "--tsv"], 2, "--json and --tsv at once"),
         (["--csv", "--latex"], 2, "--csv and --latex at once"),
         (["--utterances", "x"], 2, "ITEMS: a file of items and line-aligned files at once"),
-        (["--explain"], 2, "--explain without --json"),
+        (["--explain", "--csv"], 2, "--explain with rows for programs"),
         (["--references", "x"], 2, "ITEMS: a file of items and line-aligned files at once"),
         (["-m", "greedy"], 2, "word vectors"),
     ],
@@ -384,6 +384,23 @@ def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_
 def test_a_mistake_gets_its_own_message(home, items: Path, arguments: list[str], code: int, says: str) -> None:
     result = home("score", items, *arguments)
     assert (result.code, says in result.err.replace("\n", " ")) == (code, True), result.err
+
+
+def test_an_explanation_says_which_reference_credits_which_words(home, tmp_path: Path) -> None:
+    references = ["At the market.", {"text": "In a shop next door.", "weight": 0.5}]
+    item = {"id": "d1", "references": references, "replies": {"a": "In the market, now."}}
+    result = home(
+        "score", write(tmp_path / "items.jsonl", [item]), "-m", "delta-bleu:n=1,bp=none", "--explain", "--percent"
+    )
+    shown = [line.split("  ") for line in result.out.splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in shown]
+    found = cells.index(["a, d1: 58.33"])  # 3.5 of 6; without the first 1 of 3, without the second 3 of 6
+    assert cells[found + 1 : found + 4] == [
+        ["weight", "reference", "credits", "change without it"],
+        ["1.00", "At the market.", "., market, the", "-25.00"],
+        ["0.50", "In a shop next door.", "in", "-8.33"],
+    ]
+    assert result.out.splitlines()[found + 4] == "in no reference: ,, now"
 
 
 def test_files_that_are_not_there_or_hold_nothing_are_named(home, tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ class ScoreOutput:
         """Raise Usage where explanations would not be printed."""
         if scoring.explain and self.level not in (None, LevelChoice.REPLY):
             raise Usage(f"--explain with --level {self.level}", remedy="--level reply: replies are what is explained")
-        if scoring.explain and not self.as_json:
-            raise Usage("--explain without --json", remedy="add --json: an explanation does not fit into a table")
+        if scoring.explain and (self.as_tsv or self.as_csv or self.as_latex):
+            raise Usage("--explain with rows for programs", remedy="--json, or neither: then it is printed to be read")
 
     @property
     def shows_items(self) -> bool:
@@ -136,7 +136,9 @@ class ScoreOutput:
             _print_for_programs(evaluation, self)
         else:
             _print_tables(
-                evaluation, self.level or LevelChoice.CORPUS, "".join(f", {k} {v}" for k, v in beside.items())
+                evaluation,
+                self.level or (LevelChoice.REPLY if scoring.explain else LevelChoice.CORPUS),
+                "".join(f", {k} {v}" for k, v in beside.items()),
             )
         require_all(evaluation.bad_items, strict=self.strict)
 
@@ -190,6 +192,7 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") 
                 for reply in scores.each_reply()
             ]
             print_table(metric_scores.signature.short, ("system", "item", "score", "problem"), rows)
+            _print_explanations(metric_scores)
         else:
             print_table(metric_scores.signature.short, *_systems_table(metric_scores, level))
         if metric_scores.comparisons:
@@ -199,6 +202,21 @@ def _print_tables(evaluation: Evaluation, level: LevelChoice, beside: str = "") 
     print_line(f"data {evaluation.data}{beside}: {count_of(evaluation.items, 'item')}{how}")
     for system, line in evaluation.reply_provenance.items():
         print_line(f"replies of {system}: {line}")
+
+
+def _print_explanations(metric_scores: MetricScores) -> None:
+    """Print what each reply that is explained gets from each reference, and what none of them credits."""
+    from refaug.scoring.score_tables import explained_references  # noqa: PLC0415  compiles
+
+    for system, scores in metric_scores.systems.items():
+        for reply in scores.each_reply():
+            if "without_reference" not in reply:
+                continue
+            rows, uncredited = explained_references(reply, metric_scores.scale)
+            title = f"{system}, {reply['id']}: {number(reply['score'], metric_scores.scale)}"
+            print_table(title, ("weight", "reference", "credits", "change without it"), rows)
+            if uncredited:
+                print_line(f"in no reference: {', '.join(uncredited)}")
 
 
 _OTHER_LEVELS: Final[Mapping[LevelChoice, frozenset[str]]] = {

@@ -20,6 +20,7 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "encoders": ("onnxruntime", "tokenizers"),
     "ja": ("fugashi", "ipadic"),
     "judges": ("httpx2",),
+    "workbooks": ("openpyxl",),
     "conversations": ("vaderSentiment",),
     "plots": ("PIL", "matplotlib"),
     "postgres": ("psycopg",),

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
-from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, Usage
+from refaug.core.errors import BadInput, NotFound, RefaugError, StorageFull, TooLarge, UnknownFormat, Usage
 from refaug.core.files import (
     make_folder,
     read_json,
@@ -340,6 +340,8 @@ def _require_name(name: str) -> None:
         raise Usage(
             f"{name[:60]!r} is no name for an upload", remedy=f"printable, from 1 to {MAX_NAME_CHARS} characters"
         )
+    if Path(name.lower()).suffix in _WORKBOOKS:
+        raise UnknownFormat(f"{name}: a workbook", remedy="save the sheet as CSV (UTF-8), and upload that")
 
 
 def _format_of(name: str, upload_format: UploadFormat) -> UploadFormat:
@@ -354,9 +356,6 @@ def _format_of(name: str, upload_format: UploadFormat) -> UploadFormat:
 
 def _ending(name: str, upload_format: UploadFormat) -> str:
     """Return the ending of the stored file, of a fixed list: readers know tables by it."""
-    ending = Path(name.lower()).suffix
-    if ending in _WORKBOOKS:
-        return ending
     return _ENDINGS.get(_format_of(name, upload_format), "")
 
 

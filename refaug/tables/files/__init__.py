@@ -1,4 +1,4 @@
-"""Files that hold tables: text, JSON, Parquet, Arrow, saved datasets, exports of programs for annotators.
+"""Files that hold tables: text, JSON, Parquet, Arrow, workbooks, saved datasets, exports of programs for annotators.
 
 The main names:
 
@@ -7,4 +7,4 @@ The main names:
 - `json_tables.export_of`: the program whose export rows are.
 """
 
-__all__ = ["arrow_tables", "json_tables", "text_tables"]
+__all__ = ["arrow_tables", "json_tables", "text_tables", "workbooks"]

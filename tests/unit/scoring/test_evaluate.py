@@ -262,9 +262,14 @@ def test_per_cent_multiplies_every_score_and_interval() -> None:
     )
 
 
-def test_per_cent_is_refused_for_a_metric_that_is_no_share() -> None:
+def test_per_cent_scales_shares_and_is_refused_where_no_metric_is_one() -> None:
     with pytest.raises(Usage, match="ter"):
         percent(evaluate(ITEMS, [build("ter")], QUICK))
+    plain = evaluate(ITEMS, [build("ter"), build("bleu")], QUICK)
+    ter, bleu = percent(plain).scores
+    assert (ter, bleu.scale) == (plain.scores[0], 100)
+    assert bleu.systems["a"].corpus == pytest.approx(100 * (plain.scores[1].systems["a"].corpus or 0))
+    assert percent(plain).warnings[-1] == "ter is from 0 to ∞, which cannot be given in per cent"
 
 
 # ── why ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -385,7 +385,7 @@ def test_annotators_of_different_scales_are_warned_about(tmp_path: Path) -> None
         ("t.csv", "", ("reply=a",), "empty"),
         ("t.csv", b"id,r\xe9ponse\n1,x\n", (), "line 1: not UTF-8 at byte 4"),
         ("t.csv", b"\x00\x01\x02\x03,\x00\n", (), "a binary file"),
-        ("t.xlsx", b"PK\x03\x04" + b"\0" * 40, (), "a workbook"),
+        ("t.xlsx", b"PK\x03\x04" + b"\0" * 40, (), "the workbook cannot be read"),
         ("t.parquet", b"PAR1" + b"\0" * 40, ("reply=a",), "is not a whole Parquet file"),
         ("t.arrow", b"ARROW1" + b"\0" * 40, ("reply=a",), "is not a complete Arrow file"),
         ("t.json", '[{"id": 1', (), "not JSON"),

@@ -135,8 +135,8 @@ def evaluate_set(
     """
     resolved = _ResolvedRequest.of(held, request)
     suitable, bad_metrics = _suitable_metrics(held, metrics, language, reports=on_error == "report")
-    for held_metric in suitable if settings.percent else ():
-        require_share(held_metric.metric)
+    if settings.percent:
+        require_share([held_metric.metric for held_metric in suitable])
     if resolved.bad and on_error == "fail":
         raise UnknownItems(resolved.bad)
     evaluate.require_baseline(settings.baseline, resolved.systems)
