@@ -139,6 +139,7 @@ check: $(VENV)/.installed
 	$(BIN)/python -m refaug.service.web.api_reference --check docs/reference/api.md
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
+	$(BIN)/python checks/code_lines.py --page docs/architecture.md --check
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
@@ -155,6 +156,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m refaug.service.web.api_reference docs/reference/api.md
 	$(BIN)/python clients/python/reference.py docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py docs/reference/attacks.md
+	$(BIN)/python checks/code_lines.py --page docs/architecture.md
 
 bench: $(VENV)/.installed
 	@test -n "$(DATA)" || { echo "make bench DATA=FOLDER: the folder with logs/*.jsonl.gz (docs/internals/benchmarks.md)"; exit 2; }

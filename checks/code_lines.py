@@ -1,6 +1,10 @@
 """Count the code of each room, without blank lines, comments and docstrings.
 
 python checks/code_lines.py refaug clients/python/src
+python checks/code_lines.py --page docs/architecture.md [--check]
+
+The second form writes the code lines of each room and extra into the page, in hundreds; with `--check` it fails where
+one is more than a tenth away from the page's.
 
 A room is a folder that lies directly in the package of a named tree; the package's own modules are counted under its
 name. Lines of imports are those of all import statements, also inside functions; their share is that of all lines.
@@ -10,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from collections import defaultdict
@@ -107,8 +112,47 @@ def table(rooms: dict[str, CodeLines]) -> list[str]:
     ]
 
 
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_BLOCK: Final = re.compile(r"^```lines\n([^`]*)^```$", re.MULTILINE)
+
+
+def hundreds() -> dict[str, int]:
+    """Return the code lines of each room of refaug, each extra and the client, in hundreds."""
+    rooms = count_rooms(_ROOT / "refaug") | count_rooms(_ROOT / "refaug/extras")
+    client = sum(count_rooms(_ROOT / "clients/python/src").values(), CodeLines())
+    names = {name: name.replace("/", ".") for name in rooms if "/" in name}
+    names |= {name: f"refaug.{name.replace('/', '.')}" for name in names if name.startswith("extras/")}
+    counts = {named: rooms[name].code for name, named in names.items() if named != "refaug.extras"}
+    return {name: round(code / 100) * 100 for name, code in {**counts, "refaug_client": client.code}.items()}
+
+
+def write_page(page: Path, *, checks: bool) -> int:
+    """Write the counts into the page's block; with `checks` say where the page is more than a tenth away."""
+    text, counts = page.read_text("utf-8"), hundreds()
+    width = max(map(len, counts))
+    if not checks:
+        lines = "".join(f"{name:{width}}  {code:>7,}\n" for name, code in sorted(counts.items(), key=_by_size))
+        page.write_text(_BLOCK.sub(f"```lines\n{lines}```", text), "utf-8")
+        return 0
+    told = {name: int(code.replace(",", "")) for name, code in map(str.split, _BLOCK.findall(text)[0].splitlines())}
+    wrong = [
+        name
+        for name in {*told, *counts}
+        if abs(told.get(name, 0) - (code := counts.get(name, 0))) > max(code / 10, 100)
+    ]
+    if wrong:
+        print(f"{page} is not what is there of {', '.join(sorted(wrong))}: run make docs", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _by_size(entry: tuple[str, int]) -> int:
+    return -entry[1]
+
+
 def main(trees: list[str]) -> int:
     """Print the counts of the trees; 2 where none is named or one has no package."""
+    if trees[:1] == ["--page"] and len(trees) > 1:
+        return write_page(Path(trees[1]), checks="--check" in trees)
     rooms: dict[str, CodeLines] = {}
     for tree in trees:
         counts = count_rooms(Path(tree))

@@ -67,3 +67,19 @@ def test_the_sum_stands_below_the_rooms() -> None:
         ["p/b", "2", "1,000", "600", "10", "1.0%", "1"],
         ["all", "3", "2,000", "1,300", "100", "5.0%", "3"],
     ]
+
+
+def test_the_page_gets_the_counts_and_is_refused_once_they_are_a_tenth_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Rooms\n\n```lines\n```\n\n```text\nrest\n```\n")
+    monkeypatch.setattr(code_lines, "hundreds", lambda: {"small": 300, "large.room": 12_300})
+    assert code_lines.write_page(page, checks=False) == 0
+    lines = "```lines\nlarge.room   12,300\nsmall           300\n```"
+    assert page.read_text() == f"# Rooms\n\n{lines}\n\n```text\nrest\n```\n"
+    monkeypatch.setattr(code_lines, "hundreds", lambda: {"small": 400, "large.room": 13_600})
+    assert code_lines.write_page(page, checks=True) == 1
+    assert "large.room: run make docs" in capsys.readouterr().err
+    monkeypatch.setattr(code_lines, "hundreds", lambda: {"small": 400, "large.room": 13_400})
+    assert code_lines.write_page(page, checks=True) == 0
