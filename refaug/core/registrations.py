@@ -20,6 +20,8 @@ ROUTES: Final = "refaug.routes"
 PAGES: Final = "refaug.pages"
 CHORES: Final = "refaug.chores"
 OPERATIONS: Final = "refaug.operations"
+MODELS: Final = "refaug.models"
+BINDINGS: Final = "refaug.bindings"
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     COMMANDS: {
@@ -41,6 +43,17 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "self-play": "refaug.extras.conversations.operations.play_conversations:PlayConversations",
         "judge-conversations": "refaug.extras.conversations.operations.judge_conversations:JudgeConversations",
         "hybrid-fit": "refaug.extras.conversations.operations.fit_hybrid:FitHybrid",
+    },
+    # by the kind of model: from a home, a name and threads to the model
+    MODELS: {
+        "judge-fit": "refaug.extras.judges.combined.stored_judge:open_for_metrics",
+    },
+    # by the kind of model that they name: metrics to metrics with their models
+    BINDINGS: {
+        "judge": "refaug.extras.judges.judge_metrics:with_judge",
+        "adem": "refaug.extras.judges.network_metrics:with_adem",
+        "judge-fit": "refaug.extras.judges.combined.opening:with_fitted_judges",
+        "vhred": "refaug.extras.judges.network_metrics:with_likelihoods",
     },
     # routes with what they need while the service runs
     ROUTES: {

@@ -86,6 +86,7 @@ class Problem:
 
 NO_REFERENCE = Problem("no_reference", "none of its references has any tokens")
 NO_POSITIVE_WEIGHT = Problem("no_positive_weight", "none of its references has a positive weight")
+TRAINED_ON = Problem("trained_on", "the adem was fitted to its context, or to this reply in it")
 NO_GOLD = Problem("no_gold", "it has no gold reference, which this metric needs")
 NO_UTTERANCE = Problem("no_utterance", "it has no utterance, which this metric needs")
 

@@ -12,8 +12,18 @@ import numpy as np
 from refaug.core.errors import BadInput, NoGold, TrainedOn
 from refaug.core.progress import Progress, Watched
 from refaug.core.records import Item, Origin, Reference
-from refaug.extras.judges.metrics.adem import TRAINED_ON
-from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Prepared, Problem, References
+from refaug.metrics.base import (
+    NO_GOLD,
+    NO_UTTERANCE,
+    TRAINED_ON,
+    Floats,
+    Indexes,
+    Level,
+    Metric,
+    Prepared,
+    Problem,
+    References,
+)
 from refaug.metrics.costs import PIECE, piece_numbers
 from refaug.metrics.metric_info import Uses
 from refaug.scoring.items import BadItem

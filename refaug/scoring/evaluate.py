@@ -16,8 +16,7 @@ import numpy as np
 from refaug.core.errors import BadInput, TrainedOn, Usage
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item
-from refaug.extras.judges.metrics.adem import TRAINED_ON
-from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, Level, Metric, Problem, References
+from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, TRAINED_ON, Floats, Indexes, Level, Metric, Problem, References
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.models.model_scores import RatedReplies
 from refaug.metrics.signature import Signature

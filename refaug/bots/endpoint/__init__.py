@@ -7,11 +7,4 @@ The main names:
 - `chat.ChatAnswer`: an answer, or `chat.Fault`, which says why there is none.
 """
 
-__all__ = [
-    "addresses",
-    "answer_store",
-    "chat",
-    "client",
-    "specification",
-    "spending",
-]
+__all__ = ["addresses", "answer_store", "chat", "client", "judge_files", "specification", "spending"]

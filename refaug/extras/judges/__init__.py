@@ -7,4 +7,4 @@ The main names:
 - `adem.training.train_adem`: rated files to a published adem.
 """
 
-__all__ = ["combined", "fitted", "judge_metrics", "language_models", "metrics"]
+__all__ = ["combined", "fitted", "judge_metrics", "language_models", "metrics", "network_metrics"]

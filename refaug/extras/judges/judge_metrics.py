@@ -7,21 +7,27 @@ from urllib.parse import urlsplit
 
 from refaug.bots.endpoint.addresses import AddressPolicy, AddressRefused
 from refaug.bots.endpoint.client import ClientSettings
+from refaug.bots.endpoint.judge_files import answers_path, find_judge, spending_path
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import DailyTokens
 from refaug.core.errors import NotAllowed
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.extras.judges.language_models.asking import Asking
-from refaug.extras.judges.language_models.judge_files import answers_path, find_judge, spending_path
 from refaug.extras.judges.language_models.pointwise import PointwiseJudge, SampleSettings
 from refaug.extras.judges.language_models.rubric import find_rubric
 from refaug.extras.judges.metrics.judged_replies import JudgedReplies
 from refaug.metrics.base import Metric
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.metric_setup.scoring_steps import Bind
 
 
-def with_judge(metrics: Sequence[Metric], models: ModelRegistry, progress: Progress | None = None) -> list[Metric]:
+def with_judge(
+    metrics: Sequence[Metric],
+    models: ModelRegistry,
+    progress: Progress | None = None,
+    bind: Bind | None = None,  # noqa: ARG001
+) -> list[Metric]:
     """Return the metrics, those that need a judge bound to the one that they name; rubric and file are checked here."""
     return [
         metric.with_judge(_judge_of(metric, models, progress or Silent()))

@@ -29,6 +29,8 @@ class ModelKind(StrEnum):
     ENCODER = "encoder"
 
 
+BUILT_IN_RUBRICS: Final = ("overall", "appropriateness", "relevance")  # of judges behind an endpoint
+
 _WORDS: Final = {
     ModelKind.RATER: "a rater",
     ModelKind.RUBER: "a ruber",

@@ -22,11 +22,10 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
-from refaug.extras.judges.metrics.judged_replies import BUILT_IN_RUBRICS
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.metric_info import MetricInfo, Uses
-from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
+from refaug.metrics.models.model_kinds import BUILT_IN_RUBRICS, ModelKind, ModelName, VectorOpener
 from refaug.metrics.parameters import AUTO
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, model_kind_of, named_models, with_values

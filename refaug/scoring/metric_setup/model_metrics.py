@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from refaug.core.errors import BadInput, Usage
+from refaug.core.errors import Usage
 from refaug.core.progress import Progress, Silent
-from refaug.extras.judges.metrics.adem import FittedReplies, ReplyToJudge
-from refaug.extras.judges.metrics.likelihood import Context, LikelyReplies
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.models.model_scores import RatedReplies, RelevantReplies
 from refaug.metrics.models.ruber import Ruber
-from refaug.rater.adem.scorer.adem import Adem
-from refaug.rater.adem.scorer.rated_triples import Triple
-from refaug.rater.adem.vhred.artefact import Vhred
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.network import Relevance
@@ -26,53 +21,6 @@ from refaug.scoring.home.networks import ReplyJudge
 from refaug.scoring.metric_setup.baseline import with_index_baseline
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.ruber_ranges import LogSample
-
-# ── Bind the metric `likelihood` to the VHRED that its parameter names ────────────────────────────────────────────────
-
-
-class ReplyLikelihoods:
-    """A VHRED that tells how likely replies are, for one evaluation.
-
-    Results are cached, so that equal replies in one context tie to the last bit, whatever batch each is in.
-    """
-
-    def __init__(self, vhred: Vhred) -> None:
-        if not vhred.config.is_trained:
-            raise BadInput(
-                f"the vhred {vhred.spec} was never trained: likelihoods by drawn weights mean nothing",
-                remedy="name one that was pre-trained: refaug artefacts list vhred",
-            )
-        self._vhred = vhred
-        self._logs = dict[tuple[Context, str], Floats]()
-        self._coverage = Coverage()
-
-    @property
-    def spec(self) -> str:
-        """The name, version and content of the VHRED."""
-        return self._vhred.spec
-
-    def log_likelihoods(self, replies: Sequence[tuple[Context, str]]) -> list[Floats]:
-        """Return log p of each piece of each reply, and of its end, in nats."""
-        new = [reply for reply in dict.fromkeys(replies) if reply not in self._logs]
-        if new:
-            texts = dict.fromkeys(text for context, reply in new for text in (*context, reply))
-            self._coverage += self._vhred.coverage(list(texts))
-            logs = self._vhred.log_likelihoods([context for context, _ in new], [reply for _, reply in new])
-            self._logs |= zip(new, logs, strict=True)
-        return [self._logs[reply] for reply in replies]
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return a warning if the texts so far are in a language that the VHRED does not know."""
-        warning = self._vhred.unfamiliar(self._coverage)
-        return () if warning is None else (warning,)
-
-
-def with_likelihoods(metric: LikelyReplies, registry: ModelRegistry) -> LikelyReplies:
-    """Return the metric bound to the VHRED that it names."""
-    return metric.with_model(ReplyLikelihoods(registry.vhred(metric.model)))
-
-
-# ── Bind metrics that need models to the models of a command or request, and give `ruber` the ranges of its parts ─────
 
 
 class ReplyRelevance:
@@ -124,8 +72,6 @@ def with_parts(
             bound.append(metric.with_judge(networks.judge_of(metric)))
         elif isinstance(metric, Ruber):
             bound.append(_with_parts(metric, networks, augmenting or AugmentSettings(), progress or Silent()))
-        elif isinstance(metric, LikelyReplies):
-            bound.append(with_likelihoods(metric, models))
         else:
             bound.append(metric)
     return bound
@@ -199,61 +145,3 @@ class _Networks:
                 remedy="--rater NAME: refaug artefacts list rater",
             )
         return self.models.rater(self.models.default_rater)
-
-
-# ── Bind the metric `adem` to the adem that it names ──────────────────────────────────────────────────────────────────
-
-
-class ReplyAdem:
-    """An adem that judges replies for the metric, for one evaluation.
-
-    Scores are cached, so that equal replies in one context tie to the last bit, whatever batch each is in.
-    """
-
-    def __init__(self, adem: Adem) -> None:
-        self._adem = adem
-        self._scores = dict[Triple, float]()
-
-    @property
-    def form(self) -> str:
-        """The form of the scorer."""
-        return self._adem.form.value
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The state of the encoder, and the names, versions and contents of adem and vhred."""
-        return {"model": self._adem.spec, "state": self._adem.state, "vhred": self._adem.encoder.spec}
-
-    def judge(self, replies: Sequence[ReplyToJudge], *, multiple: str) -> Floats:
-        """Return the scores of replies, over the references of each."""
-        triples = [list(self._triples(reply)) for reply in replies]
-        new = [triple for triple in dict.fromkeys(t for row in triples for t in row) if triple not in self._scores]
-        if new:
-            self._scores |= zip(new, self._adem.score(new).tolist(), strict=True)
-        merge = np.max if multiple == "max" else np.mean
-        return np.array([merge([self._scores[triple] for triple in row]) for row in triples], dtype=np.float64)
-
-    def _triples(self, reply: ReplyToJudge) -> Sequence[Triple]:
-        form = self._adem.form
-        context = reply.turns if form.has_context else ()
-        references = reply.references if form.has_reference else ("",)
-        return [Triple(context=context, reference=reference, reply=reply.reply) for reference in references]
-
-    def has_seen(self, reply: ReplyToJudge) -> bool:
-        """Say whether the adem was fitted to this row."""
-        return self._adem.seen.contains(reply.turns, reply.references, reply.reply)
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return a warning where scores so far leave the scale of ratings."""
-        outside = sum(1 for score in self._scores.values() if not 1 <= score <= 5)
-        if not outside:
-            return ()
-        return (f"adem: {outside:,} of {len(self._scores):,} scores are outside 1 to 5; clip=yes ends them there",)
-
-
-def with_adem(metrics: Sequence[Metric], registry: ModelRegistry) -> list[Metric]:
-    """Return the metrics, those that need an adem bound to the one that they name."""
-    return [
-        metric.with_judge(ReplyAdem(registry.adem(metric.model))) if isinstance(metric, FittedReplies) else metric
-        for metric in metrics
-    ]

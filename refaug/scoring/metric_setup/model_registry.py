@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from refaug.bots.endpoint.judge_files import find_judge, judge_names
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
@@ -23,14 +24,13 @@ from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.processes.forking import held_over_fork
+from refaug.core.registrations import MODELS, find
 from refaug.core.text.messages import suggestion
-from refaug.extras.judges.language_models.judge_files import find_judge, judge_names
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors
 from refaug.metrics.specification import Specification, named_models
 
 if TYPE_CHECKING:
     from refaug.bots.endpoint.specification import Endpoint
-    from refaug.extras.judges.combined.stored_judge import StoredJudge
     from refaug.indexer.search.index import ReferenceIndex
     from refaug.rater.adem.scorer.adem import Adem
     from refaug.rater.adem.vhred.artefact import Vhred
@@ -117,10 +117,9 @@ class ModelRegistry:
         adem: Adem = self._get(ModelKind.ADEM, spec)
         return adem
 
-    def fitted_judge(self, spec: str) -> StoredJudge:
-        """Return a fitted judge, without the models of its metrics."""
-        judge: StoredJudge = self._get(ModelKind.FITTED_JUDGE, spec)
-        return judge
+    def fitted_judge(self, spec: str) -> Any:
+        """Return a fitted judge, a StoredJudge of the extra of judges, without the models of its metrics."""
+        return self._get(ModelKind.FITTED_JUDGE, spec)
 
     def index(self, spec: str) -> ReferenceIndex:
         """Return an index; its version is held while somebody uses it."""
@@ -340,10 +339,7 @@ def _open_adem(home: Settings, spec: str, threads: int | None) -> Any:
 
 
 def _open_fitted_judge(home: Settings, spec: str, threads: int | None) -> Any:
-    from refaug.extras.judges.combined.stored_judge import open_judge  # noqa: PLC0415  scipy
-
-    del threads
-    return open_judge(home, spec)
+    return find(MODELS, ModelKind.FITTED_JUDGE.value)(home, spec, threads)
 
 
 def _open_vectors(home: Settings, spec: str, threads: int | None) -> OpenedVectors:

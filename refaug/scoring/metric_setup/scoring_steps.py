@@ -20,6 +20,7 @@ from refaug.core.errors import MissingPart, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
+from refaug.core.registrations import BINDINGS, find
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.augment_settings import AugmentSettings
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_BOUND_BY_EXTRAS: Final = (ModelKind.JUDGE, ModelKind.ADEM, ModelKind.FITTED_JUDGE, ModelKind.VHRED)
+Bind = Callable[[Sequence[Metric]], list[Metric]]  # binds metrics to the models that they name
 
 IndexOpener = Callable[
     [str, "str | None", AugmentSettings], "AbstractContextManager[tuple[ReferenceIndex, Rater | None]]"
@@ -278,20 +282,11 @@ def bound_metrics(
             default_rater=named.get("rater", models.default_rater),
             sample=models.sample or named.get("index"),
         )
-    if _any_asks(metrics, ModelKind.JUDGE):
-        from refaug.extras.judges.judge_metrics import with_judge  # noqa: PLC0415  httpx
-
-        metrics = with_judge(metrics, models, progress)
-    if _any_asks(metrics, ModelKind.ADEM):
-        from refaug.scoring.metric_setup.model_metrics import with_adem  # noqa: PLC0415  torch
-
-        metrics = with_adem(metrics, models)
-    if _any_asks(metrics, ModelKind.FITTED_JUDGE):
-        from refaug.extras.judges.combined.opening import with_fitted_judges  # noqa: PLC0415  torch
-
-        bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
-        metrics = list(with_fitted_judges(metrics, models, bind))
-    if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER, ModelKind.VHRED):
+    for kind in _BOUND_BY_EXTRAS:
+        if _any_asks(metrics, kind):
+            bind = partial(bound_metrics, models=models, augmenting=augmenting, progress=progress)
+            metrics = find(BINDINGS, kind.value)(metrics, models, progress, bind)
+    if _any_asks(metrics, ModelKind.RATER, ModelKind.RUBER):
         from refaug.scoring.metric_setup.model_metrics import with_parts  # noqa: PLC0415  torch
 
         metrics = with_parts(metrics, models, augmenting, progress)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from refaug.bots.endpoint.answer_store import copy_answers
+from refaug.bots.endpoint.judge_files import answers_path
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.manifests import MANIFEST as VERSION_MANIFEST
 from refaug.core.artefacts.manifests import named_files
@@ -30,7 +31,6 @@ from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import exclusive, make_folder, read_json, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.extras.judges.language_models.judge_files import answers_path
 from refaug.logs.manifest import MANIFEST as LOG_MANIFEST
 from refaug.logs.manifest import Erasure, LogManifest, LogPart
 from refaug.logs.store import list_logs

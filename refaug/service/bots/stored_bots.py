@@ -7,11 +7,11 @@ from typing import Final
 
 from refaug.bots.endpoint.addresses import THIS_MACHINE, AddressPolicy
 from refaug.bots.endpoint.client import ClientSettings
+from refaug.bots.endpoint.judge_files import answers_path, spending_path
 from refaug.bots.endpoint.spending import DailyTokens
 from refaug.bots.stored import endpoint_bot
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.home import Settings
-from refaug.extras.judges.language_models.judge_files import answers_path, spending_path
 from refaug.service.bots.bot_store import BotStore
 from refaug.service.database.database import Database
 from refaug.service.server_settings import ServeSettings

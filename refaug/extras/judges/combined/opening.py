@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from refaug.core.errors import Conflict, Corrupt, Usage
+from refaug.core.progress import Progress
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.extras.judges.combined.stored_judge import StoredJudge
 from refaug.extras.judges.metrics.combined_replies import CombinedReplies
@@ -16,11 +17,9 @@ from refaug.metrics.models.model_kinds import VectorOpener
 from refaug.metrics.signature import Signature
 from refaug.scoring.metric_setup.metric_requests import metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.metric_setup.scoring_steps import Bind
 
 _CONTENTS: Final = ("vectors", "encoder")  # details of a signature that name what a score was computed with
-
-
-Bind = Callable[[Sequence[Metric]], list[Metric]]  # binds metrics to the models that they name
 
 
 def bound_components(stored: StoredJudge, source: VectorOpener, bind: Bind) -> list[Metric]:
@@ -86,16 +85,23 @@ class ReplyCombination:
         return self._stored.seen.contains(turns, references, reply)
 
 
-def with_fitted_judges(metrics: Sequence[Metric], registry: ModelRegistry, bind: Bind) -> Iterator[Metric]:
-    """Yield the metrics, those that need a fitted judge bound to the one that they name."""
+def with_fitted_judges(
+    metrics: Sequence[Metric],
+    models: ModelRegistry,
+    progress: Progress | None,  # noqa: ARG001
+    bind: Bind,
+) -> list[Metric]:
+    """Return the metrics, those that need a fitted judge bound to the one that they name."""
+    bound = list[Metric]()
     for metric in metrics:
         if not isinstance(metric, CombinedReplies):
-            yield metric
+            bound.append(metric)
             continue
-        stored = registry.fitted_judge(metric.model)
+        stored: StoredJudge = models.fitted_judge(metric.model)
         if asking := next((text for text in stored.metrics if text.partition(":")[0] == "judge"), None):
             raise Usage(
                 f"{stored.name} adds {asking}, which calls an endpoint, and {metric.name} may not",
                 remedy=f"refaug judge-fit score {stored.name} ITEMS",
             )
-        yield metric.with_judge(ReplyCombination(stored, bound_components(stored, registry, bind)))
+        bound.append(metric.with_judge(ReplyCombination(stored, bound_components(stored, models, bind))))
+    return bound

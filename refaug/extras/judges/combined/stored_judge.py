@@ -64,3 +64,8 @@ def open_judge(settings: Settings, spec: str) -> StoredJudge:
             )
         except (KeyError, TypeError) as error:
             raise Corrupt(f"{path} lacks {error}", remedy="restore it, or fit the judge again") from error
+
+
+def open_for_metrics(settings: Settings, spec: str, threads: int | None) -> StoredJudge:  # noqa: ARG001
+    """Open a judge as models of metrics are opened; it uses no threads."""
+    return open_judge(settings, spec)

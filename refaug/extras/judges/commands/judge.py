@@ -45,8 +45,8 @@ JudgeArgument = Annotated[
 @app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the judges of the home, with the model and the address of each."""
+    from refaug.bots.endpoint.judge_files import find_judge, judge_names  # noqa: PLC0415  httpx
     from refaug.core.errors import RefaugError  # noqa: PLC0415
-    from refaug.extras.judges.language_models.judge_files import find_judge, judge_names  # noqa: PLC0415  httpx
 
     rows = list[tuple[str, str, str]]()
     for name in judge_names(context.obj):

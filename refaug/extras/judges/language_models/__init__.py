@@ -4,7 +4,7 @@ The main names:
 
 - `rubric.Rubric`: what is judged and on which scale, from a file
 - `pointwise.PointwiseJudge`: the judge of the metric `judge`
-- `judge_files.find_judge`: a judge by its name, or by the path of its file.
+- `pairwise.PairwiseJudge`: which of two replies is better.
 """
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "asking",
     "bias",
     "check",
-    "judge_files",
     "pairwise",
     "pointwise",
     "rubric",

@@ -19,12 +19,21 @@ from typing import Final, Protocol
 import numpy as np
 
 from refaug.core.errors import Usage
-from refaug.metrics.base import NO_GOLD, NO_UTTERANCE, Floats, Indexes, MeanMetric, Prepared, Problem, References
+from refaug.metrics.base import (
+    NO_GOLD,
+    NO_UTTERANCE,
+    TRAINED_ON,
+    Floats,
+    Indexes,
+    MeanMetric,
+    Prepared,
+    Problem,
+    References,
+)
 from refaug.metrics.metric_info import MetricInfo, Uses
 
 LEAST_RATING: Final = 1.0
 MOST_RATING: Final = 5.0
-TRAINED_ON: Final = Problem("trained_on", "the adem was fitted to its context, or to this reply in it")
 _TURN_END: Final = "\x1e"  # the record separator, which is in no text that people write
 _MOST_TURNS: Final = 100
 

@@ -28,7 +28,6 @@ _USES: Final[Mapping[str, tuple[Uses, Uses | None]]] = {
     "gold": (Uses.GOLDS, None),
     "weighted": (Uses.WEIGHTED, Uses.UTTERANCE),
 }
-BUILT_IN_RUBRICS: Final = ("overall", "appropriateness", "relevance")
 NOT_JUDGED: Final = Problem("judge_failed", "the judge was not asked about it")
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from refaug.core.records import Reference
-from refaug.extras.judges.metrics.likelihood import LikelyReplies
+from refaug.extras.judges.network_metrics import with_likelihoods
 from refaug.extras.reproduction.figures.correlations import Line
 from refaug.extras.reproduction.learned.rated_rows import LearnedRows, LearnedSet, learned_sets
 from refaug.extras.reproduction.material.chain import Chain
@@ -35,7 +35,6 @@ from refaug.rater.adem.vhred.sizes import PRESETS, VhredConfig
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.training.loop import TrainConfig
 from refaug.scoring.home.networks import open_vhred, vhred_places
-from refaug.scoring.metric_setup.model_metrics import with_likelihoods
 
 COMPONENTS: Final = (10, 20, 50)
 PENALTIES: Final = (0.02, 0.075, 0.3)
@@ -260,8 +259,7 @@ def likelihood_line(chain: Chain, sets: Sequence[ProofSet]) -> Line:
     """Return how likely each reply is by the VHRED that the run names."""
     specification = f"likelihood:model={chain.settings.vhred},kind=pmi-token"
     metric = build(specification)
-    assert isinstance(metric, LikelyReplies)
-    bound = with_likelihoods(metric, chain.models)
+    (bound,) = with_likelihoods([metric], chain.models)
     return line_of(LIKELIHOOD, sets, bound, about=specification)
 
 

@@ -29,13 +29,13 @@ from refaug.extras.judges.adem.training import (
     train_adem,
 )
 from refaug.extras.judges.metrics.adem import FittedReplies
+from refaug.extras.judges.network_metrics import ReplyAdem
 from refaug.metrics.specification import build
 from refaug.rater.adem.scorer.adem import open_adem
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import item_of
-from refaug.scoring.metric_setup.model_metrics import ReplyAdem
 
 SETTINGS = ScorerSettings(components=8, epochs=10)
 ENCODER_ID = "f" * 64

@@ -15,7 +15,8 @@ from refaug.extras.judges.language_models.rubric import (
     reply_messages,
     rubric_of,
 )
-from refaug.extras.judges.metrics.judged_replies import BUILT_IN_RUBRICS, JudgeQuestion
+from refaug.extras.judges.metrics.judged_replies import JudgeQuestion
+from refaug.metrics.models.model_kinds import BUILT_IN_RUBRICS
 
 PLAIN = {
     "name": "warmth",

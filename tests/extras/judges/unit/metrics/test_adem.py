@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from refaug.core.errors import Usage
-from refaug.extras.judges.metrics.adem import TRAINED_ON, FittedReplies, ReplyToJudge
-from refaug.metrics.base import Floats, Level, References
+from refaug.extras.judges.metrics.adem import FittedReplies, ReplyToJudge
+from refaug.metrics.base import TRAINED_ON, Floats, Level, References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 
