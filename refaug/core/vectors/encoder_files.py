@@ -22,6 +22,7 @@ from refaug.core.errors import Corrupt, NotFound, Usage
 from refaug.core.files import sha256_of
 
 Pooling = Literal["output", "mean", "cls"]
+STATIC_MODEL: Final = "model.safetensors"  # vectors of tokens, where there is no graph
 CALIBRATION: Final = "calibration.json"  # beside the model: what refaug-1 needs to know of an encoder
 
 # Paths
@@ -85,13 +86,14 @@ _MOST_NAMED = 5
 def _model_file(named_path: Path) -> Path:
     if named_path.is_file():
         return named_path
-    for candidate in (named_path / "model.onnx", named_path / "onnx" / "model.onnx"):
+    for candidate in (named_path / "model.onnx", named_path / "onnx" / "model.onnx", named_path / STATIC_MODEL):
         if candidate.is_file():
             return candidate
     if not named_path.is_dir():
         raise NotFound(
             f"there is no encoder at {str(named_path)!r}",
-            remedy="give a folder with model.onnx (or onnx/model.onnx) and tokenizer.json, or the .onnx file itself",
+            remedy="give a folder with model.onnx (or onnx/model.onnx) and tokenizer.json, the .onnx file itself, or a "
+            "folder with tokenizer.json and model.safetensors that has a vector for each token",
         )
     # Only in the folder and those directly below: a path named by mistake may be a whole disk.
     candidates = sorted(
@@ -128,6 +130,8 @@ _GIT_LFS_POINTER = b"version https://git-lfs"
 
 def weights_sha256(model: Path) -> str:
     """Return the hash of the model with all files that hold its weights (model.onnx_data …)."""
+    if model.suffix == ".safetensors":
+        return _file_hash(model)
     return hash_strings(_file_hash(file) for file in (model, *_external_data(model)))
 
 

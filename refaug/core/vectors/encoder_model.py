@@ -58,10 +58,10 @@ class EncoderTokenizer:
     Texts are tokenized one by one: for a batch the library would start as many threads as there are cores.
     """
 
-    def __init__(self, path: Path, library: ModuleType) -> None:
+    def __init__(self, path: Path, library: ModuleType, *, adds_special: bool = True) -> None:
         content = read_whole(path)
         refuse_pointer(path, content)
-        self._path = path
+        self._path, self._adds_special = path, adds_special
         self.sha256 = hashlib.sha256(content).hexdigest()
         with self._errors_as_corrupt():
             self._tokenizer = library.Tokenizer.from_buffer(content)
@@ -70,7 +70,7 @@ class EncoderTokenizer:
         self._direction: str = truncation["direction"] if truncation else "right"
         self.stated_pad_id: int | None = padding["pad_id"] if padding else None
         self._tokenizer.no_padding()
-        self._unknown_id = _unknown_id(content, self.id_of)
+        self.unknown_id = _unknown_id(content, self.id_of)
         self.max_length = 0  # set by truncate_at
 
     def truncate_at(self, max_length: int) -> None:
@@ -92,7 +92,8 @@ class EncoderTokenizer:
     def tokens_of(self, text: str) -> EncodedText:
         """Return one text's tokens; a lone surrogate, which the library refuses, becomes U+FFFD, as decoders do."""
         with self._errors_as_corrupt():
-            encoding = self._tokenizer.encode(text if text.isascii() else _SURROGATES.sub("\ufffd", text))
+            plain = text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+            encoding = self._tokenizer.encode(plain, add_special_tokens=self._adds_special)
         return EncodedText(
             tokens=tuple(encoding.tokens),
             ids=np.array(encoding.ids, np.int64),
@@ -103,7 +104,7 @@ class EncoderTokenizer:
 
     def unknown_in(self, text: EncodedText) -> int:
         """Return how many of a text's tokens are the one that stands for whatever is in no vocabulary."""
-        return 0 if self._unknown_id is None else int((text.ids == self._unknown_id).sum())
+        return 0 if self.unknown_id is None else int((text.ids == self.unknown_id).sum())
 
     @contextmanager
     def _errors_as_corrupt(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.vectors import encoder_files
 from refaug.core.vectors.encoder_model import LEAST, EncodedText, EncoderTokenizer, Floats, OnnxModel
 from refaug.core.vectors.kept_vectors import Encodings, KeptVectors, SentenceVector
+from refaug.core.vectors.static_model import StaticModel, is_model2vec, is_static
 
 # The interface
 
@@ -193,7 +194,7 @@ class OnnxEncoder:
         *,
         name: str,
         version: str,
-        model: OnnxModel,
+        model: OnnxModel | StaticModel,
         tokenizer: EncoderTokenizer,
         pooling: encoder_files.PoolingPlan,
         config: EncoderConfig,
@@ -216,9 +217,11 @@ class OnnxEncoder:
     @classmethod
     def open(cls, path: Path, config: EncoderConfig) -> Self:
         """Open the files, resolve the settings they leave open, and try the model on two texts."""
-        libraries = _import_library("onnxruntime"), _import_library("tokenizers")
         files = encoder_files.EncoderFiles.find(path)
         weights = encoder_files.weights_sha256(files.model)
+        if files.model.suffix == ".safetensors":
+            return cls._open_static(files, weights, config)
+        libraries = _import_library("onnxruntime"), _import_library("tokenizers")
         tokenizer = EncoderTokenizer(files.tokenizer, libraries[1])
         model = OnnxModel(files.model, libraries[0], threads=config.threads)
         if model.token_output is None and model.sentence_output is None:
@@ -232,7 +235,40 @@ class OnnxEncoder:
         )
         tokenizer.truncate_at(max_length)
         pooling = _plan_pooling(files, model, config.pooling)
-        settings = f"pooling {pooling.way or 'none'}, at most {max_length} tokens"
+        return cls._of(files, weights, tokenizer, model, pooling, config, libraries)
+
+    @classmethod
+    def _open_static(cls, files: encoder_files.EncoderFiles, weights: str, config: EncoderConfig) -> Self:
+        """Open the vectors of tokens that a file of weights holds."""
+        if not is_static(files.model):
+            raise BadInput(
+                f"{files.model} holds the weights of a network, not a vector for each token",
+                remedy="export the model to ONNX, as model.onnx",
+            )
+        libraries = (_import_library("tokenizers"),)
+        tokenizer = EncoderTokenizer(files.tokenizer, libraries[0], adds_special=False)
+        model = StaticModel(files.model)
+        if is_model2vec(files.model):
+            model.leave_out(tokenizer.unknown_id)
+        max_length = encoder_files.longest_text(
+            files, config.max_length, of_model=None, of_tokenizer=tokenizer.stated_max_length
+        )
+        tokenizer.truncate_at(max_length)
+        pooling = encoder_files.PoolingPlan("mean" if config.pooling == "auto" else config.pooling)
+        return cls._of(files, weights, tokenizer, model, pooling, config, libraries)
+
+    @classmethod
+    def _of(
+        cls,
+        files: encoder_files.EncoderFiles,
+        weights: str,
+        tokenizer: EncoderTokenizer,
+        model: OnnxModel | StaticModel,
+        pooling: encoder_files.PoolingPlan,
+        config: EncoderConfig,
+        libraries: Sequence[ModuleType],
+    ) -> Self:
+        settings = f"pooling {pooling.way or 'none'}, at most {tokenizer.max_length} tokens"
         content = encoder_files.hash_strings([weights, tokenizer.sha256, settings])[:12]
         return cls(
             name=f"{config.name or files.stem}#{content}",

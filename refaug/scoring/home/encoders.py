@@ -1,4 +1,4 @@
-"""Encoders in a home: a folder that was exported to ONNX, copied as a version of a name."""
+"""Encoders in a home: a folder that was exported to ONNX, or has vectors of tokens, copied as a version of a name."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from refaug.core.text.messages import suggestion
 from refaug.core.vectors.encoder_files import (
     CALIBRATION,
     DYNAMIC_QUANTISATION,
+    STATIC_MODEL,
     EncoderFiles,
     operations_of,
     stated_licence,
@@ -26,6 +27,7 @@ from refaug.core.vectors.encoders import open_encoder
 KIND: Final = "encoder"
 _FORMAT_VERSION: Final = 1
 _MODEL: Final = "model.onnx"
+_STATIC: Final = ".safetensors"
 _FOLDERS: Final = ("", "onnx", "1_Pooling")  # those whose files decide what an encoder gives
 _FACTS: Final = ("dimensions", "pooling", "max_length", "licence", "operations", "dynamic_quantisation", "file")
 
@@ -53,7 +55,7 @@ def import_encoder(
         remove_tree(staged)
         make_folder(staged)
         names = [_copied(file, files, staged) for file in _files_of(files)]
-        operations = operations_of(files.model)
+        operations = {} if files.model.suffix == _STATIC else operations_of(files.model)
         facts = {
             "dimensions": opened.dimensions,
             "pooling": opened.pooling,
@@ -106,7 +108,7 @@ def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
     """Copy a file to its place below the root, the model under the name by which it is found; return the place."""
     place = file.relative_to(files.root)
     if file == files.model:
-        place = place.with_name(_MODEL)
+        place = place.with_name(STATIC_MODEL if files.model.suffix == _STATIC else _MODEL)
     make_folder((staged / place).parent)
     shutil.copyfile(file, staged / place)
     return str(place)
@@ -139,7 +141,21 @@ PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
             path="model/tokenizer.json",
             sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         ),
-    }
+    },
+    "wordllama": {  # MIT; a vector for each token, without a network
+        "model.safetensors": PackagedFile(
+            requirement="wordllama==0.4.0.post1",
+            package="wordllama",
+            path="weights/l2_supercat_256.safetensors",
+            sha256="64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+        ),
+        "tokenizer.json": PackagedFile(
+            requirement="wordllama==0.4.0.post1",
+            package="wordllama",
+            path="tokenizers/l2_supercat_tokenizer_config.json",
+            sha256="93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+        ),
+    },
 }
 
 
@@ -167,7 +183,7 @@ def collect_files(name: str, folder: Path) -> None:
             remedy=f"one of: {', '.join(PACKAGED)}; or refaug encoder import NAME FOLDER",
         )
     files = PACKAGED[name]
-    requirements = " ".join(file.requirement for file in files.values())
+    requirements = " ".join(dict.fromkeys(file.requirement for file in files.values()))
     remove_tree(folder)
     make_folder(folder)
     for target, file in files.items():
