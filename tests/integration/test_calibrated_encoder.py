@@ -248,9 +248,11 @@ def test_one_number_in_any_process_batch_and_thread_count(
     known = replies_of(document["scores"][0])
     assert command("encoder", "forget").code == 0
     verify = ["verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json"]
-    arguments = [sys.executable, "-m", "refaug.cli.main", "--home", command.path, *verify]
+    arguments = [sys.executable, "-m", "refaug", "--home", command.path, *verify]
     verified = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+    parts = {part["part"]: part["state"] for part in json.loads(verified.stdout)["parts"]}
+    assert parts["reply scores"] == "holds", parts
     assert command("encoder", "forget").code == 0
     _open_once.cache_clear()
     with client_of(Settings(home=command.path)) as web:
