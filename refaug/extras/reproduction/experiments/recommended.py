@@ -20,7 +20,13 @@ from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
 from refaug.extras.reproduction.recommended import rated_replies, reference_forms
 from refaug.extras.reproduction.recommended.agreement import GroupedAgreement, GroupedSets, Scorer, Shares
-from refaug.extras.reproduction.recommended.attacks import AttackFigures, attack_figures, stock_replies
+from refaug.extras.reproduction.recommended.attacks import (
+    AttackFigures,
+    SearchedConstant,
+    attack_figures,
+    searched_constants,
+    stock_replies,
+)
 from refaug.extras.reproduction.recommended.rated_replies import FairRows
 from refaug.extras.reproduction.report.report import Report, Section, short
 from refaug.metrics.base import Floats
@@ -43,6 +49,7 @@ _RETRIEVED_SHARES: Final = (0, 0.5, 1, 1.5, 2)
 _ATTACKED: Final = ("personachat_zhao", "usr_topicalchat")
 _PERSONA: Final = "PersonaChat"
 _NEVER: Final = 2.0  # no cosine is above it
+SEARCH_STEPS: Final = 2_000
 
 Leads = Mapping[str, IntervalEstimate]
 
@@ -63,21 +70,27 @@ def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
         chain.progress.advance(1)
     measured = Measured.of(sets, metric, chain)
     chain.progress.stage("attacks", len(_ATTACKED), "sets")
-    attacks = dict[str, dict[str, AttackFigures]]()
+    attacks, searched = dict[str, dict[str, AttackFigures]](), dict[str, dict[str, SearchedConstant]]()
     for name in _ATTACKED:
         attacks[name] = attack_figures(sets[name], metric, stock, _scorers_of_parts(metric))
+        attacked = {**_scorers_of_parts(metric), **_single_parts(metric)}
+        searched[name] = searched_constants(sets[name], metric, attacked, SEARCH_STEPS, chain.settings.seed)
         chain.progress.advance(1)
     return Report(
         name="recommended",
         title="What refaug-1 adds to an encoder and a gold",
         summary=tuple(_summary(measured, attacks)),
-        sections=[*_sections(measured), _attack_section(attacks)],
+        sections=[*_sections(measured), _attack_section(attacks, searched)],
         data={
             "metric": dict(metric.settings),
             **measured.as_json(),
             "attacks": {
                 name: {scorer: of_scorer.as_json() for scorer, of_scorer in of_set.items()}
                 for name, of_set in attacks.items()
+            },
+            "searched constants": {
+                name: {scorer: constant.as_json() for scorer, constant in of_set.items()}
+                for name, of_set in searched.items()
             },
         },
         sets=tuple(sets.values()),
@@ -121,6 +134,15 @@ def _unfolded(metric: Recommended) -> Scorer:
 
 def _scorers_of_parts(metric: Recommended) -> dict[str, Callable[[Floats], Floats]]:
     return {REFAUG: lambda parts: _sums(metric, parts), ENCODER_AND_GOLD: lambda parts: parts[:, _GOLD]}
+
+
+def _single_parts(metric: Recommended) -> dict[str, Callable[[Floats], Floats]]:
+    """Return each part alone, folded where the metric folds it; the gold is `ENCODER_AND_GOLD`."""
+
+    def scorer(part: int) -> Callable[[Floats], Floats]:
+        return lambda parts: metric.folded(parts)[:, part]
+
+    return {f"part {PARTS[part]}": scorer(part) for part in range(len(PARTS)) if part != _GOLD}
 
 
 # ── Figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +332,9 @@ def _lead_table(title: str, leads: Leads) -> Table:
     )
 
 
-def _attack_section(attacks: Mapping[str, Mapping[str, AttackFigures]]) -> Section:
+def _attack_section(
+    attacks: Mapping[str, Mapping[str, AttackFigures]], searched: Mapping[str, Mapping[str, SearchedConstant]]
+) -> Section:
     """Return the mean scores of attacks; their scales differ between ways to score."""
     tables = list[Table]()
     for name, by_scorer in attacks.items():
@@ -319,8 +343,26 @@ def _attack_section(attacks: Mapping[str, Mapping[str, AttackFigures]]) -> Secti
         rows += [[attack, *(short(own.attacks[attack]) for own in by_scorer.values())] for attack in first.attacks]
         rows.append(["stock replies that reach it", *(str(own.stock) for own in by_scorer.values())])
         tables.append(Table(title=f"Mean scores, {name}", columns=("", *by_scorer), rows=rows))
+    for name, of_set in searched.items():
+        rows = [
+            [
+                scorer,
+                constant.reply,
+                short(constant.mean),
+                short(constant.middle),
+                "yes" if constant.is_above else "no",
+                short(constant.first_retrieved),
+            ]
+            for scorer, constant in of_set.items()
+        ]
+        columns = ("searched by", "constant", "its mean", "the middle", "reaches it", "first retrieved")
+        tables.append(Table(title=f"Searched constants, {name}", columns=columns, rows=rows))
     return Section(
         title="Replies that say nothing",
-        text=("Mean scores, on the scale of each way to score; refaug-1 before its link, which changes no order.",),
+        text=(
+            "Mean scores, on the scale of each way to score; refaug-1 before its link, which changes no order.",
+            f"A searched constant is what {SEARCH_STEPS:,} edits of one reply have found on every second item; it is "
+            "scored on the others, beside the response that is retrieved first, whose own copies are no references.",
+        ),
         tables=tables,
     )

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from refaug.agreement.exploits import SEARCH_ITEMS, frequent_tokens, search_constant
 from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
+from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.extras.reproduction.recommended.rated_replies import FairRows
-from refaug.extras.reproduction.recommended.reference_forms import RETRIEVED, parts_of, retrieved_of
+from refaug.extras.reproduction.recommended.reference_forms import (
+    RETRIEVED,
+    parts_in,
+    parts_of,
+    prepared_items,
+    retrieved_of,
+)
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Floats
 from refaug.metrics.embeddings.recommended import Recommended
@@ -60,11 +70,7 @@ def attack_figures(
     scorers: Mapping[str, Callable[[Floats], Floats]],
 ) -> dict[str, AttackFigures]:
     """Return the figures of each way to score rows of parts."""
-    rows_of = defaultdict[str, list[int]](list)
-    for row, system in enumerate(rated.systems):
-        rows_of[system].append(row)
-    liked = sorted(rows_of, key=lambda system: float(rated.people[rows_of[system]].mean()))
-    middle_rows = rows_of[liked[len(liked) // 2]]
+    middle_rows = _middle_rows(rated)
     numbers = range(len(rated.items))
     parts = {
         name: parts_of(metric, rated.items, replies, numbers)
@@ -81,6 +87,75 @@ def attack_figures(
             stock=sum(float(scores_of(stock_part).mean()) >= middle for stock_part in stock_parts),
         )
     return figures
+
+
+def _middle_rows(rated: FairRows) -> list[int]:
+    """Return the rows of the system that people rate in the middle."""
+    rows_of = defaultdict[str, list[int]](list)
+    for row, system in enumerate(rated.systems):
+        rows_of[system].append(row)
+    liked = sorted(rows_of, key=lambda system: float(rated.people[rows_of[system]].mean()))
+    return rows_of[liked[len(liked) // 2]]
+
+
+# ── Searched ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedConstant:
+    """The constant that so many edits have found on half of the items, and what it is worth on the others."""
+
+    reply: str
+    mean: float
+    middle: float  # the mean of the system that people rate in the middle, on the same items
+    first_retrieved: float  # of the reply that was copied out of the index
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the constant reaches the middle."""
+        return round(self.mean, 4) >= round(self.middle, 4)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures, rounded."""
+        return {
+            "reply": self.reply,
+            "mean": round(self.mean, 4),
+            "median-rated system": round(self.middle, 4),
+            "first retrieved": round(self.first_retrieved, 4),
+            "above it": self.is_above,
+        }
+
+
+def searched_constants(
+    rated: FairRows, metric: Recommended, scorers: Mapping[str, Callable[[Floats], Floats]], steps: int, seed: int
+) -> dict[str, SearchedConstant]:
+    """Search a constant for each way to score rows of parts, on every second item, and score it on the others.
+
+    What is first retrieved is scored beside its own copy among the references, as a thief of the index would be.
+    """
+    items, tokenizer = rated.items, get_tokenizer(default_tokenizer("en"))
+    prepared = prepared_items(metric, items)
+    seen = np.arange(0, len(items), 2)[:SEARCH_ITEMS]
+    unseen = np.setdiff1d(np.arange(len(items)), seen)
+    middle = np.array(_middle_rows(rated))
+    middle = middle[np.isin(rated.item[middle], unseen)]
+    copied = parts_in(
+        metric, prepared, attacks_on(items, np.random.default_rng(1))["first retrieved"], range(len(items))
+    )
+    vocabulary, found = frequent_tokens(items, tokenizer), dict[str, SearchedConstant]()
+    for name, scores_of in scorers.items():
+
+        def mean_on(numbers: NDArray[np.int64], reply: str, scores_of: Callable[[Floats], Floats] = scores_of) -> float:
+            return float(scores_of(parts_in(metric, prepared, [reply] * len(numbers), numbers.tolist())).mean())
+
+        reply, _ = search_constant(partial(mean_on, seen), vocabulary, steps, seed)
+        found[name] = SearchedConstant(
+            reply=reply,
+            mean=mean_on(unseen, reply),
+            middle=float(scores_of(rated.parts[RETRIEVED][0, middle]).mean()),
+            first_retrieved=float(scores_of(copied[unseen]).mean()),
+        )
+    return found
 
 
 def attacks_on(items: Sequence[Item], random: np.random.Generator) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.extras.reproduction.recommended.rated_replies import FairRows
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Floats, References
-from refaug.metrics.embeddings.recommended import PARTS, Recommended
+from refaug.metrics.embeddings.recommended import PARTS, PreparedItems, Recommended
 from refaug.scoring.cases import references_for
 
 RETRIEVED, OF_ANOTHER_CONTEXT, DRAWN = "retrieved", "retrieved of another context", "drawn with as many words"
@@ -43,8 +43,17 @@ def with_parts(
 
 def parts_of(metric: Recommended, items: Sequence[Item], replies: Sequence[str], numbers: Sequence[int]) -> Floats:
     """Return the parts (replies, parts) of each reply to the item of its number; 0 where there is none."""
+    return parts_in(metric, prepared_items(metric, items), replies, numbers)
+
+
+def prepared_items(metric: Recommended, items: Sequence[Item]) -> PreparedItems:
+    """Prepare the references of items once for many replies."""
     chosen = [references_for(metric, test_item.references, test_item.turns) for test_item in items]
-    prepared = metric.prepare([one if isinstance(one, References) else References((), ()) for one in chosen])
+    return metric.prepare([one if isinstance(one, References) else References((), ()) for one in chosen])
+
+
+def parts_in(metric: Recommended, prepared: PreparedItems, replies: Sequence[str], numbers: Sequence[int]) -> Floats:
+    """Return the parts (replies, parts) of each reply to the prepared item of its number."""
     rows = metric.statistics(
         replies, prepared, np.arange(len(replies), dtype=np.int64), np.array(numbers, dtype=np.int64)
     )

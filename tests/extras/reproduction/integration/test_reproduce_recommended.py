@@ -14,6 +14,7 @@ from encoders import TinyEncoder, write_encoder
 from integration.conftest import Home
 
 from refaug.core.vectors.encoders import open_encoder
+from refaug.extras.reproduction.experiments import recommended as experiment
 from refaug.extras.reproduction.parts import RECOMMENDED_SETS
 from refaug.metrics.embeddings import recommended
 from refaug.metrics.embeddings.recommended import MetricCalibration
@@ -80,6 +81,7 @@ def test_figures_are_found_again_from_what_was_kept(
         sha256="0" * 64,
     )
     monkeypatch.setattr(recommended, "own_calibration", lambda: calibration)
+    monkeypatch.setattr(experiment, "SEARCH_STEPS", 60)
     assert home("encoder", "import", "tiny", encoder).code == 0
 
     reports = list[dict[str, Any]]()
@@ -112,3 +114,8 @@ def test_figures_are_found_again_from_what_was_kept(
     assert low <= high
     assert list(once["without gold"]["refaug-1"]["groups"]) == ["DailyDialog", "EmpatheticDialogues", "FED", "ConTurE"]
     assert len(once["attacks"]["usr_topicalchat"]["refaug-1"]["attacks"]) == 12
+    searched = once["searched constants"]["usr_topicalchat"]
+    assert list(searched) == ["refaug-1", "encoder and gold", "part words", "part turn", "part turns", "part retrieved"]
+    for constant in searched.values():
+        assert constant["reply"]
+        assert constant["above it"] == (constant["mean"] >= constant["median-rated system"])
