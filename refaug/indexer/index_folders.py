@@ -137,9 +137,9 @@ def _open_named(places: Places, spec: str) -> HeldVersion:
 
 
 def hold_encoder(
-    places: Places, source: VectorSource, *, threads: int = 1, hashed: bool = False
+    places: Places, source: VectorSource, *, threads: int = 1, hashed: bool = False, user: str = "the index"
 ) -> tuple[HeldVersion | None, OnnxEncoder]:
-    """Open the encoder that an index names: in its folder, or of the home, under that name or any other."""
+    """Open the encoder that its user names: in its folder, or of the home, under that name or any other."""
     if source.path:
         opened = shared_encoder(Path(source.path), EncoderConfig(threads=threads))
         if opened.name != source.name:
@@ -159,8 +159,8 @@ def hold_encoder(
                 failing.pop_all()
                 return held, opened
     raise NotFound(
-        f"the index needs the encoder {source.name}#{source.sha256}, which is not in this home",
-        remedy="refaug encoder import NAME FOLDER, with the files it was built with",
+        f"{user} needs the encoder {source.name}#{source.sha256}, which is not in this home",
+        remedy="refaug encoder import NAME FOLDER, with the files that it was made with",
     )
 
 

@@ -1,4 +1,4 @@
-"""A trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last."""
+"""A trained network on disk: its weights, its tokenizer if it reads pieces, a report, and the manifest last."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_tensors(path: Path, device: str = "cpu", *, remedy: str) -> dict[str, T
     return tensors
 
 
-# ── A trained network on disk: its weights, the tokenizer they were trained with, a report, and the manifest last ─────
+# ── A trained network on disk: its weights, its tokenizer if it reads pieces, a report, and the manifest last ─────────
 
 FORMAT_VERSION: Final = 1
 WEIGHTS: Final = "weights.safetensors"
@@ -59,7 +59,7 @@ class StoredNetwork(Generic[AnyConfig]):
     """The settings in the manifest of a network of any kind."""
 
     id: str
-    tokenizer: str
+    tokenizer: str | None  # None: it reads the vectors of an encoder
     languages: tuple[str, ...]
     coverage: Coverage  # of the texts it was trained on
     details: Mapping[str, Any]
@@ -82,7 +82,7 @@ def write_network(
     folder: Path,
     kind: str,
     model: nn.Module,
-    tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer | None,
     *,
     settings: Mapping[str, Any],
     **facts: Unpack[SavedFacts],
@@ -90,18 +90,19 @@ def write_network(
     """Write a network's folder; return its id, a hash of weights, tokenizer and settings."""
     make_folder(folder)
     write_tensors(folder / WEIGHTS, model.state_dict())
-    with write_aside(folder / TOKENIZER) as file:
-        file.write(tokenizer.path.read_bytes())
+    if tokenizer is not None:
+        with write_aside(folder / TOKENIZER) as file:
+            file.write(tokenizer.path.read_bytes())
     write_json(folder / REPORT, dict(facts["report"]))
     return manifests.write_manifest(
         folder,
         kind,
         FORMAT_VERSION,
-        [WEIGHTS, TOKENIZER, REPORT, *facts.get("beside", ())],
+        [WEIGHTS, *([] if tokenizer is None else [TOKENIZER]), REPORT, *facts.get("beside", ())],
         settings,
         content=(WEIGHTS, TOKENIZER),
         before={
-            "tokenizer": tokenizer.sha256,
+            "tokenizer": None if tokenizer is None else tokenizer.sha256,
             "languages": list(facts["languages"]),
             "coverage": (facts.get("coverage") or Coverage()).as_json(),
         },
@@ -129,7 +130,7 @@ def read_network_manifest(
     try:
         return StoredNetwork(
             id=str(manifest["id"]),
-            tokenizer=str(manifest["tokenizer"]),
+            tokenizer=None if manifest["tokenizer"] is None else str(manifest["tokenizer"]),
             languages=tuple(manifest["languages"]),
             coverage=Coverage.read(manifest["coverage"]),
             details=dict(manifest["details"]),
@@ -165,22 +166,41 @@ class _WithoutInitialWeights(TorchFunctionMode):
 def open_network(
     folder: Path, kind: str, stored: StoredNetwork[Any], build: Callable[[], AnyNetwork]
 ) -> tuple[AnyNetwork, SentencePieceTokenizer]:
-    """Load weights and tokenizer, and check that the manifest's id fits them and its settings.
-
-    Signatures name a network by its id, so files that decide its answers are checked by hash, the rest by size.
-    """
-    manifest: Mapping[str, Any] = read_json(folder / manifests.MANIFEST)
-    manifests.require_files(folder, manifest)
-    files = {name: facts for name, facts in manifest["files"].items() if name in (WEIGHTS, TOKENIZER)}
-    if len(files) < 2:
-        raise Corrupt(f"{folder / manifests.MANIFEST} does not name {WEIGHTS} and {TOKENIZER}", remedy=_REMEDY)
-    manifests.verify_files(folder, {"files": files})
+    """Load weights and tokenizer, and check that the manifest's id fits them and its settings."""
+    files = _verified(folder, (WEIGHTS, TOKENIZER))
     tokenizer = open_sentencepiece(folder / TOKENIZER)
     if tokenizer.sha256 != stored.tokenizer:
         raise Corrupt(
-            f"{folder / TOKENIZER} is {tokenizer.sha256[:12]}; the {kind} was trained with {stored.tokenizer[:12]}",
+            f"{folder / TOKENIZER} is {tokenizer.sha256[:12]}; the {kind} was trained with "
+            f"{str(stored.tokenizer)[:12]}",
             remedy=_REMEDY,
         )
+    return _load(folder, kind, stored, build, files), tokenizer
+
+
+def open_weights(folder: Path, kind: str, stored: StoredNetwork[Any], build: Callable[[], AnyNetwork]) -> AnyNetwork:
+    """Load the weights of a network without a tokenizer, and check that the manifest's id fits them."""
+    return _load(folder, kind, stored, build, _verified(folder, (WEIGHTS,)))
+
+
+def _verified(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of the files that decide a network's answers.
+
+    Signatures name a network by its id, so these files are checked by hash, the rest by size.
+    """
+    manifest: Mapping[str, Any] = read_json(folder / manifests.MANIFEST)
+    manifests.require_files(folder, manifest)
+    files = {name: facts for name, facts in manifest["files"].items() if name in names}
+    if len(files) < len(names):
+        raise Corrupt(f"{folder / manifests.MANIFEST} does not name {' and '.join(names)}", remedy=_REMEDY)
+    manifests.verify_files(folder, {"files": files})
+    return files
+
+
+def _load(
+    folder: Path, kind: str, stored: StoredNetwork[Any], build: Callable[[], AnyNetwork], files: Mapping[str, Any]
+) -> AnyNetwork:
+    manifest: Mapping[str, Any] = read_json(folder / manifests.MANIFEST)
     tensors = read_tensors(folder / WEIGHTS, remedy=_REMEDY)
     try:
         with torch.device("meta"), _WithoutInitialWeights():  # allocates nothing: the weights are replaced anyway
@@ -195,4 +215,4 @@ def open_network(
             f"{folder / manifests.MANIFEST} was altered: it says {stored.id[:12]}, and what is in it makes {name[:12]}"
         )
         raise Corrupt(message, remedy=_REMEDY)
-    return model, tokenizer
+    return model

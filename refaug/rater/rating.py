@@ -52,7 +52,7 @@ def combine_probabilities(first: Probabilities, second: Probabilities | None, co
 
 
 class Rater(ABC):
-    """A network with its tokenizer and temperature; several threads may use it.
+    """A network with its temperature; several threads may use it.
 
     The same candidate gets the same rating within 1e-5, whatever else is rated with it.
     """
@@ -61,17 +61,10 @@ class Rater(ABC):
     needs_gold: ClassVar[bool] = True
 
     def __init__(
-        self,
-        tokenizer: SentencePieceTokenizer,
-        *,
-        temperature: float = 1.0,
-        languages: Sequence[str] = (),
-        usual: Coverage | None = None,
-        spec: str = "",
-        threads: int = 1,
+        self, *, temperature: float = 1.0, languages: Sequence[str] = (), spec: str = "", threads: int = 1
     ) -> None:
-        self.tokenizer, self.temperature, self.spec = tokenizer, temperature, spec
-        self.languages, self._usual = tuple(languages), usual or Coverage()
+        self.temperature, self.spec = temperature, spec
+        self.languages = tuple(languages)
         self._threads = threads
         self._lock = Lock()
 
@@ -93,13 +86,13 @@ class Rater(ABC):
     def forget_texts(self) -> None:  # noqa: B027  not every network remembers texts
         """Forget what was read before: ratings then are, to the last bit, those of a rater that was just opened."""
 
-    def coverage(self, texts: Sequence[str]) -> Coverage:
-        """Return how the tokenizer cuts texts into pieces; coverages can be added up for `unfamiliar`."""
-        return Coverage.of(self.tokenizer, texts)
+    def coverage(self, texts: Sequence[str]) -> Coverage:  # noqa: ARG002  not every network cuts texts
+        """Return how texts are cut into pieces; coverages can be added up for `unfamiliar`."""
+        return Coverage()
 
-    def unfamiliar(self, texts_coverage: Coverage) -> str | None:
+    def unfamiliar(self, texts_coverage: Coverage) -> str | None:  # noqa: ARG002
         """Return why ratings of texts like these mean little; None if nothing speaks against them."""
-        return unfamiliar(texts_coverage, self._usual, self.languages)
+        return None
 
     def probabilities(
         self, requests: Sequence[RatingRequest], *, second: bool = True, calibration: Calibration = "raw"
@@ -136,6 +129,31 @@ class Rater(ABC):
     @abstractmethod
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
         """Return P(positive) of some triplets; one thread at a time may use the network."""
+
+
+class PieceRater(Rater):
+    """A rater whose network reads the pieces of a tokenizer."""
+
+    def __init__(
+        self,
+        tokenizer: SentencePieceTokenizer,
+        *,
+        temperature: float = 1.0,
+        languages: Sequence[str] = (),
+        usual: Coverage | None = None,
+        spec: str = "",
+        threads: int = 1,
+    ) -> None:
+        super().__init__(temperature=temperature, languages=languages, spec=spec, threads=threads)
+        self.tokenizer, self._usual = tokenizer, usual or Coverage()
+
+    def coverage(self, texts: Sequence[str]) -> Coverage:
+        """Return how the tokenizer cuts texts into pieces."""
+        return Coverage.of(self.tokenizer, texts)
+
+    def unfamiliar(self, texts_coverage: Coverage) -> str | None:
+        """Return why ratings of texts like these mean little; None if nothing speaks against them."""
+        return unfamiliar(texts_coverage, self._usual, self.languages)
 
 
 def _seen_from(candidate: Reference, triplet: Triplet) -> Triplet:

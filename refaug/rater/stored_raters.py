@@ -1,10 +1,10 @@
-"""Raters on disk and stopped trainings, whatever the network: manifest and order say which one it is."""
+"""Raters on disk and their trainings, whatever the network: manifest and order say which one it is."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple
 
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.errors import Corrupt
@@ -12,26 +12,50 @@ from refaug.core.files import read_json
 from refaug.core.progress import Progress
 from refaug.rater.cross import checkpoint as cross
 from refaug.rater.cross.build import CrossOrder, train_cross
+from refaug.rater.dual import network as dual
+from refaug.rater.dual.build import DualOrder, train_dual
+from refaug.rater.frozen import artefact as frozen
+from refaug.rater.frozen.build import LinearOrder, train_linear
 from refaug.rater.nn import checkpoint as nn
-from refaug.rater.nn.build import Illustrate, RaterOrder, train_rater
+from refaug.rater.nn.build import RaterOrder, train_rater
 from refaug.rater.rating import Rater
-from refaug.rater.training.initial_embeddings import LearnVectors
 from refaug.rater.training.loop import OnEpoch, OnNow
-from refaug.rater.training.order import TrainedVersion, TrainingPlaces, interrupted_order, interrupted_order_path
+from refaug.rater.training.order import (
+    EncoderOpener,
+    TrainedVersion,
+    TrainingOrder,
+    TrainingPlaces,
+    interrupted_order,
+    interrupted_order_path,
+)
 
-if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
-
-StoredAnyRater = nn.StoredRater | cross.StoredCrossRater
+StoredAnyRater = nn.StoredRater | cross.StoredCrossRater | dual.StoredDualRater | frozen.StoredFrozenRater
 NN: Final = "nn"
-NETWORKS: Final = (NN, cross.NETWORK)
+
+
+class _Network(NamedTuple):
+    """What there is of each kind of network."""
+
+    order: type[TrainingOrder]
+    train: Callable[..., TrainedVersion]
+    read_manifest: Callable[[Path], StoredAnyRater]
+    open: Callable[..., Rater]  # of a folder, with spec and threads
+
+
+_NETWORKS: Final[Mapping[str, _Network]] = {
+    NN: _Network(RaterOrder, train_rater, nn.read_manifest, nn.open_rater),
+    cross.NETWORK: _Network(CrossOrder, train_cross, cross.read_cross_manifest, cross.open_cross_rater),
+    dual.NETWORK: _Network(DualOrder, train_dual, dual.read_dual_manifest, dual.open_dual_rater),
+    frozen.LINEAR: _Network(LinearOrder, train_linear, frozen.read_frozen_manifest, frozen.open_frozen_rater),
+}
+_OVER_ENCODERS: Final = (frozen.LINEAR,)
 
 
 def network_of(folder: Path) -> str:
     """Return the kind of a rater's network: nn, where the manifest names none."""
     manifest: dict[str, object] = read_json(folder / MANIFEST)
     network = manifest.get("network", NN)
-    if network not in NETWORKS:
+    if network not in _NETWORKS:
         raise Corrupt(
             f"{folder / MANIFEST} has a network {network!r}", remedy="a newer refaug, or restore it from a backup"
         )
@@ -40,14 +64,27 @@ def network_of(folder: Path) -> str:
 
 def read_rater_manifest(folder: Path) -> StoredAnyRater:
     """Read the manifest of a rater of any kind; raise Corrupt if the folder holds something else."""
-    return cross.read_cross_manifest(folder) if network_of(folder) == cross.NETWORK else nn.read_manifest(folder)
+    return _NETWORKS[network_of(folder)].read_manifest(folder)
 
 
-def open_stored_rater(folder: Path, *, spec: str = "", threads: int = 1) -> Rater:
-    """Load a rater of any kind; refuse files that were altered after saving."""
-    if network_of(folder) == cross.NETWORK:
-        return cross.open_cross_rater(folder, spec=spec, threads=threads)
-    return nn.open_rater(folder, spec=spec, threads=threads)
+def open_stored_rater(folder: Path, open_encoder: EncoderOpener, *, spec: str = "", threads: int = 1) -> Rater:
+    """Load a rater of any kind, with its encoder if it has one; refuse files that were altered after saving."""
+    network = network_of(folder)
+    encoder: dict[str, Any] = {"open_encoder": open_encoder} if network in _OVER_ENCODERS else {}
+    return _NETWORKS[network].open(folder, spec=spec, threads=threads, **encoder)
+
+
+def train_any_rater(
+    places: TrainingPlaces,
+    order: TrainingOrder,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+    **options: Any,
+) -> TrainedVersion:
+    """Train the rater of an order of any kind; the options are those of `train_rater`."""
+    (train,) = (network.train for network in _NETWORKS.values() if type(order) is network.order)
+    return train(places, order, progress, on_now, on_epoch, **options)
 
 
 def resume_any_rater(
@@ -56,18 +93,10 @@ def resume_any_rater(
     progress: Progress,
     on_now: OnNow = lambda _now: None,
     on_epoch: OnEpoch = lambda _figures: None,
-    *,
-    learn_vectors: LearnVectors | None = None,
-    illustrate: Illustrate = lambda _report: {},
-    cluster: Cluster | None = None,
+    **options: Any,
 ) -> TrainedVersion:
-    """Continue the interrupted training of a rater of either kind, as it was ordered."""
+    """Continue the interrupted training of a rater of any kind, as it was ordered."""
     written: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
-    train = (
-        partial(train_cross, places, interrupted_order(places, CrossOrder, name))
-        if written.get("network") == cross.NETWORK
-        else partial(train_rater, places, interrupted_order(places, RaterOrder, name))
-    )
-    return train(
-        progress, on_now, on_epoch, learn_vectors=learn_vectors, illustrate=illustrate, again=True, cluster=cluster
-    )
+    network = _NETWORKS.get(str(written.get("network", NN)), _NETWORKS[NN])
+    order = interrupted_order(places, network.order, name)
+    return train_any_rater(places, order, progress, on_now, on_epoch, again=True, **options)

@@ -84,6 +84,7 @@ _SIZES: Final = {  # a manifest's network is built before it is compared with th
     "embedding": (1, 1 << 16),
     "hidden": (1, 1 << 16),
     "width": (1, 1 << 16),
+    "pairs": (1, 1 << 24),
     "layers": (1, 64),
     "heads": (1, 256),
     "max_tokens": (1, 1 << 20),

@@ -41,7 +41,7 @@ def training_images(report: Mapping[str, Any]) -> dict[str, bytes]:
 def training_plots(report: Mapping[str, Any]) -> list[Plot]:
     """Return the plots of a training report with their captions."""
     with plot_style():
-        return [_curves(report), _reliability(report), _ratings(report)]
+        return [*([_curves(report)] if report.get("epochs") else []), _reliability(report), _ratings(report)]
 
 
 def retrieved_plot(figures: RetrievedFigures) -> Plot:
@@ -227,7 +227,7 @@ def page(report: RaterReport, plots: Sequence[Plot]) -> str:
         warnings=_page_warnings(retrieval),
         contents=[*contents, ("how", "How it was made")],
         drawn=drawn,
-        training_tables=[_quality(training), _epochs(training)],
+        training_tables=[_quality(training), *([_epochs(training)] if training.get("epochs") else [])],
         retrieval=retrieval,
         retrieved_tables=[] if retrieval is None else _retrieved_tables(retrieval.figures),
         examples_intro=None if retrieval is None else _examples_intro(retrieval),

@@ -23,7 +23,7 @@ from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.operations.training.train_rater import CROSS, TrainRater
+from refaug.operations.training.train_rater import TrainRater
 from refaug.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
@@ -420,19 +420,17 @@ _KIND: Final = "rater"
 @with_options
 def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonFlag = False) -> None:
     """Train a rater on logs; stopped, the same command goes on where it was."""
-    from refaug.rater.cross.build import train_cross  # noqa: PLC0415  torch
-    from refaug.rater.nn.build import train_rater  # noqa: PLC0415
+    from refaug.rater.stored_raters import train_any_rater  # noqa: PLC0415  torch
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
     from refaug.scoring.home.networks import rater_places  # noqa: PLC0415
     from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 
     places, order = rater_places(context.obj), options.order(threads=options.threads or cores())
-    train: Any = train_cross if options.network == CROSS else train_rater
     with connected(options.on) as cluster:
         run_training(
             context.obj,
             _KIND,
-            lambda progress, on_now, on_epoch: train(
+            lambda progress, on_now, on_epoch: train_any_rater(
                 places,
                 order,
                 progress,

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length
-from refaug.operations.operation import Cluster, Name, Operation
+from refaug.operations.operation import Cluster, Name, Operation, Spec
 from refaug.operations.training.training_options import Count, TrainingOptions
 
 if TYPE_CHECKING:
     from refaug.rater.cross.build import CrossOrder
+    from refaug.rater.dual.build import DualOrder
+    from refaug.rater.frozen.build import LinearOrder
     from refaug.rater.nn.build import RaterOrder
+    from refaug.rater.training.order import TrainingOrder
 
 NN: Final = "nn"
 CROSS: Final = "cross"
+DUAL: Final = "dual"
+LINEAR: Final = "linear"
+_OF_ALL: Final = ("logs", "name", "network", "seed", "threads", "memory", "publish", "again", "validation_share")
+_OF_EPOCHS: Final = (
+    *("more_texts", "learning_rate", "device", "epochs", "patience", "decay", "dropout", "batch", "accumulate"),
+    *("max_tokens", "preset", "positives"),
+)
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {  # of networks that have few
+    DUAL: (*_OF_ALL, *_OF_EPOCHS),
+    LINEAR: (*_OF_ALL, "encoder"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +43,18 @@ class TrainRater(TrainingOptions, Operation):
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
     name: Annotated[Name | None, Doc("Name of the rater; by default that of the first log.")] = None
     network: Annotated[
-        Literal["nn", "cross"],
+        Literal["nn", "cross", "dual", "linear"],
         Doc(
             "nn: the Bi-GRU of the method, trained on utterances that got several responses; cross: a Transformer that "
-            "reads up to three turns, gold and reply at once, trained on every pair of the logs."
+            "reads up to three turns, gold and reply at once, trained on every pair of the logs; dual: two "
+            "towers over words and pairs of words, trained on every pair in minutes; linear: the closed form over an "
+            "encoder's vectors of turns and replies."
         ),
     ] = NN
+    encoder: Annotated[Spec | None, Doc("Encoder of the home whose vectors linear reads: NAME or NAME@VERSION.")] = None
     preset: Annotated[
         Literal["paper", "large", "base", "small"],
-        Doc("Sizes that go together: paper, base or small; for cross large, base or small."),
+        Doc("Sizes that go together: paper, base or small; for cross large, base or small; for dual base or small."),
     ] = "base"
     positives: Annotated[Count | None, Doc("Positive examples an epoch, drawn anew each time; by default all.")] = None
     min_words: Annotated[
@@ -63,7 +81,20 @@ class TrainRater(TrainingOptions, Operation):
     ] = None
 
     def check(self) -> None:
-        """Refuse options of the other network, and workers without a cluster."""
+        """Refuse options of other networks, and workers without a cluster."""
+        if self.network in _OPTIONS:
+            self._refuse_others(_OPTIONS[self.network])
+            if self.preset not in ("base", "small"):
+                raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
+            if self.network == LINEAR and self.encoder is None:
+                raise Usage(
+                    f"network {self.network} reads the vectors of an encoder",
+                    remedy="name one of the home: refaug artefacts list encoder",
+                    field="encoder",
+                )
+            return
+        if self.encoder is not None:
+            raise Usage(f"network {self.network} reads no encoder's vectors", remedy="leave it out", field="encoder")
         if self.preset == ("large" if self.network == NN else "paper"):
             raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
         of_nn = {"min_words": self.min_words, "min_chars": self.min_chars, "negatives": self.negatives == "hard"}
@@ -77,6 +108,13 @@ class TrainRater(TrainingOptions, Operation):
             message = f"{self.workers} workers cannot share steps of {self.accumulate} batches evenly"
             raise Usage(message, remedy="accumulate as a multiple of workers", field="accumulate")
 
+    def _refuse_others(self, own: tuple[str, ...]) -> None:
+        """Refuse an option that the network does not have, unless it is as by default."""
+        for option in fields(self):
+            if option.name in own or option.default is MISSING or getattr(self, option.name) == option.default:
+                continue
+            raise Usage(f"network {self.network} has no such option", remedy="leave it out", field=option.name)
+
     @property
     def rater_name(self) -> str:
         """The rater that is trained."""
@@ -87,10 +125,11 @@ class TrainRater(TrainingOptions, Operation):
         """The batches of a step: one for each worker, unless the options say otherwise."""
         return self.workers or 1 if self.accumulate == 1 else self.accumulate
 
-    def order(self, *, threads: int) -> RaterOrder | CrossOrder:
+    def order(self, *, threads: int) -> TrainingOrder:
         """Return it as the network is trained; a worker of a cluster has one thread, unless the options say so."""
         threads = threads if self.workers is None else self.threads or 1
-        return self._nn_order(threads) if self.network == NN else self._cross_order(threads)
+        orders = {NN: self._nn_order, CROSS: self._cross_order, DUAL: self._dual_order, LINEAR: self._linear_order}
+        return orders[self.network](threads)
 
     def _nn_order(self, threads: int) -> RaterOrder:
         from refaug.logs.pairs import SharedSettings  # noqa: PLC0415  duckdb
@@ -156,6 +195,47 @@ class TrainRater(TrainingOptions, Operation):
             training=self.config(sizes, threads=threads, accumulate=self.batches_a_step, workers=self.workers or 1),
             pieces=sizes.pieces,
             start=self.start(sizes),
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def _dual_order(self, threads: int) -> DualOrder:
+        from refaug.rater.dual.build import PRESETS, DualOrder  # noqa: PLC0415  torch
+        from refaug.rater.dual.network import DualConfig  # noqa: PLC0415
+        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
+
+        sizes = PRESETS[self.preset]
+        return DualOrder(
+            name=self.rater_name,
+            logs=self.logs,
+            more_texts=self.more_texts,
+            model=DualConfig(
+                pairs=sizes.pairs, embedding=sizes.embedding, width=sizes.width, max_tokens=self.max_tokens
+            ),
+            examples=PairSettings(
+                batch=self.batch or sizes.batch,
+                validation_share=self.validation_share,
+                limit=self.positives,
+                seed=self.seed,
+            ),
+            training=self.config(sizes, threads=threads, accumulate=self.accumulate),
+            pieces=sizes.pieces,
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def _linear_order(self, threads: int) -> LinearOrder:
+        from refaug.rater.frozen.build import LinearOrder  # noqa: PLC0415  torch
+        from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415
+        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
+
+        assert self.encoder is not None  # `check` refuses None
+        return LinearOrder(
+            name=self.rater_name,
+            logs=self.logs,
+            encoder=self.encoder,
+            examples=PairSettings(validation_share=self.validation_share, seed=self.seed),
+            training=TrainConfig(seed=self.seed, threads=threads),
             memory=self.memory,
             publish=self.publish,
         )

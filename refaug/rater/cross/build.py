@@ -10,21 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from torch import Tensor, nn
 
 from refaug.core.artefacts.build_stages import Stages
-from refaug.core.errors import BadInput, Usage
-from refaug.core.files import write_aside
+from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.logs.pairs import SharedSettings
 from refaug.rater.cross.checkpoint import KIND, NETWORK, save_cross_rater
 from refaug.rater.cross.examples import (
-    DIALOGUE,
-    HARD,
     KIND_NAMES,
-    RANDOM,
     CrossBatch,
     CrossExamples,
     CrossExampleSettings,
@@ -34,7 +29,7 @@ from refaug.rater.cross.sequences import SequenceShape
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.training import loop
-from refaug.rater.training.accuracy import auc, fit_temperature, piece_facts, probability_facts
+from refaug.rater.training.accuracy import ReplyPredictions, piece_facts
 from refaug.rater.training.examples import ExampleCorpus
 from refaug.rater.training.hard_negatives import HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
@@ -54,6 +49,7 @@ from refaug.rater.training.order import (
     open_training_logs,
     train_version,
     version_folder,
+    write_pictures,
 )
 from refaug.rater.training.pair_corpus import PairCorpus, Rows, Side, code_pairs, open_pairs, require_pairs
 
@@ -135,31 +131,6 @@ def _read(model: CrossNetwork, batch: CrossBatch, device: str) -> tuple[Tensor, 
     return states, model.judge(states, segments, lengths).float()
 
 
-class ReplyPredictions(NamedTuple):
-    """Logits of replies, whether they are right, and the kind of the wrong ones."""
-
-    logits: NDArray[np.float64]
-    positive: NDArray[np.bool_]
-    kinds: NDArray[np.int64]
-
-    @property
-    def loss(self) -> float:
-        """The balanced cross entropy."""
-        logits, labels = torch.from_numpy(self.logits), torch.from_numpy(self.positive.astype(np.float64))
-        return float(balanced_loss(logits, labels))
-
-    @property
-    def accuracy(self) -> float:
-        """The mean share of right and of wrong replies that are recognised."""
-        correct = (self.logits > 0) == self.positive
-        return float((correct[self.positive].mean() + correct[~self.positive].mean()) / 2)
-
-    def auc(self, kind: int | None = None) -> float:
-        """Return the probability that a right reply is above a wrong one, of one kind or of all."""
-        counted = self.positive | (~self.positive if kind is None else self.kinds == kind)
-        return auc(self.logits[counted], self.positive[counted])
-
-
 def predict(
     model: CrossNetwork, examples: CrossExamples, device: str = "cpu", epoch: int = loop.VALIDATION_EPOCH
 ) -> ReplyPredictions:
@@ -181,9 +152,6 @@ def predict(
 
 def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExamples) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
-    predictions = _balanced(predict(model, validation))
-    likely, positive = expit(predictions.logits), predictions.positive
-    temperature = fit_temperature(likely, positive)
     best = course.epochs[course.best_epoch - 1]
     return {
         "parameters": model.parameter_count,
@@ -191,23 +159,8 @@ def report_of(model: CrossNetwork, course: TrainingCourse, validation: CrossExam
         "epochs": [asdict(figures) for figures in course.epochs],
         "validation_loss": best.validation_loss,
         "validation_accuracy": best.validation_accuracy,
-        "auc_good_vs_wrong": predictions.auc(),
-        "auc_by_kind": {
-            KIND_NAMES[kind]: predictions.auc(kind)
-            for kind in (RANDOM, DIALOGUE, HARD)
-            if (predictions.kinds == kind).any()
-        },
-        "temperature": temperature,
-        **probability_facts(likely, expit(predictions.logits / temperature), positive),
+        **predict(model, validation).balanced().quality(KIND_NAMES),
     }
-
-
-def _balanced(predictions: ReplyPredictions) -> ReplyPredictions:
-    """Keep as many wrong replies as right ones: probabilities are meant for even chances."""
-    wrong = np.flatnonzero(~predictions.positive)
-    chosen = np.random.default_rng(0).permutation(wrong)[: int(predictions.positive.sum())]
-    rows = np.sort(np.concatenate([np.flatnonzero(predictions.positive), chosen]))
-    return ReplyPredictions(predictions.logits[rows], predictions.positive[rows], predictions.kinds[rows])
 
 
 def statistics_of(corpus: PairCorpus, examples: CrossExamples) -> Mapping[str, Any]:
@@ -429,23 +382,14 @@ def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progr
     """Return the examples to train on and to validate on; hard negatives are found in each side alone."""
     corpus, shape = open_pairs(folder), SequenceShape(config.vocabulary, config.max_tokens)
     sides = dict[Side, CrossExamples]()
-    for side in ("train", "validation"):
-        rows = corpus.of_side(side, order.examples.sides)
-        _require_some(side, len(rows), corpus)
+    rows_of = corpus.of_sides(order.examples.sides)
+    for side, rows in rows_of.items():
         partners = None
         if order.examples.negatives == "mixed" and order.start == "vectors":
             embeddings = read_embeddings(folder / EMBEDDINGS)
             partners = hard_replies(corpus, rows, embeddings, order.examples.seed, progress)
         sides[side] = CrossExamples(corpus, side, order.examples, shape, partners)
     return sides
-
-
-def _require_some(side: Side, count: int, corpus: PairCorpus) -> None:
-    if count < 2 or len(corpus) == count:
-        raise BadInput(
-            f"{count:,} of {len(corpus):,} pairs are left for {side}",
-            remedy="give more logs, or another --validation-share",
-        )
 
 
 def _write_version(
@@ -461,9 +405,6 @@ def _write_version(
 ) -> PreparedVersion:
     """Write the folder of the new version, with pictures for the report."""
     version = version_folder(stages)
-    for file, content in pictures.items():
-        with write_aside(version / file) as output:
-            output.write(content)
     shared = SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)  # for test pairs of a report
     name = save_cross_rater(
         version,
@@ -474,6 +415,6 @@ def _write_version(
         coverage=Coverage.read(report["texts"]["coverage"]),
         report=report,
         details=details_of(order, sources, stages, input_hash, shared=asdict(shared), examples=asdict(order.examples)),
-        beside=list(pictures),
+        beside=write_pictures(version, pictures),
     )
     return PreparedVersion(version, name, report)

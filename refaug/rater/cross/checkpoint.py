@@ -15,7 +15,7 @@ from refaug.rater import network_folder
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
 from refaug.rater.cross.sequences import Pieces, SequenceShape
 from refaug.rater.language_coverage import Coverage
-from refaug.rater.rating import Probabilities, Rater, Triplet
+from refaug.rater.rating import PieceRater, Probabilities, Triplet
 from refaug.rater.text_encoding import WORTH_THREADS
 
 # ── Rating candidates with the cross rater: each candidate is read with the turns and the gold, or without a gold ─────
@@ -23,7 +23,7 @@ from refaug.rater.text_encoding import WORTH_THREADS
 _READ_AT_ONCE: Final = 128  # sequences of like length
 
 
-class CrossRater(Rater):
+class CrossRater(PieceRater):
     """The Transformer: a rating takes the whole network, so nothing but the texts' pieces can be used again."""
 
     turn_separator: ClassVar[str] = "\n"

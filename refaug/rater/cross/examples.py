@@ -25,17 +25,15 @@ from numpy.typing import NDArray
 from refaug.core.errors import Usage
 from refaug.rater.cross.sequences import MASK, TURNS, Ids, Pieces, SequenceBatch, SequenceShape
 from refaug.rater.training.pair_corpus import LEAST_LIMIT, PairCorpus, PairSettings, Rows, Side
+from refaug.rater.training.reply_draws import ReplyDraws, Texts
 
 Kinds = Literal["random", "mixed"]
 RANDOM, DIALOGUE, HARD = range(3)
 KIND_NAMES: Final = ("random", "dialogue", "hard")
 _MIX: Final = (0.5, 0.25, 0.25)  # of the kinds of wrong replies, where there are some of each
-_DRAWS: Final = 20  # for a reply from elsewhere
 _CHUNK: Final = 64  # batches made from one run of examples sorted by length
 _MOST_VALIDATED: Final = 2_000  # right replies
 _FIRST_PIECE: Final = 2  # after pad and unk: marks and padding are never hidden
-
-Texts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +105,7 @@ class CrossExamples:
         self._corpus, self._settings, self._shape, self._partners = corpus, settings, shape, partners
         self._is_training = side == "train"
         self.rows = corpus.of_side(side, settings.sides)
-        self._bounds = np.searchsorted(self.rows, corpus.first)  # of the logs in it
-        self._order = np.lexsort((np.arange(len(corpus)), corpus.asked))  # pairs of one utterance together
-        self._sorted_asked = corpus.asked[self._order]
-        self._begin, self._end = dialogue_runs(corpus.dialogue)
+        self._draws = ReplyDraws(corpus, self.rows)
         self._lengths = np.diff(corpus.start)
 
     @property
@@ -141,7 +136,7 @@ class CrossExamples:
     # ── wrong replies ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _draw(self, rows: Rows, rng: np.random.Generator) -> _Drawn:
-        known = self._draw_known(rows, rng)
+        known = self._draws.known(rows, self._settings.known, rng)
         count = self._settings.wrong
         repeated = np.repeat(rows, count)
         wrong, kinds = self._draw_wrong(repeated, rng)
@@ -149,38 +144,17 @@ class CrossExamples:
 
     def _draw_wrong(self, rows: Rows, rng: np.random.Generator) -> tuple[Texts, Ids]:
         """Return a wrong reply for each pair, as a text, and its kind."""
-        texts = self._draw_random(rows, rng)
+        texts = self._draws.random(rows, rng)
         kinds = np.full(len(rows), RANDOM, np.int64)
         if self._settings.negatives == "random":
             return texts, kinds
         wanted = rng.choice(len(_MIX), len(rows), p=_MIX)
-        for kind, draw in ((DIALOGUE, self._draw_from_dialogue), (HARD, self._draw_hard)):
+        for kind, draw in ((DIALOGUE, self._draws.from_dialogue), (HARD, self._draw_hard)):
             of_kind = np.flatnonzero(wanted == kind)
             drawn = draw(rows[of_kind], rng)
             fits = drawn >= 0
             texts[of_kind[fits]], kinds[of_kind[fits]] = drawn[fits], kind
         return texts, kinds
-
-    def _draw_random(self, rows: Rows, rng: np.random.Generator) -> Texts:
-        """Draw replies of the same log and side that never answered the utterance; the last draw stays if none fits."""
-        log = np.searchsorted(self._corpus.first, rows, side="right") - 1
-        drawn = np.zeros(len(rows), np.int64)
-        waiting = np.arange(len(rows))
-        for _ in range(_DRAWS):
-            drawn[waiting] = self.rows[rng.integers(self._bounds[log[waiting]], self._bounds[log[waiting] + 1])]
-            waiting = waiting[~self._corpus.fits_elsewhere(rows[waiting], drawn[waiting])]
-            if not len(waiting):
-                break
-        return self._corpus.reply[drawn].astype(np.int64)
-
-    def _draw_from_dialogue(self, rows: Rows, rng: np.random.Generator) -> Texts:
-        """Draw another turn of the dialogue, or the utterance itself; -1 where it says what the right reply says."""
-        corpus = self._corpus
-        drawn = rng.integers(self._begin[rows], self._end[rows])
-        is_utterance = (drawn == rows) | (rng.random(len(rows)) < 0.2)
-        texts = np.where(is_utterance, corpus.utterance[rows], corpus.reply[drawn]).astype(np.int64)
-        says = np.where(is_utterance, corpus.asked[rows], corpus.said[drawn])
-        return np.where(says == corpus.said[rows], -1, texts)
 
     def _draw_hard(self, rows: Rows, rng: np.random.Generator) -> Texts:
         """Draw a hard negative of each pair; -1 where there is none."""
@@ -190,15 +164,6 @@ class CrossExamples:
         choices = (candidates >= 0).sum(axis=1)
         drawn: Texts = candidates[np.arange(len(rows)), rng.integers(0, np.maximum(choices, 1))]
         return drawn
-
-    def _draw_known(self, rows: Rows, rng: np.random.Generator) -> Texts:
-        """Draw another reply to the same utterance for a share of the pairs; -1 for the rest."""
-        corpus = self._corpus
-        begins = np.searchsorted(self._sorted_asked, corpus.asked[rows], side="left")
-        ends = np.searchsorted(self._sorted_asked, corpus.asked[rows], side="right")
-        drawn = self._order[rng.integers(begins, ends)]
-        fits = (corpus.said[drawn] != corpus.said[rows]) & (rng.random(len(rows)) < self._settings.known)
-        return np.where(fits, corpus.reply[drawn], -1)
 
     # ── sequences ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -243,7 +208,7 @@ class CrossExamples:
         corpus, texts = self._corpus, list[int]()
         while True:
             texts.append(int(corpus.utterance[row]))
-            is_first = row == self._begin[row] or corpus.reply[row - 1] != corpus.utterance[row]
+            is_first = row == self._draws.begin[row] or corpus.reply[row - 1] != corpus.utterance[row]
             if is_first or len(texts) == TURNS:
                 return [self._text(text) for text in reversed(texts)]
             row -= 1
@@ -251,10 +216,3 @@ class CrossExamples:
     def _text(self, text: int) -> Sequence[int]:
         pieces: Any = self._corpus.pieces[self._corpus.start[text] : self._corpus.start[text + 1]].tolist()
         return list(pieces)
-
-
-def dialogue_runs(dialogues: NDArray[np.uint64]) -> tuple[Rows, Rows]:
-    """Return where the run of pairs of the same dialogue around each pair begins and ends."""
-    starts = np.flatnonzero(np.concatenate([[True], dialogues[1:] != dialogues[:-1]]))
-    lengths = np.diff(np.concatenate([starts, [len(dialogues)]]))
-    return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)

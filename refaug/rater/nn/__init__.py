@@ -4,7 +4,7 @@ The main names:
 
 - `model.BiGRURater`: the network
 - `build.train_rater`: logs to a published rater
-- `checkpoint.Rater`: ratings of responses.
+- `checkpoint.NNRater`: ratings of responses.
 """
 
 __all__ = ["build", "checkpoint", "model", "negative_samples", "train"]

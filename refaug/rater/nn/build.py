@@ -11,7 +11,7 @@ import numpy as np
 
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
-from refaug.core.files import make_folder, write_aside
+from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
@@ -43,6 +43,7 @@ from refaug.rater.training.order import (
     open_training_logs,
     train_version,
     version_folder,
+    write_pictures,
 )
 
 if TYPE_CHECKING:
@@ -364,9 +365,6 @@ def _write_version(
 ) -> PreparedVersion:
     """Write the folder of the new version, with pictures for the report."""
     version = version_folder(stages)
-    for file, content in pictures.items():
-        with write_aside(version / file) as output:
-            output.write(content)
     settings = {"shared": asdict(order.shared_utterances(sources)), "examples": asdict(order.examples)}
     name = save_rater(
         version,
@@ -377,7 +375,7 @@ def _write_version(
         coverage=Coverage.read(report["texts"]["coverage"]),
         report=report,
         details=details_of(order, sources, stages, input_hash, **settings),
-        beside=list(pictures),
+        beside=write_pictures(version, pictures),
     )
     return PreparedVersion(version, name, report)
 

@@ -25,7 +25,7 @@ from refaug.rater.network_folder import (
     write_network,
 )
 from refaug.rater.nn.model import POSITIVE, BiGRURater, RaterConfig
-from refaug.rater.rating import Probabilities, Rater, Triplet
+from refaug.rater.rating import PieceRater, Probabilities, Triplet
 from refaug.rater.text_encoding import CACHE_BYTES, WORTH_THREADS, TextReader
 
 # ── Rating candidates with the NN-rater: an opened network and its cache of texts ─────────────────────────────────────
@@ -33,7 +33,7 @@ from refaug.rater.text_encoding import CACHE_BYTES, WORTH_THREADS, TextReader
 _JUDGED_AT_ONCE: Final = 4_096  # triplets
 
 
-class NNRater(Rater):
+class NNRater(PieceRater):
     """The Bi-GRU network: it reads each text once, and judges triplets of vectors."""
 
     def __init__(

@@ -9,6 +9,7 @@ The main names:
 
 __all__ = [
     "accuracy",
+    "calibration",
     "corpus",
     "examples",
     "hard_negatives",
@@ -18,4 +19,5 @@ __all__ = [
     "order",
     "pair_corpus",
     "peers",
+    "reply_draws",
 ]

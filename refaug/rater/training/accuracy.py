@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,3 +105,76 @@ def piece_facts(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str,
         name: {"mean": round(float(sizes.mean()), 2), "median": float(np.median(sizes)), "most": int(sizes.max())}
         for name, sizes in lengths.items()
     }
+
+
+# ── Replies that are right or wrong, of several kinds ─────────────────────────────────────────────────────────────────
+
+
+class ReplyPredictions(NamedTuple):
+    """Logits of replies, whether they are right, and the kind of the wrong ones."""
+
+    logits: NDArray[np.float64]
+    positive: NDArray[np.bool_]
+    kinds: NDArray[np.int64]
+
+    @property
+    def loss(self) -> float:
+        """The cross entropy in which right and wrong replies weigh the same, however many there are of each."""
+        right, wrong = self.logits[self.positive], self.logits[~self.positive]
+        return float((np.logaddexp(0, -right).mean() + np.logaddexp(0, wrong).mean()) / 2)
+
+    @property
+    def accuracy(self) -> float:
+        """The mean share of right and of wrong replies that are recognised."""
+        correct = (self.logits > 0) == self.positive
+        return float((correct[self.positive].mean() + correct[~self.positive].mean()) / 2)
+
+    def auc(self, kind: int | None = None) -> float:
+        """Return the probability that a right reply is above a wrong one, of one kind or of all."""
+        counted = self if kind is None else self.of_kind(kind)
+        return auc(counted.logits, counted.positive)
+
+    def of_kind(self, kind: int) -> ReplyPredictions:
+        """Return the right replies, and the wrong ones of one kind."""
+        rows = self.positive | (self.kinds == kind)
+        return ReplyPredictions(self.logits[rows], self.positive[rows], self.kinds[rows])
+
+    def balanced(self) -> ReplyPredictions:
+        """Keep as many wrong replies as right ones: probabilities are meant for even chances."""
+        wrong = np.flatnonzero(~self.positive)
+        chosen = np.random.default_rng(0).permutation(wrong)[: int(self.positive.sum())]
+        rows = np.sort(np.concatenate([np.flatnonzero(self.positive), chosen]))
+        return ReplyPredictions(self.logits[rows], self.positive[rows], self.kinds[rows])
+
+    def quality(self, kind_names: Sequence[str]) -> dict[str, object]:
+        """Return how well right replies are told from wrong ones, in all and by kind, and the calibration."""
+        likely = expit(self.logits)
+        temperature = fit_temperature(likely, self.positive)
+        return {
+            "auc_good_vs_wrong": self.auc(),
+            "auc_by_kind": {name: self.auc(kind) for kind, name in enumerate(kind_names) if (self.kinds == kind).any()},
+            "temperature": temperature,
+            **probability_facts(likely, expit(self.logits / temperature), self.positive),
+        }
+
+
+# ── Probabilities from similarities ───────────────────────────────────────────────────────────────────────────────────
+
+_NEWTON_STEPS: Final = 100
+_RIDGE: Final = 1e-6  # of a step's matrix: classes that can be separated have no largest likelihood
+_CLOSE: Final = 1e-10
+
+
+def fit_logistic(features: NDArray[np.float64], positive: Labels) -> NDArray[np.float64]:
+    """Return weights (features, then the constant) with which their sum is the log-odds of being positive."""
+    design = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    weights = np.zeros(design.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        likely = expit(design @ weights)
+        gradient = design.T @ (likely - positive) / len(design) + _RIDGE * weights
+        curvature = (design * (likely * (1 - likely))[:, None]).T @ design / len(design)
+        step = np.linalg.solve(curvature + _RIDGE * np.eye(len(weights)), gradient)
+        weights -= step
+        if np.abs(step).max() < _CLOSE:
+            break
+    return weights

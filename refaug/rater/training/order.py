@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, Locked, NotFound, Usage
-from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_json
+from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_aside, write_json
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
+from refaug.core.vectors.encoders import Encoder
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
 from refaug.rater.network_folder import TOKENIZER
@@ -57,6 +58,13 @@ EMBEDDINGS: Final = "embeddings.npy"
 _SENTENCES: Final = 200_000  # turns for training the tokenizer, which takes 550 MiB
 
 
+class EncoderOpener(Protocol):
+    """Opens an encoder of the home by NAME, NAME@VERSION or NAME@VERSION#HASH."""
+
+    def __call__(self, spec: str, *, keep: bool = True) -> Encoder:
+        """Return it; it keeps the vectors that it computes, unless they are of texts that no log has."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlaces:
     """The folders that training a network needs: the logs, the versions of its kind, and one for unfinished work."""
@@ -64,6 +72,7 @@ class TrainingPlaces:
     logs: Path
     versions: Versions
     cache: Path
+    open_encoder: EncoderOpener | None = None  # for networks that read an encoder's vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +262,14 @@ def version_folder(stages: Stages) -> Path:
     remove_tree(folder)
     make_folder(folder)
     return folder
+
+
+def write_pictures(version: Path, pictures: Mapping[str, bytes]) -> list[str]:
+    """Write the pictures of a report into the folder of a version; return their names."""
+    for name, content in pictures.items():
+        with write_aside(version / name) as output:
+            output.write(content)
+    return list(pictures)
 
 
 def _published_version(versions: Versions, name: str, input_hash: str) -> TrainedVersion | None:

@@ -1,16 +1,16 @@
-"""All pairs of logs as piece ids, with hashes that tell which utterance and dialogue each belongs to.
+"""All pairs of logs, with hashes that tell which utterance and dialogue each belongs to, and their texts as piece ids.
 
 Texts are read piece by piece; the arrays are in memory twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,8 @@ Side = Literal["train", "validation"]
 LEAST_LIMIT: Final = 20  # pairs an epoch
 _AT_ONCE: Final = 100_000  # hashes that are Python integers at the same time
 _MIXED: Final = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads the numbers it multiplies
-_ARRAYS: Final = ("pieces", "start", "utterance", "reply", "asked", "said", "dialogue", "first")
+_PAIR_ARRAYS: Final = ("utterance", "reply", "asked", "said", "dialogue", "first")
+_TEXT_ARRAYS: Final = ("pieces", "start")
 _COLUMNS: Final = ("dialogue", "utterance", "response", "utterance_key", "response_key")
 _EMPTY: Final = text_key("")  # of a text without visible characters
 LEAST_PAIRS: Final = 200  # with fewer, a network learns nothing that generalises
@@ -57,15 +58,13 @@ class PairSettings:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairCorpus:
-    """The pairs of logs: texts as piece ids, and hashes that identify utterances, replies and dialogues.
+class LogPairs:
+    """The pairs of logs by the numbers of their texts, and hashes that identify utterances, replies and dialogues.
 
-    Text t is `pieces[start[t]:start[t + 1]]`; equal texts near each other in a log are one text. Pair p has the
-    texts `utterance[p]` and `reply[p]`. The pairs of log l are those from `first[l]` to `first[l + 1]`.
+    Pair p has the texts `utterance[p]` and `reply[p]`; equal texts near each other in a log are one text. The pairs of
+    log l are those from `first[l]` to `first[l + 1]`.
     """
 
-    pieces: NDArray[np.uint16]
-    start: NDArray[np.int64]
     utterance: NDArray[np.int32]
     reply: NDArray[np.int32]
     asked: NDArray[np.uint64]  # hashes of the normalised utterances
@@ -90,6 +89,25 @@ class PairCorpus:
         )
         return fits
 
+    def of_sides(self, settings: PairSettings) -> dict[Side, Rows]:
+        """Return the pairs to train on and to validate on; BadInput where there are too few of either."""
+        sides: dict[Side, Rows] = {side: self.of_side(side, settings) for side in get_args(Side)}
+        for side, rows in sides.items():
+            if len(rows) < 2:
+                raise BadInput(
+                    f"{len(rows):,} of {len(self):,} pairs are left for {side}",
+                    remedy="give more logs, or another --validation-share",
+                )
+        return sides
+
+    def facts_of(self, rows: Rows) -> dict[str, int]:
+        """Return how many pairs, utterances and dialogues there are among some pairs."""
+        return {
+            "positive": len(rows),
+            "utterances": len(np.unique(self.asked[rows])),
+            "dialogues": len(np.unique(self.dialogue[rows])),
+        }
+
     def of_side(self, side: Side, settings: PairSettings) -> Rows:
         """Return the pairs of a side; pairs of the same utterance are on the same side, whatever else the log holds."""
         keys, of_pair = np.unique(self.asked, return_inverse=True)
@@ -103,6 +121,14 @@ class PairCorpus:
         return np.flatnonzero(is_validation if side == "validation" else ~is_validation)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairCorpus(LogPairs):
+    """The pairs of logs with their texts as piece ids: text t is `pieces[start[t]:start[t + 1]]`."""
+
+    pieces: NDArray[np.uint16]
+    start: NDArray[np.int64]
+
+
 def _combine_hashes(utterance_hashes: NDArray[np.uint64], reply_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return one hash of each utterance and reply; their order matters."""
     mixed: NDArray[np.uint64] = (utterance_hashes * _MIXED) ^ reply_hashes
@@ -111,7 +137,7 @@ def _combine_hashes(utterance_hashes: NDArray[np.uint64], reply_hashes: NDArray[
 
 def require_pairs(sources: TrainingLogs) -> None:
     """Raise BadInput if the logs have too few pairs, before any work starts."""
-    pair_count = sum(part.pairs for log in sources.logs for part in log.manifest.parts)
+    pair_count = _pair_count(sources)
     if pair_count < LEAST_PAIRS:
         raise BadInput(
             f"{', '.join(log.manifest.name for log in sources.logs)}: {pair_count:,} pairs; at least {LEAST_PAIRS} are "
@@ -120,67 +146,85 @@ def require_pairs(sources: TrainingLogs) -> None:
         )
 
 
-class _Piece(NamedTuple):
-    """Some pairs of a log, without pairs that have an empty text."""
+class PairPart(NamedTuple):
+    """Some pairs of a log with the distinct texts in them, without pairs that have an empty text."""
 
-    lengths: NDArray[np.int64]  # of their distinct texts
-    pieces: NDArray[np.uint16]
+    log: int
+    texts: Sequence[str]  # in memory as long as they are read; then none
+    text_count: int
     utterance: NDArray[np.int32]  # which of these texts
     reply: NDArray[np.int32]
     asked: NDArray[np.uint64]
     said: NDArray[np.uint64]
     dialogue: NDArray[np.uint64]
 
+    def only(self, usable: NDArray[np.bool_]) -> PairPart:
+        """Return the pairs both of whose texts are usable; the texts stay."""
+        rows = usable[self.utterance] & usable[self.reply]
+        return self._replace(**{name: getattr(self, name)[rows] for name in _PAIR_ARRAYS[:-1]})
+
+
+def read_parts(sources: TrainingLogs, progress: Progress) -> Iterator[PairPart]:
+    """Yield the pairs of the logs, in their order."""
+    progress.stage("reading pairs", _pair_count(sources), "pairs")
+    for number, log in enumerate(sources.logs):
+        for batch in log.batches(_COLUMNS):
+            yield _without_empty(number, log.manifest.name, batch)
+            progress.advance(batch.num_rows)
+
+
+def write_pairs(parts: Sequence[PairPart], sources: TrainingLogs, folder: Path) -> Mapping[str, int]:
+    """Write the arrays of pairs whose texts are numbered from one part to the next; return their counts."""
+    before = np.cumsum([0, *(part.text_count for part in parts)])
+    counts = np.zeros(len(sources.logs), np.int64)
+    np.add.at(counts, [part.log for part in parts], [len(part.asked) for part in parts])
+    arrays = {
+        "utterance": _concatenate([part.utterance + at for part, at in zip(parts, before, strict=False)], np.int32),
+        "reply": _concatenate([part.reply + at for part, at in zip(parts, before, strict=False)], np.int32),
+        "asked": _concatenate([part.asked for part in parts], np.uint64),
+        "said": _concatenate([part.said for part in parts], np.uint64),
+        "dialogue": _concatenate([part.dialogue for part in parts], np.uint64),
+        "first": np.concatenate([[0], np.cumsum(counts)]),
+    }
+    for name, array in arrays.items():
+        write_array(folder / f"{name}.npy", array)
+    pair_count = len(arrays["asked"])
+    return {
+        "pairs": pair_count,
+        "empty": _pair_count(sources) - pair_count,
+        "dialogues": len(np.unique(arrays["dialogue"])),
+        "texts": int(before[-1]),
+    }
+
 
 def code_pairs(
     tokenizer: SentencePieceTokenizer, sources: TrainingLogs, folder: Path, max_tokens: int, progress: Progress
 ) -> Mapping[str, Any]:
-    """Write the pairs of the logs as piece ids."""
+    """Write the pairs of the logs, and their texts as piece ids."""
     if tokenizer.vocab_size > np.iinfo(np.uint16).max:
         raise BadInput(f"{tokenizer.path} has {tokenizer.vocab_size:,} pieces", remedy="at most 65,535")
-    pair_count = sum(part.pairs for log in sources.logs for part in log.manifest.parts)
-    progress.stage("reading pairs", pair_count, "pairs")
-    coverage, cut_count, parts, first = Coverage(), 0, list[_Piece](), [0]
-    for log in sources.logs:
-        for batch in log.batches(_COLUMNS):
-            texts, piece = _without_empty(log.manifest.name, batch)
-            coded = tokenizer.encode_ids_batch(texts)
-            coverage += Coverage.of_pieces(tokenizer, texts, coded)
-            cut_count += sum(len(ids) > max_tokens for ids in coded)
-            coded = [ids[:max_tokens] for ids in coded]
-            parts.append(
-                piece._replace(
-                    lengths=np.array([len(ids) for ids in coded], np.int64),
-                    pieces=np.fromiter(chain.from_iterable(coded), np.uint16),
-                )
-            )
-            progress.advance(batch.num_rows)
-        first.append(sum(len(piece.asked) for piece in parts))
-    before = np.cumsum([0, *(len(piece.lengths) for piece in parts)])
-    arrays = {
-        "pieces": _concatenate([piece.pieces for piece in parts], np.uint16),
-        "start": np.concatenate([[0], np.cumsum(_concatenate([piece.lengths for piece in parts], np.int64))]),
-        "utterance": _concatenate([piece.utterance + at for piece, at in zip(parts, before, strict=False)], np.int32),
-        "reply": _concatenate([piece.reply + at for piece, at in zip(parts, before, strict=False)], np.int32),
-        "asked": _concatenate([piece.asked for piece in parts], np.uint64),
-        "said": _concatenate([piece.said for piece in parts], np.uint64),
-        "dialogue": _concatenate([piece.dialogue for piece in parts], np.uint64),
-        "first": np.array(first, np.int64),
-    }
-    for name, array in arrays.items():
-        write_array(folder / f"{name}.npy", array)
-    return {
-        "pairs": first[-1],
-        "empty": pair_count - first[-1],
-        "dialogues": len(np.unique(arrays["dialogue"])),
-        "texts": len(arrays["start"]) - 1,
-        "pieces": len(arrays["pieces"]),
-        "cut": cut_count,
-        "coverage": coverage.as_json(),
-    }
+    coverage, cut_count, parts = Coverage(), 0, list[PairPart]()
+    pieces, lengths = list[NDArray[np.uint16]](), list[NDArray[np.int64]]()
+    for part in read_parts(sources, progress):
+        coded = tokenizer.encode_ids_batch(part.texts)
+        coverage += Coverage.of_pieces(tokenizer, part.texts, coded)
+        cut_count += sum(len(ids) > max_tokens for ids in coded)
+        coded = [ids[:max_tokens] for ids in coded]
+        lengths.append(np.array([len(ids) for ids in coded], np.int64))
+        pieces.append(np.fromiter(chain.from_iterable(coded), np.uint16))
+        parts.append(part._replace(texts=()))
+    all_pieces = _concatenate(pieces, np.uint16)
+    write_array(folder / "pieces.npy", all_pieces)
+    write_array(folder / "start.npy", np.concatenate([[0], np.cumsum(_concatenate(lengths, np.int64))]))
+    counts = write_pairs(parts, sources, folder)
+    return {**counts, "pieces": len(all_pieces), "cut": cut_count, "coverage": coverage.as_json()}
 
 
-def _without_empty(log: str, batch: pa.RecordBatch) -> tuple[list[str], _Piece]:
+def _pair_count(sources: TrainingLogs) -> int:
+    return sum(part.pairs for log in sources.logs for part in log.manifest.parts)
+
+
+def _without_empty(number: int, log: str, batch: pa.RecordBatch) -> PairPart:
     """Return the distinct texts of some rows, and the rows by their places among them, without empty texts."""
     utterance_keys, response_keys = (
         batch[name].to_numpy(zero_copy_only=False) for name in ("utterance_key", "response_key")
@@ -191,9 +235,10 @@ def _without_empty(log: str, batch: pa.RecordBatch) -> tuple[list[str], _Piece]:
     dialogues = batch["dialogue"].dictionary_encode()
     names = np.array([_hash(log, name) for name in dialogues.dictionary.to_pylist()], np.uint64)
     rows = batch.num_rows
-    return coded.dictionary.to_pylist(), _Piece(
-        lengths=np.empty(0, np.int64),
-        pieces=np.empty(0, np.uint16),
+    return PairPart(
+        log=number,
+        texts=coded.dictionary.to_pylist(),
+        text_count=len(coded.dictionary),
         utterance=places[:rows],
         reply=places[rows:],
         asked=batch["utterance_key"].to_numpy(zero_copy_only=False),
@@ -212,8 +257,16 @@ def _concatenate(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[A
 
 def open_pairs(folder: Path) -> PairCorpus:
     """Map the files that `code_pairs` wrote."""
+    return PairCorpus(**_map_arrays(folder, (*_PAIR_ARRAYS, *_TEXT_ARRAYS)))
+
+
+def open_log_pairs(folder: Path) -> LogPairs:
+    """Map the files that `write_pairs` wrote."""
+    return LogPairs(**_map_arrays(folder, _PAIR_ARRAYS))
+
+
+def _map_arrays(folder: Path, names: Sequence[str]) -> dict[str, Any]:
     try:
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS}
+        return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
     except (OSError, ValueError, EOFError) as error:
         raise Corrupt(f"{folder}: {error}", remedy="remove the folder and train again") from error
-    return PairCorpus(**arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import NotFound
 from refaug.core.home import Settings
 from refaug.core.records import Reference
+from refaug.core.vectors.encoders import Encoder
+from refaug.indexer.index_folders import encoder_source, hold_encoder
+from refaug.indexer.manifest import VectorSource
 from refaug.metrics.base import Floats, Metric
 from refaug.metrics.models.model_scores import RatedReplies, ReplyToRate
 from refaug.rater.adem.scorer.adem import Adem, open_adem, read_adem_manifest
@@ -19,8 +23,8 @@ from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.rater.ruber.network import Relevance, open_relevance, read_ruber_manifest
 from refaug.rater.stored_raters import open_stored_rater, read_rater_manifest
-from refaug.rater.training.order import TrainingPlaces
-from refaug.scoring.home.indexes import cores
+from refaug.rater.training.order import EncoderOpener, TrainingPlaces
+from refaug.scoring.home.indexes import cores, places_of
 
 # ── Open the VHREDs of a home ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,14 +80,43 @@ def open_ruber(settings: Settings, spec: str, *, threads: int | None = None) -> 
 
 def rater_places(settings: Settings) -> TrainingPlaces:
     """Return the folders of this home's raters."""
-    return TrainingPlaces(logs=settings.logs, versions=artefact_stores(settings)["rater"], cache=settings.cache)
+    return TrainingPlaces(
+        logs=settings.logs,
+        versions=artefact_stores(settings)["rater"],
+        cache=settings.cache,
+        open_encoder=encoder_opener(settings),
+    )
+
+
+def encoder_opener(settings: Settings, *, threads: int | None = None) -> EncoderOpener:
+    """Return what opens encoders of this home for networks that read their vectors.
+
+    An encoder is read whole, so its version may be removed afterwards.
+    """
+
+    def open_encoder(spec: str, *, keep: bool = True) -> Encoder:
+        places = replace(places_of(settings), keeps_encodings=keep)
+        name, _, content = spec.partition("#")
+        used_threads = threads or cores()
+        if not content:
+            source = encoder_source(places, name, threads=used_threads)
+        else:
+            source = VectorSource(kind="encoder", name=name, sha256=content, dimensions=0)
+        held, encoder = hold_encoder(places, source, threads=used_threads, user="the rater")
+        if held is not None:
+            held.close()
+        return encoder
+
+    return open_encoder
 
 
 def open_rater(settings: Settings, spec: str, *, threads: int | None = None) -> Rater:
     """Open a rater by `name` or `name@version`; it is read whole, so its version may be removed afterwards."""
     with artefact_stores(settings)["rater"].open(spec) as held:
         name = f"{held.name}@{held.version}#{read_rater_manifest(held.folder).id[:12]}"
-        return open_stored_rater(held.folder, spec=name, threads=threads or cores())
+        return open_stored_rater(
+            held.folder, encoder_opener(settings, threads=threads), spec=name, threads=threads or cores()
+        )
 
 
 # ── Replies ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,9 @@ class RelevanceFacts(NetworkFacts):
 class RaterFacts(RelevanceFacts):
     """The facts of a version of a rater."""
 
-    network: Annotated[str | None, Doc("nn: the Bi-GRU of the method; cross: a Transformer")] = None
+    network: Annotated[
+        str | None, Doc("nn: the Bi-GRU of the method; cross: a Transformer; dual: two towers; linear: the closed form")
+    ] = None
     temperature: Annotated[float | None, Doc("of its calibrated ratings")] = None
 
 
@@ -141,7 +143,8 @@ class StoredRaters(StoredRubers):
             "parameters": report["parameters"],
             **({"shared_utterances": report["mined"]["utterances"]} if "mined" in report else {}),
             "positive_examples": report["examples"]["train"]["positive"],
-            "best_epoch": report["best_epoch"],
+            **({"encoder": report["encoder"]} if "encoder" in report else {}),
+            **({"best_epoch": report["best_epoch"]} if "best_epoch" in report else {}),
             "validation_loss": f"{report['validation_loss']:.4f}",
             "validation_accuracy": f"{report['validation_accuracy']:.4f}",
             "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.files import read_json
 from refaug.core.options.declaring import Doc
 from refaug.scoring.home.descriptions import FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
@@ -89,18 +92,33 @@ class EncoderFacts(VersionFacts):
 
 
 class StoredEncoders(StoredArtefacts):
-    """Encoders of texts: an index opens the one that it was built with."""
+    """Encoders of texts: an index or a rater opens the one that it was made with."""
 
     columns = ("dimensions", "file", "id")
     fact_type = EncoderFacts
-    user = "an index was built with"
+    user = "an index or a rater was made with"
 
     def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the size of the vectors, and where the encoder came from."""
         return {"dimensions": manifest["dimensions"], "file": manifest["file"]}
 
     def user_needs(self) -> Callable[[str, str], bool]:
-        """Return a function that says whether some index needs a version."""
+        """Return a function that says whether some index or rater needs a version."""
         from refaug.scoring.home.indexes import needed_by_indexes  # noqa: PLC0415
 
-        return needed_by_indexes(self.settings, self.versions, "id")
+        by_indexes, raters = (
+            needed_by_indexes(self.settings, self.versions, "id"),
+            artefact_stores(self.settings)["rater"],
+        )
+        configs: list[Any] = [
+            read_json(raters.folder(name, version) / MANIFEST).get("config", {})
+            for name in raters.names()
+            for version in raters.versions(name)
+        ]
+        by_raters = {config.get("encoder") for config in configs}
+
+        def is_needed(name: str, version: str) -> bool:
+            manifest = read_json(self.versions.folder(name, version) / MANIFEST)
+            return by_indexes(name, version) or manifest.get("id") in by_raters
+
+        return is_needed

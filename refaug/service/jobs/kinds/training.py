@@ -10,10 +10,10 @@ from refaug.agreement.rater_report.page import training_images
 from refaug.core.files import read_json
 from refaug.indexer.vectors.training import train_vectors
 from refaug.operations.train_vectors import TrainVectors
-from refaug.operations.training.train_rater import CROSS, TrainRater
-from refaug.rater.cross.build import CrossOrder, train_cross
-from refaug.rater.nn.build import RaterOrder, train_rater
+from refaug.operations.training.train_rater import TrainRater
+from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.loop import EpochFigures
+from refaug.rater.training.order import TrainingOrder
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import rater_places
 from refaug.scoring.home.piece_vectors import learn_piece_vectors
@@ -59,9 +59,8 @@ def rater_job(order: TrainRater, context: JobContext) -> Mapping[str, Any]:
     places, name = rater_places(context.home), order.rater_name
     version = find_earlier_version(places.versions, name, context)
     if version is None:
-        train: Any = train_cross if order.network == CROSS else train_rater
         with connected(order.on, context.serve) as cluster:
-            version = train(
+            version = train_any_rater(
                 places,
                 rater_order(order, context),
                 context.progress,
@@ -84,7 +83,7 @@ def rater_job(order: TrainRater, context: JobContext) -> Mapping[str, Any]:
     }
 
 
-def rater_order(order: TrainRater, context: JobContext) -> RaterOrder | CrossOrder:
+def rater_order(order: TrainRater, context: JobContext) -> TrainingOrder:
     """Return the order of training, with the threads that the job began with; workers of a cluster have one each."""
     return order.order(threads=1 if order.workers is not None else context.reproducible_threads(order.threads))
 

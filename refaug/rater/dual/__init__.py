@@ -1,0 +1,10 @@
+"""The dual rater: one tower reads the turns, one the reply, and a reply is rated by how alike the two vectors are.
+
+The main names:
+
+- `network.DualNetwork`: the two towers
+- `build.train_dual`: logs to a published rater
+- `network.DualRater`: rates with it.
+"""
+
+__all__ = ["build", "network"]

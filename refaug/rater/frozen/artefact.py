@@ -1,0 +1,107 @@
+"""Rating candidates with networks over an encoder's vectors, and their folders, which name the encoder by its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import ClassVar, Final, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from refaug.core.vectors.encoders import Encoder
+from refaug.rater import network_folder
+from refaug.rater.frozen.linear import LinearConfig, LinearNetwork
+from refaug.rater.rating import Probabilities, Rater, Triplet
+from refaug.rater.training.order import EncoderOpener
+
+KIND: Final = "rater"
+LINEAR: Final = "linear"
+TURNS: Final = 3  # that are read together, as one text, beside the last one alone
+_SETTINGS: Final = ("network", "config", "temperature")
+_JUDGED_AT_ONCE: Final = 4_096  # triplets
+
+
+class FrozenRater(Rater):
+    """A network over sentence vectors; a context of several turns is its last turn, and the last ones as one text.
+
+    Logits are the mean over the two. A text without tokens has a vector of zeros, which is like no other.
+    """
+
+    turn_separator: ClassVar[str] = "\n"
+    needs_gold: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: LinearNetwork,
+        encoder: Encoder,
+        *,
+        temperature: float = 1.0,
+        languages: Sequence[str] = (),
+        spec: str = "",
+        threads: int = 1,
+    ) -> None:
+        super().__init__(temperature=temperature, languages=languages, spec=spec, threads=threads)
+        self.model, self.encoder = model.eval(), encoder
+
+    def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
+        contexts = [self._contexts(utterance) for utterance, _, _ in triplets]
+        texts = dict.fromkeys(text for own in contexts for text in own)
+        texts |= dict.fromkeys(text for _, known, reply in triplets for text in (known or "", reply))
+        vectors = np.nan_to_num(self.encoder.sentence_vectors(list(texts)))
+        number_of = {text: number for number, text in enumerate(texts)}
+        rows = np.array(
+            [
+                (place, number_of[context], number_of[known or ""], known is not None, number_of[reply])
+                for place, (_, known, reply) in enumerate(triplets)
+                for context in contexts[place]
+            ]
+        )
+        logits = np.concatenate(
+            [self._logits(vectors, rows[at : at + _JUDGED_AT_ONCE]) for at in range(0, len(rows), _JUDGED_AT_ONCE)]
+        )
+        means = np.bincount(rows[:, 0], logits) / np.bincount(rows[:, 0])
+        return np.asarray(1 / (1 + np.exp(-means / temperature)))
+
+    def _contexts(self, utterance: str) -> tuple[str, ...]:
+        turns = utterance.split(self.turn_separator)
+        return (turns[-1],) if len(turns) == 1 else (turns[-1], " ".join(turns[-TURNS:]))
+
+    def _logits(self, vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        with self._lock, torch.inference_mode():
+            torch.set_num_threads(1)
+            turns, known, replies = (torch.from_numpy(vectors[rows[:, column]]) for column in (1, 2, 4))
+            logits: NDArray[np.float64] = (
+                self.model(turns, known, torch.from_numpy(rows[:, 3] > 0), replies).double().numpy()
+            )
+        return logits
+
+
+# ── Its folder ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+StoredFrozenRater = network_folder.StoredNetwork[LinearConfig]
+
+
+def save_frozen_rater(
+    folder: Path, model: LinearNetwork, *, temperature: float, **facts: Unpack[network_folder.SavedFacts]
+) -> str:
+    """Write a rater's folder and return the rater's id."""
+    settings = {"network": LINEAR, "config": asdict(model.config), "temperature": temperature}
+    return network_folder.write_network(folder, KIND, model, None, settings=settings, **facts)
+
+
+def read_frozen_manifest(folder: Path) -> StoredFrozenRater:
+    """Read a rater's manifest; raise Corrupt if the folder holds something else."""
+    return network_folder.read_network_manifest(folder, KIND, LinearConfig, _SETTINGS, network=LINEAR)
+
+
+def open_frozen_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
+    """Load a rater and its encoder; refuse files that were altered after saving."""
+    stored = read_frozen_manifest(folder)
+    model = network_folder.open_weights(folder, KIND, stored, lambda: LinearNetwork(stored.config))
+    encoder = open_encoder(f"{stored.details.get('encoder', '')}#{stored.config.encoder}")
+    return FrozenRater(
+        model, encoder, temperature=stored.temperature, languages=stored.languages, spec=spec, threads=threads
+    )
