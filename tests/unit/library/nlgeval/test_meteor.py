@@ -41,6 +41,12 @@ def test_kinds_of_matches_have_their_weights(tmp_path: Path) -> None:
     assert MeteorScorer(None).sums("purchase", "buy").matches == 0
 
 
+def test_a_full_stop_stays_with_its_word_inside_a_sentence_and_alone_between_spaces() -> None:
+    assert normalize("tea. it is") == ["tea.", "it", "is"]
+    assert normalize("tea. It is") == ["tea", ".", "it", "is"]
+    assert normalize("tea . it is") == ["tea", ".", "it", "is"]
+
+
 def test_the_best_reference_counts_and_sums_are_added() -> None:
     scorer = MeteorScorer(None)
     first, second = scorer.sums("we buy red boats", "we buy boats"), scorer.sums("no", "yes no")
