@@ -11,6 +11,7 @@ __all__ = [
     "array_files",
     "artefacts",
     "backoff",
+    "cluster_addresses",
     "errors",
     "files",
     "home",

@@ -22,6 +22,7 @@ CHORES: Final = "refaug.chores"
 OPERATIONS: Final = "refaug.operations"
 MODELS: Final = "refaug.models"
 BINDINGS: Final = "refaug.bindings"
+EXECUTORS: Final = "refaug.executors"
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     COMMANDS: {
@@ -54,6 +55,17 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "adem": "refaug.extras.judges.network_metrics:with_adem",
         "judge-fit": "refaug.extras.judges.combined.opening:with_fitted_judges",
         "vhred": "refaug.extras.judges.network_metrics:with_likelihoods",
+    },
+    # what does work elsewhere than in this process
+    EXECUTORS: {
+        "cluster": "refaug.extras.cluster.connection:connect",
+        "index-build": "refaug.extras.cluster.building.shards:build_segments_on",
+        "ingest": "refaug.extras.cluster.ingest.ingest_cluster:IngestCluster",
+        "vectors": "refaug.extras.cluster.vectors.counting:ClusterCounting",
+        "references": "refaug.extras.cluster.scoring.references:cluster_references",
+        "shards": "refaug.extras.cluster.search.fleet:ShardHosts",
+        "copies": "refaug.extras.cluster.search.machine_copies:copies_on_machines",
+        "shard-source": "refaug.extras.cluster.search.fleet:ShardSource",
     },
     # routes with what they need while the service runs
     ROUTES: {

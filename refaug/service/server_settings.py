@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, get_type_hints
 
+from refaug.core.cluster_addresses import require_address
 from refaug.core.errors import Usage
-from refaug.extras.cluster.connection import require_address
 
 MIB: Final = 1 << 20
 

@@ -9,6 +9,7 @@ import typer
 from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
+from refaug.core.registrations import EXECUTORS, find
 
 
 def copies_command(
@@ -23,14 +24,13 @@ def copies_command(
     as_json: JsonFlag = False,
 ) -> None:
     """List the copies of shards on all machines of a cluster; --remove lets those go that nothing needs."""
-    from refaug.extras.cluster.search.machine_copies import copies_on_machines  # noqa: PLC0415  compiles
     from refaug.scoring.home.indexes import places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress, connected(on) as cluster:
         assert cluster is not None
         progress.stage("asking machines", len(cluster.nodes()), "machines")
         copies = list(
-            copies_on_machines(cluster, places_of(context.obj), remove=remove, look=lambda: progress.advance(0))
+            find(EXECUTORS, "copies")(cluster, places_of(context.obj), remove=remove, look=lambda: progress.advance(0))
         )
     if as_json:
         print_json(

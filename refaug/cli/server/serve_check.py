@@ -10,11 +10,11 @@ from pathlib import Path
 
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.cluster_addresses import require_reachable
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.processes.live_file import LiveFile
 from refaug.core.text.messages import without_secrets
-from refaug.extras.cluster.connection import require_reachable
 from refaug.service.database.database import Database
 from refaug.service.process.listening_socket import bound_socket
 from refaug.service.process.server import has_keys, raise_file_limit, require_keys_if_public

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
+from refaug.core.cluster_addresses import Cluster
+from refaug.core.registrations import EXECUTORS, find
 from refaug.indexer.search.search_settings import MODES
 from refaug.scoring.home.kinds.stored_indexes import index_facts, readable_facts
 
 if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
     from refaug.indexer.building.build import IndexBuild
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the index.", metavar="INDEX")]
@@ -74,7 +75,5 @@ def connected(address: str | None) -> Iterator[Cluster | None]:
     if address is None:
         yield None
         return
-    from refaug.extras.cluster.connection import connect  # noqa: PLC0415  Ray
-
-    with connect(address) as cluster:
+    with find(EXECUTORS, "cluster")(address) as cluster:
         yield cluster

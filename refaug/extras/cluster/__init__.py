@@ -4,7 +4,7 @@ The main names:
 
 - `connection.connect`: a cluster by its address
 - `connection.Cluster`: runs functions of refaug as tasks, each again where a process or a machine has died
-- `connection.require_address`: which addresses there are.
+- `actors.Actors`: objects that live in processes of a cluster.
 """
 
 __all__ = [

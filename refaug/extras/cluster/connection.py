@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import secrets
 import signal
-import socket
 import sys
 import threading
 import time
@@ -21,64 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from refaug.core.cluster_addresses import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
 from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable, Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores
 from refaug.extras.cluster.calls import ProcessLost, call, name_of, result_of
-
-# ── The addresses of a cluster: `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local` ──────────
-
-AUTO: Final = "auto"
-LOCAL: Final = "local"
-
-_HOST_AND_PORT: Final = re.compile(
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})"
-)
-NO_CLUSTER: Final = "use the address that ray start --head printed; if there is no head, start one with that command"
-_TIMEOUT_S: Final = 5.0
-_FOR_JOBS: Final = "a head takes jobs with the packages of ray[default], and from outside with --dashboard-host"
-
-
-def require_address(address: str) -> str:
-    """Return the address, or raise Usage that says which ones there are."""
-    if address in {AUTO, LOCAL} or _port(address):
-        return address
-    if address.startswith("ray://"):
-        remedy = (
-            "that is Ray's Client protocol, which loses its work with the connection: run the command on a machine of "
-            "the cluster with --on auto, or submit it to a head that takes jobs: "
-            f"ray job submit --address http://HEAD:8265 -- refaug index build … --on auto; {_FOR_JOBS}"
-        )
-    elif address.startswith(("http://", "https://")):
-        remedy = (
-            f"submit the command as a job: ray job submit --address {address} -- refaug index build … --on auto; "
-            f"{_FOR_JOBS}; or run it on a machine of the cluster with --on auto"
-        )
-    else:
-        remedy = "HOST:PORT of the head, auto on a machine of the cluster, or local"
-    raise Usage(f"{address!r} is not the address of a cluster", remedy=remedy)
-
-
-def require_reachable(address: str) -> None:
-    """Raise Unavailable where nothing listens: Ray itself tries for a minute and says less."""
-    match = _HOST_AND_PORT.fullmatch(address)
-    if match is None:
-        return
-    try:
-        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _TIMEOUT_S).close()
-    except OSError as error:
-        raise Unavailable(
-            f"no cluster answers at {address}: {error.strerror or error}",
-            remedy=NO_CLUSTER,
-        ) from error
-
-
-def _port(address: str) -> int:
-    """Return the port of HOST:PORT, 0 where it is none."""
-    match = _HOST_AND_PORT.fullmatch(address)
-    port = int(match["port"]) if match is not None else 0
-    return port if port < 2**16 else 0
-
 
 # ── A cluster of Ray: connecting to it, and running functions of refaug on its machines as tasks ──────────────────────
 

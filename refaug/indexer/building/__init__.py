@@ -8,4 +8,15 @@ The main names:
 - `plan.choose`: the kind of index that fits the memory.
 """
 
-__all__ = ["build", "material", "order", "plan", "rebuilding", "segment_files", "segment_stages", "sharding", "update"]
+__all__ = [
+    "build",
+    "material",
+    "order",
+    "plan",
+    "rebuilding",
+    "scratch",
+    "segment_files",
+    "segment_stages",
+    "sharding",
+    "update",
+]

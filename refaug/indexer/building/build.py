@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refaug.core.artefacts.build_stages import MARK, Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import describe_files, require_files
 from refaug.core.artefacts.versions import Writer
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.extras.cluster.building.tasks import remove_scratch, scratch_of
+from refaug.core.registrations import EXECUTORS, find
 from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder
+from refaug.indexer.building.scratch import remove_scratch, scratch_of
 from refaug.indexer.building.sharding import make_shards, seconds_by_stage
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import (
@@ -40,9 +42,6 @@ from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.indexer.pair_table import ErasedKeySets
 from refaug.indexer.tokens.vocabulary import save_tokenizer
 from refaug.logs.manifest import now
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,7 @@ def build_index(
             infos, check = _main_segments(places, order, work)
             described: Mapping[str, Mapping[str, Any]] = {}
         else:
-            infos, check, described = _main_segments_on(cluster, places, order, work)
+            infos, check, described = find(EXECUTORS, "index-build")(cluster, places, order, work)
         plan = stages.facts("plan")
         manifest = IndexManifest(
             name=order.name,
@@ -173,22 +172,6 @@ def _main_segments(
         infos = [segment_stages.make_segment(work, write)]
     efforts, check = segment_stages.measure_recall(work.stages, infos, len(infos), work)
     return tuple(replace(info, effort=effort) for info, effort in zip(infos, efforts, strict=True)), check
-
-
-def _main_segments_on(
-    cluster: Cluster, places: Places, order: IndexOrder, work: segment_stages.SegmentWork
-) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None, Mapping[str, Mapping[str, Any]]]:
-    """Build the shards of a new index on a cluster, measure their recall, and describe their files."""
-    from refaug.extras.cluster.building.shards import (  # noqa: PLC0415  only where a cluster is asked for
-        build_on,
-        describe_on,
-        make_shards_on,
-        measure_recall_on,
-    )
-
-    with build_on(cluster, places, order, work) as runner:
-        infos, check = measure_recall_on(runner, work, make_shards_on(runner, work, order.shards))
-        return infos, check, describe_on(runner, infos)
 
 
 def require_unchanged(places: Places, material: Material, stages: Stages) -> None:

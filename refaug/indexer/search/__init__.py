@@ -17,5 +17,6 @@ __all__ = [
     "search_settings",
     "search_tables",
     "segments",
+    "shard_state",
     "similarity",
 ]

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path, PurePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
+from refaug.core import registrations
 from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json
 from refaug.core.records import Item, Reference
@@ -39,9 +41,6 @@ from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, 
 from refaug.indexer.search.similarity import Bm25Likeness, EncoderLikeness, Likeness, WordVectorLikeness
 from refaug.indexer.tokens.vocabulary import Vocabulary, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import WordWeights
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.search.fleet import FleetOpener, OpenShards
 
 _LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
 _LEAST_TO_SPLIT: Final = 128  # test pairs; with fewer, threads cost twice the CPU time and save no time
@@ -83,7 +82,7 @@ class ReferenceIndex:
     sources: Sources
     held: HeldVersion | None
     threads: int = 1
-    fleet: OpenShards | None = None  # the segments, where they are open on a cluster
+    fleet: Cluster | None = None  # the segments, where they are open on a cluster
 
     @classmethod
     def open(cls, places: Places, spec: str, *, threads: int = 1, hashed: bool = False) -> Self:
@@ -107,13 +106,11 @@ class ReferenceIndex:
         return replace(opened, held=held)
 
     @classmethod
-    def open_on(cls, places: Places, spec: str, hosts: FleetOpener, *, threads: int = 1) -> Self:
+    def open_on(cls, places: Places, spec: str, hosts: Cluster, *, threads: int = 1) -> Self:
         """Open a version whose segments are searched on a cluster; this process embeds, and merges the results.
 
         It compares the hashes of the files that it reads itself, and the processes of the cluster those of theirs.
         """
-        from refaug.extras.cluster.search.fleet import ShardSource  # noqa: PLC0415  only for a cluster
-
         held = places.indexes.open(spec)
         with ExitStack() as failing:
             failing.callback(held.close)
@@ -133,7 +130,7 @@ class ReferenceIndex:
                 vocabulary.extend(hashes)
             bm25 = held.folder / manifest.segments[0].folder / BM25
             fleet = hosts.open(
-                ShardSource(
+                registrations.find(registrations.EXECUTORS, "shard-source")(
                     spec=f"{held.name}@{held.version}",
                     folder=held.folder,
                     manifest=manifest,
@@ -308,7 +305,7 @@ class ReferenceIndex:
         places = np.random.default_rng(number)
         place = int(places.integers(sum(info.utterances for info in self.manifest.segments)))
         if self.fleet is not None:
-            return self.fleet.utterance(place)
+            return str(self.fleet.utterance(place))
         for segment in self.segments:
             if place < segment.utterance_count:
                 return segment.utterances.take(np.array([place], np.int64))[0] or ""

@@ -6,16 +6,18 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.versions import Writer
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_aside
 from refaug.core.progress import Progress
+from refaug.core.registrations import EXECUTORS, find
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import MANIFEST, WordVectors, open_word_vectors
@@ -28,10 +30,6 @@ from refaug.indexer.vectors.coverage import CoverageCounter, VectorCoverage
 from refaug.indexer.vectors.glove import GloveSettings, OnEpoch, train_glove
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
-    from refaug.extras.cluster.vectors.counting import ClusterCounting
 
 _WORDS: Final = "words.txt"
 _COUNTS: Final = "counts.npy"
@@ -169,10 +167,8 @@ def _counting(
     tokenizer: Tokenizer,
     order: VectorsOrder,
     progress: Progress,
-) -> ClusterCounting:
-    from refaug.extras.cluster.vectors.counting import ClusterCounting  # noqa: PLC0415  only on clusters
-
-    return ClusterCounting.begin(cluster, stages, logs, tokenizer, order.cooccurrence, progress)
+) -> Cluster:
+    return find(EXECUTORS, "vectors").begin(cluster, stages, logs, tokenizer, order.cooccurrence, progress)
 
 
 def _inputs(order: VectorsOrder, logs: Sequence[StoredLog], tokenizer: Tokenizer) -> Mapping[str, Any]:
@@ -226,7 +222,7 @@ class _TurnReader:
 
 
 def _count_words(
-    folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress, machines: ClusterCounting | None
+    folder: Path, texts: _TurnReader, order: VectorsOrder, progress: Progress, machines: Cluster | None
 ) -> Mapping[str, Any]:
     counts = WordCounts()
     if machines is None:
@@ -255,7 +251,7 @@ def _count_neighbours(
     words: Sequence[str],
     order: VectorsOrder,
     progress: Progress,
-    machines: ClusterCounting | None,
+    machines: Cluster | None,
 ) -> Mapping[str, Any]:
     """Count co-occurrences, and measure the vocabulary's coverage of the logs."""
     counter = CoverageCounter(len(words))

@@ -13,17 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import LOCK, exclusive, remove_tree, storage_errors, sync_folder, write_aside
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
+from refaug.core.registrations import EXECUTORS, find
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
 from refaug.logs.ingest.pairing import reject_pair, reject_unplaced
@@ -44,10 +46,6 @@ from refaug.logs.pairs import PAIR_SCHEMA, erasure_key
 from refaug.logs.part_files import ROWS_A_GROUP, PartWriter
 from refaug.logs.reading.sources import LineReader, Source, find_files
 from refaug.logs.store import known_pairs, new_totals, remove_leftovers
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
-    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster
 
 
 def publish(stage: Stage, known_names: tuple[str, ...], progress: Progress) -> IngestReport:
@@ -155,7 +153,7 @@ def _drop_reasons(counts: Mapping[str, int]) -> str:
     )
 
 
-def join_trees(stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
+def join_trees(stage: Stage, progress: Progress, cluster: Cluster | None = None) -> None:
     """Turn staged messages into staged pairs; on a cluster, texts are sorted and joined by tasks."""
     state = stage.state
     if state.phase != "messages":
@@ -337,13 +335,9 @@ def _no_empty_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def _machines(
-    cluster: Cluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress
-) -> IngestCluster:
+def _machines(cluster: Cluster, order: IngestOrder, folder: Path, files: Sequence[Path], progress: Progress) -> Cluster:
     """Return the cluster as the steps use it, if all of its machines see the log and the sources."""
-    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster  # noqa: PLC0415  only on clusters
-
-    machines = IngestCluster(cluster, order, progress)
+    machines = find(EXECUTORS, "ingest")(cluster, order, progress)
     machines.require_alike(folder, files)
     return machines
 

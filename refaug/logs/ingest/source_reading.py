@@ -9,13 +9,14 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import BadInput, TooManyBadRows
 from refaug.core.files import (
     write_aside,
@@ -39,10 +40,6 @@ from refaug.logs.pairs import PAIR_SCHEMA
 from refaug.logs.part_files import PartsWriter
 from refaug.logs.reading.containers import Block
 from refaug.logs.reading.sources import BadRow
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.ingest.ingest_cluster import IngestCluster
-
 
 STAGED_MESSAGE_SCHEMA: Final = pa.schema(
     [*MESSAGE_SCHEMA, ("seq", pa.int64()), ("source", pa.int32()), ("context", pa.bool_())]
@@ -230,7 +227,7 @@ class _LocalReading:
 class SourceReader:
     """Reads the sources of an ingest here or on a cluster, counts bad rows and refuses too many of them."""
 
-    def __init__(self, stage: Stage, progress: Progress, cluster: IngestCluster | None = None) -> None:
+    def __init__(self, stage: Stage, progress: Progress, cluster: Cluster | None = None) -> None:
         self._stage, self._progress, self._cluster = stage, progress, cluster
         self._warned = False
 
@@ -257,7 +254,8 @@ class SourceReader:
         settings = [self._read_settings(unit) for unit in self._stage.units]
         if self._cluster is None:
             return _LocalReading(self._stage, settings)
-        return self._cluster.reading(self._stage, settings)
+        reading: AbstractContextManager[BlockResults] = self._cluster.reading(self._stage, settings)
+        return reading
 
     def _read_unit(self, index: int, reading: BlockResults, output: StagedOutput) -> None:
         unit, state = self._stage.units[index], self._stage.state

@@ -20,7 +20,7 @@ from refaug.core.errors import MissingPart, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.core.registrations import BINDINGS, find
+from refaug.core.registrations import BINDINGS, EXECUTORS, find
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.augment_settings import AugmentSettings
@@ -129,10 +129,8 @@ def open_references(
             yield LocalReferences(index=opened, rater=weigher, settings=settings, opened=stack)
         return
     require_named_rater(rater, settings)
-    from refaug.extras.cluster.connection import connect  # noqa: PLC0415  Ray
-    from refaug.extras.cluster.scoring.references import cluster_references  # noqa: PLC0415  torch
-
-    with cluster_references(connect(on), home, index, rater, settings, threads, progress) as references:
+    cluster = find(EXECUTORS, "cluster")(on)
+    with find(EXECUTORS, "references")(cluster, home, index, rater, settings, threads, progress) as references:
         yield references
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import NotAllowed
+from refaug.core.registrations import EXECUTORS, find
 from refaug.service.server_settings import ServeSettings
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
 
 
 def require_cluster(address: str, serve: ServeSettings) -> None:
@@ -36,7 +34,5 @@ def connected(address: str | None, serve: ServeSettings) -> Iterator[Cluster | N
     if (allowed := allowed_cluster(address, serve)) is None:
         yield None
         return
-    from refaug.extras.cluster.connection import connect  # noqa: PLC0415  Ray
-
-    with connect(allowed) as cluster:
+    with find(EXECUTORS, "cluster")(allowed) as cluster:
         yield cluster

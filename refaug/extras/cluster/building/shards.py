@@ -23,13 +23,14 @@ from refaug.core.files import remove_tree
 from refaug.core.kernels import frozen
 from refaug.core.progress import Progress
 from refaug.extras.cluster.building import tasks
-from refaug.extras.cluster.building.tasks import CODED, ClusterBuild, LogPiece, WordStatistics, scratch_of
+from refaug.extras.cluster.building.tasks import CODED, ClusterBuild, LogPiece, WordStatistics
 from refaug.extras.cluster.connection import Cluster, TaskCall
 from refaug.extras.cluster.node_requirements import require_alike
 from refaug.indexer.bm25.index import Bm25Statistics
 from refaug.indexer.building import segment_stages, sharding
 from refaug.indexer.building.order import IndexOrder
 from refaug.indexer.building.plan import shard_memory
+from refaug.indexer.building.scratch import scratch_of
 from refaug.indexer.columns import map_array
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import PACKAGES, RecallCheck, SegmentInfo, software
@@ -374,3 +375,12 @@ def describe_on(runner: ClusterStages, infos: Sequence[SegmentInfo]) -> dict[str
     for of_shard in runner.results("hashing", tasks.describe_shard, numbers):
         described |= of_shard
     return described
+
+
+def build_segments_on(
+    cluster: Cluster, places: Places, order: IndexOrder, work: segment_stages.SegmentWork
+) -> tuple[tuple[SegmentInfo, ...], RecallCheck | None, Mapping[str, Mapping[str, Any]]]:
+    """Build the shards of a new index on a cluster, measure their recall, and describe their files."""
+    with build_on(cluster, places, order, work) as runner:
+        infos, check = measure_recall_on(runner, work, make_shards_on(runner, work, order.shards))
+        return infos, check, describe_on(runner, infos)

@@ -80,21 +80,6 @@ def make_inside(scratch: Path, folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def scratch_of(cache: Path, stages: Stages) -> Path:
-    """Return the folder of what tasks of a build write that is no part of the index."""
-    return cache.resolve() / f"cluster-{stages.folder.name}"
-
-
-def remove_scratch(cache: Path, name: str, *, but: Path | None = None) -> None:
-    """Remove what stopped builds of an index on a cluster left behind, texts among it, but this folder.
-
-    Only the holder of the lock of the index may call this.
-    """
-    for folder in cache.resolve().glob(f"cluster-index-{name}-{'?' * 12}"):
-        if folder != but:
-            remove_tree(folder)
-
-
 def _link(build: Path, folder: Path, writes: set[Path], at: Path = Path()) -> None:
     """Link everything, but make the folders that are written to, and those around them."""
     own = {parent for path in writes for parent in (path, *path.parents)} - {Path()}

@@ -26,6 +26,7 @@ from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
+from refaug.indexer.search.shard_state import ShardState
 from refaug.indexer.search.similarity import Likeness
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
@@ -47,18 +48,6 @@ class ShardSource:
     vectors: Path | None  # the folder of its word vectors
     weights: WordWeights | None
     words: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardState:
-    """How a shard is: the number of its processes, of those that answer, and of the machines that have one of these."""
-
-    index: str
-    shard: str
-    replicas: int
-    alive: int
-    machines: int
-    silent: tuple[str, ...] = ()  # the machines on which the others were started
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,6 @@ from refaug.core.errors import Conflict
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.extras.cluster.building.tasks import remove_scratch
 from refaug.indexer.bm25.index import Bm25Settings, Bm25Statistics
 from refaug.indexer.building import segment_files, segment_stages
 from refaug.indexer.building.build import (
@@ -43,6 +42,7 @@ from refaug.indexer.building.build import (
 from refaug.indexer.building.material import Material, reopen_material
 from refaug.indexer.building.plan import EXACT_BELOW, Limits
 from refaug.indexer.building.recall import ExactSearch
+from refaug.indexer.building.scratch import remove_scratch
 from refaug.indexer.building.segment_stages import CHECK_QUERIES
 from refaug.indexer.building.sharding import seconds_by_stage
 from refaug.indexer.building.update import link_file, live_keys, order_of

@@ -10,19 +10,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
+from refaug.core.cluster_addresses import Cluster
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
 from refaug.core.records import Reference
+from refaug.core.registrations import EXECUTORS, find
 from refaug.core.text.messages import HiddenFolders, shorten_paths
-from refaug.extras.cluster.connection import connect
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings
+from refaug.indexer.search.shard_state import ShardState
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
 from refaug.scoring.home.indexes import open_index, places_of
@@ -30,9 +32,6 @@ from refaug.scoring.home.networks import open_rater
 from refaug.service import prometheus_figures
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.versions.leases import Kind, OpenVersion, VersionKey
-
-if TYPE_CHECKING:
-    from refaug.extras.cluster.search.fleet import ShardHosts, ShardState
 
 # ── The cluster on which a web process has the shards of its indexes open, connected to when the first one is opened ──
 
@@ -54,20 +53,18 @@ class ShardCluster:
         self._serve = serve
         self._lock = threading.Lock()
         self._stack = ExitStack()
-        self._hosts: ShardHosts | None = None
+        self._hosts: Cluster | None = None
         self._is_closed = False
 
-    def hosts(self) -> ShardHosts:
+    def hosts(self) -> Cluster:
         """Return where shards are opened; connect to the cluster if this process is not connected yet."""
-        from refaug.extras.cluster.search.fleet import ShardHosts  # noqa: PLC0415  only for a cluster
-
         with self._lock:
             if self._is_closed:
                 raise Unavailable("the service is stopping", remedy="try again in a moment")
             if self._hosts is None:
                 store = require_shards()
-                cluster = self._stack.enter_context(connect(self._serve.shards))
-                self._hosts = ShardHosts(
+                cluster = self._stack.enter_context(find(EXECUTORS, "cluster")(self._serve.shards))
+                self._hosts = find(EXECUTORS, "shards")(
                     cluster,
                     replicas=self._serve.replicas,
                     timeout_s=self._serve.shard_timeout_s,
