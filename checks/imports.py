@@ -30,7 +30,7 @@ OF_OPERATIONS: Final = (
     "refaug.core.artefacts.kinds",
     "refaug.core.errors",
     "refaug.core.options",
-    "refaug.core.registrations",
+    "refaug.core.installation.registrations",
     "refaug.core.text.messages",
     "refaug.operations",
     "refaug.extras.conversations.selfplay.rules",

@@ -7,4 +7,15 @@ The main names:
 - `records.MetaResult`: everything that a report on agreement shows.
 """
 
-__all__ = ["meta", "probe", "rater_agreement", "rater_report", "records", "report", "row_scores", "rows", "stress"]
+__all__ = [
+    "exploits",
+    "meta",
+    "probe",
+    "rater_agreement",
+    "rater_report",
+    "records",
+    "report",
+    "row_scores",
+    "rows",
+    "stress",
+]

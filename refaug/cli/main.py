@@ -23,11 +23,11 @@ from typer.exceptions import TyperException
 
 from refaug.cli.shared.command_place import CommandPlace
 from refaug.cli.shared.output import ReaderGone, report_error
-from refaug.core import registrations
 from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
 from refaug.core.home import Settings
+from refaug.core.installation import registrations
 from refaug.core.installation.extras import extras_named
-from refaug.core.registrations import find
+from refaug.core.installation.registrations import find
 from refaug.core.version import VERSION
 
 # Commands print their results; log lines are only for the log that a server sets up.

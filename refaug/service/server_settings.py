@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self, get_type_hints
 
-from refaug.core.cluster_addresses import require_address
+from refaug.core.clusters import require_address
 from refaug.core.errors import Usage
 
 MIB: Final = 1 << 20

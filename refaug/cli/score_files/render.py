@@ -10,8 +10,8 @@ import orjson
 import typer
 
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
-from refaug.core import registrations
 from refaug.core.errors import BadInput, NoSource, Usage
+from refaug.core.installation import registrations
 
 _KINDS = "the .json of refaug reproduce, rater report, studies report, score --report or score --json"
 _LARGEST = 1 << 28  # bytes of a file

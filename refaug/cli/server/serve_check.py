@@ -10,7 +10,7 @@ from pathlib import Path
 
 from refaug.cli.shared.output import count_of, print_json, print_line, print_table
 from refaug.core.artefacts.kinds import artefact_stores
-from refaug.core.cluster_addresses import require_reachable
+from refaug.core.clusters import require_reachable
 from refaug.core.errors import Locked, NoAccess, NoSource, RefaugError, Unavailable
 from refaug.core.home import CLUSTER_VARIABLES, STORE_VARIABLES, VARIABLES, Settings
 from refaug.core.processes.live_file import LiveFile

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from refaug.cli.shared.output import print_facts, print_json
-from refaug.core.cluster_addresses import Cluster
-from refaug.core.registrations import EXECUTORS, find
+from refaug.core.clusters import Cluster
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.indexer.search.search_settings import MODES
 from refaug.scoring.home.kinds.stored_indexes import index_facts, readable_facts
 

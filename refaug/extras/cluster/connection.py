@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from refaug.core.cluster_addresses import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
+from refaug.core.clusters import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
 from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable, Usage
 from refaug.core.installation.extras import extras_named
 from refaug.core.processes.free_cores import available_cores

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from refaug.core.clusters import MemberLost
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 from refaug.extras.cluster.actors import ActorHost
 from refaug.extras.cluster.calls import ProcessLost, name_of, result_of
@@ -18,10 +19,6 @@ from refaug.extras.cluster.connection import Cluster
 _PATIENCE_S: Final = 120.0  # for room for all processes: a new machine may be on its way
 _POLL_S: Final = 1.0
 _CALLS: Final = 2  # at a time: the work, and a question how far it is
-
-
-class MemberLost(Unavailable):
-    """A process of a group has died, with its machine or alone."""
 
 
 class WorkerGroup:

@@ -14,12 +14,12 @@ from typing import Any
 from refaug.core.artefacts.build_stages import MARK, Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import describe_files, require_files
 from refaug.core.artefacts.versions import Writer
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
-from refaug.core.registrations import EXECUTORS, find
 from refaug.indexer.building import segment_stages
 from refaug.indexer.building.material import Material, open_material
 from refaug.indexer.building.order import IndexOrder

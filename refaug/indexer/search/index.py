@@ -13,13 +13,13 @@ from typing import Final, Self
 
 import numpy as np
 
-from refaug.core import registrations
 from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json
+from refaug.core.installation import registrations
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.vectors.encoders import Encoder

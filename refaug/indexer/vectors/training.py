@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.versions import Writer
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_aside
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.core.progress import Progress
-from refaug.core.registrations import EXECUTORS, find
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import MANIFEST, WordVectors, open_word_vectors

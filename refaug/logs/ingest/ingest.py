@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import LOCK, exclusive, remove_tree, storage_errors, sync_folder, write_aside
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
-from refaug.core.registrations import EXECUTORS, find
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.order import IngestOrder, IngestReport, pair_up, units_of
 from refaug.logs.ingest.pairing import reject_pair, reject_unplaced

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, TooManyBadRows
 from refaug.core.files import (
     write_aside,

@@ -54,7 +54,7 @@ from refaug.rater.training.order import (
 from refaug.rater.training.pair_corpus import PairCorpus, Rows, Side, code_pairs, open_pairs, require_pairs
 
 if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
+    from refaug.core.clusters import Cluster
 
 
 _HIDDEN_SHARE: Final = 0.5  # of the loss of hidden pieces, beside that of replies

@@ -47,7 +47,7 @@ from refaug.rater.training.order import (
 )
 
 if TYPE_CHECKING:
-    from refaug.extras.cluster.connection import Cluster
+    from refaug.core.clusters import Cluster
 
 
 _READ: Final = 100  # hard negatives sampled for the share that would do as responses

@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Final
 
 import torch
 
+from refaug.core.clusters import Cluster, MemberLost
 from refaug.core.errors import Conflict, Unavailable
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.core.progress import Progress
-from refaug.extras.cluster.connection import Cluster, joined_address
-from refaug.extras.cluster.groups import MemberLost, WorkerGroup
-from refaug.extras.cluster.node_requirements import require_alike
 from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, Task, TrainConfig, TrainingStatus, run
 from refaug.rater.training.order import TrainingOrder
 from refaug.rater.training.peers import ProcessGroup
@@ -87,7 +86,7 @@ class TrainingMember(ABC):
 
     def open_store(self) -> tuple[str, int]:
         """Open the place where the processes find each other; return its host and port."""
-        host = joined_address()
+        host: str = find(EXECUTORS, "own-address")()
         self._store = ProcessGroup.open_store(host, self._size)
         return host, int(self._store.port)
 
@@ -141,7 +140,7 @@ def train_on(
     """
     folder, config = folder.resolve(), order.training
     arguments = {"order": order, "folder_of_stages": folder}
-    require_alike(cluster, folder / "training", _PACKAGES, progress)
+    find(EXECUTORS, "alike")(cluster, folder / "training", _PACKAGES, progress)
     for attempt in range(_RETRIES + 1):
         try:
             with _group(cluster, member, arguments, config, folder / "training", patient=attempt > 0) as group:
@@ -167,7 +166,7 @@ def _group(
     folder: Path,
     *,
     patient: bool,
-) -> WorkerGroup:
+) -> Any:
     """Return the processes; a patient call waits for room where a machine has gone."""
     given = [
         {"rank": rank, "size": config.workers, "config": config, "folder": folder, **arguments}
@@ -176,7 +175,9 @@ def _group(
     deadline = time.monotonic() + (_PATIENCE_S if patient else 0.0)
     while True:
         try:
-            return WorkerGroup(cluster, member, given, threads=config.threads, gpus=int(config.device == "cuda"))
+            return find(EXECUTORS, "workers")(
+                cluster, member, given, threads=config.threads, gpus=int(config.device == "cuda")
+            )
         except Conflict as error:
             if time.monotonic() >= deadline:
                 if patient:

@@ -22,9 +22,9 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, Usage
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
+from refaug.core.installation.registrations import MODELS, find
 from refaug.core.memory.bounded_cache import BoundedCache
 from refaug.core.processes.forking import held_over_fork
-from refaug.core.registrations import MODELS, find
 from refaug.core.text.messages import suggestion
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors
 from refaug.metrics.specification import Specification, named_models

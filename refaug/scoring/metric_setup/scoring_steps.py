@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import MissingPart, Usage
 from refaug.core.home import Settings
+from refaug.core.installation.registrations import BINDINGS, EXECUTORS, find
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.core.registrations import BINDINGS, EXECUTORS, find
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.scoring.augment_settings import AugmentSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import NotAllowed
-from refaug.core.registrations import EXECUTORS, find
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.service.server_settings import ServeSettings
 
 

@@ -19,13 +19,13 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 
-from refaug.core import registrations
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
+from refaug.core.installation import registrations
+from refaug.core.installation.registrations import find
 from refaug.core.kernels import load_compiler
 from refaug.core.memory.garbage import freeze_living
 from refaug.core.records import Item, Origin, Reference
-from refaug.core.registrations import find
 from refaug.core.version import VERSION
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import cores, places_of

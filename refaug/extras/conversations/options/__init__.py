@@ -1,4 +1,4 @@
-"""What is said of conversations, their encoders and the hybrid metric: options with limits and texts, for every face.
+"""Options of conversations, their encoders and the hybrid metric, with limits and texts, for every face.
 
 The main names:
 

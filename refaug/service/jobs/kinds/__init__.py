@@ -17,8 +17,8 @@ from typing import Any
 
 from refaug.core.artefacts.versions import observing_changes
 from refaug.core.home import Settings
+from refaug.core.installation.registrations import load
 from refaug.core.progress import Progress
-from refaug.core.registrations import load
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs

@@ -16,11 +16,11 @@ from refaug.core.artefacts.mapped_files import MappedFiles
 from refaug.core.artefacts.store.locations import StoreSettings
 from refaug.core.artefacts.versions import Versions
 from refaug.core.backoff import Backoff
-from refaug.core.cluster_addresses import Cluster
+from refaug.core.clusters import Cluster
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
+from refaug.core.installation.registrations import EXECUTORS, find
 from refaug.core.records import Reference
-from refaug.core.registrations import EXECUTORS, find
 from refaug.core.text.messages import HiddenFolders, shorten_paths
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import MODES, SearchSettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from refaug.core import registrations
-from refaug.core.registrations import find
+from refaug.core.installation import registrations
+from refaug.core.installation.registrations import find
 from refaug.core.version import VERSION
 from refaug.service.scopes import ALLOWED
 from refaug.service.web.pages.static_files import page_folders, static_files

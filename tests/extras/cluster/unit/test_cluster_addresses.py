@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from refaug.core.cluster_addresses import require_address, require_reachable
+from refaug.core.clusters import require_address, require_reachable
 from refaug.core.errors import BadInput, Conflict, Corrupt, MissingPart, NoAccess, StorageFull, Unavailable, Usage
 from refaug.extras.cluster.calls import Failure, brought_home, call, name_of
 from refaug.extras.cluster.connection import connect
@@ -125,7 +125,7 @@ def test_an_error_of_the_system_without_a_file_stays_as_it_is():
 
 
 def test_functions_are_called_by_their_names():
-    assert name_of(require_address) == "refaug.core.cluster_addresses:require_address"
+    assert name_of(require_address) == "refaug.core.clusters:require_address"
     assert call(name_of(require_address), {"address": "auto"}) == "auto"
 
 

@@ -1,4 +1,7 @@
-"""The addresses of a cluster: `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local`."""
+"""Clusters as the core sees them, without Ray: their addresses, and the loss of a process on one.
+
+An address is `HOST:PORT`, `auto` for the cluster that this machine belongs to, or `local`.
+"""
 
 from __future__ import annotations
 
@@ -60,3 +63,7 @@ def _port(address: str) -> int:
     match = _HOST_AND_PORT.fullmatch(address)
     port = int(match["port"]) if match is not None else 0
     return port if port < 2**16 else 0
+
+
+class MemberLost(Unavailable):
+    """A process of a group has died, with its machine or alone."""

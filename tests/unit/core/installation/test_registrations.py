@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from refaug.core import registrations
 from refaug.core.errors import MissingPart
+from refaug.core.installation import registrations
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TARGETS = [(group, name) for group, names in registrations.BUILT_IN.items() for name in names]
 
@@ -65,7 +65,7 @@ def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: py
 def test_a_name_of_ours_is_found_without_reading_what_is_installed() -> None:
     program = (
         "import sys\n"
-        "from refaug.core.registrations import COMMANDS, find\n"
+        "from refaug.core.installation.registrations import COMMANDS, find\n"
         "assert find(COMMANDS, 'studies') is not None\n"
         "assert 'importlib.metadata' not in sys.modules\n"
     )
