@@ -4,8 +4,8 @@ python bench/bench_encoders.py LOG.jsonl --home HOME --encoder all-minilm-l6-v2 
     --items ITEMS.jsonl --index BY_ENCODER --words BY_WORDS --rater NAME
 
 Plain is what a short script does: texts sorted by length, batches of 64, ONNX Runtime with as many threads, the mean
-over the mask, unit length. Ways take turns, each in the rounds' order; a figure is the best of its rounds, and a bar is
-a ratio of two figures. The items' scores are made by two commands, once to keep the encodings and then to measure.
+over the mask, unit length. Ways take turns, each in the rounds' order; a figure is the median of its rounds, and a bar
+is a ratio of two figures. The items' scores are made by two commands, once to keep the encodings and then to measure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import onnxruntime
 import orjson
 import tokenizers
-from common import run_and_watch, write_result
+from common import median, run_and_watch, write_result
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
@@ -86,14 +86,14 @@ def seconds_of(work: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def best_of_turns(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the least seconds of each way; they take turns."""
+def median_of_turns(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the median seconds of each way; they take turns."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, work in ways.items():
             taken[name].append(seconds_of(work))
             print(name, round(taken[name][-1], 3), "s", flush=True)
-    return {name: min(seconds) for name, seconds in taken.items()}
+    return {name: median(seconds) for name, seconds in taken.items()}
 
 
 def score(options: argparse.Namespace, *arguments: str) -> None:
@@ -123,7 +123,7 @@ def main() -> int:
     plain = PlainEncoder(folders[options.encoder], options.threads)
     cosines = (own.sentence_vectors(texts[:100]) * plain.sentence_vectors(texts[:100])).sum(axis=1)
     many = texts_of(options.log, 10 * options.texts)
-    encoding = best_of_turns(
+    encoding = median_of_turns(
         {
             "plain": lambda: plain.sentence_vectors(texts),
             "own": lambda: own.sentence_vectors(texts),
@@ -138,7 +138,7 @@ def main() -> int:
     }
     for work in ways.values():
         work()  # encodings are kept, loops are compiled
-    scoring = best_of_turns(ways, options.rounds)
+    scoring = median_of_turns(ways, options.rounds)
     ratios = {
         "encoding_over_plain": encoding["plain"] / encoding["own"],
         "static_over_encoder": (len(many) / encoding["static"]) / (len(texts) / encoding["own"]),
