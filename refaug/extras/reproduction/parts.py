@@ -56,6 +56,13 @@ PARTS: Final[Mapping[str, PartFunction]] = {
         reads_sets=False,
         files=tuple(f"human/{name}.jsonl.gz" for name in RECOMMENDED_SETS),
     ),
+    "raters": PartFunction(
+        "refaug.extras.reproduction.experiments.raters",
+        "raters",
+        searches=False,
+        reads_sets=False,
+        files=tuple(f"human/{name}.jsonl.gz" for name in RECOMMENDED_SETS),
+    ),
     "metrics": PartFunction("refaug.extras.reproduction.experiments.metrics", "metrics"),
     "multi-reference": PartFunction("refaug.extras.reproduction.experiments.multi_reference", "multi_reference"),
     "weights": PartFunction("refaug.extras.reproduction.experiments.weights", "weights"),

@@ -7,4 +7,4 @@ The main names:
 - `weights.weights`: whether weights help.
 """
 
-__all__ = ["adem", "hybrid", "metrics", "multi_reference", "recommended", "weights"]
+__all__ = ["adem", "hybrid", "metrics", "multi_reference", "raters", "recommended", "weights"]

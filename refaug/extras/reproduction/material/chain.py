@@ -41,6 +41,7 @@ from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
+from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.nn.train import TrainConfig
@@ -48,6 +49,7 @@ from refaug.rater.rating import Rater
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.network import RuberConfig
+from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings
@@ -262,6 +264,24 @@ class Chain:
                 return None
             self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
         return self._raters[name]
+
+    def carried_raters(self) -> dict[str, Rater]:
+        """Make and open the linear rater of the everyday logs, and their Bi-GRU where other parts have trained one."""
+        order = TrainRater(
+            name=self.artefact_name("proof-linear"),
+            logs=self.logs(self.everyday),
+            network="linear",
+            encoder=self.settings.encoder,
+            seed=self.settings.seed,
+        )
+        began = perf_counter()
+        trained = train_any_rater(rater_places(self.home), order.order(threads=self.settings.threads), self.progress)
+        linear = open_rater(self.home, f"{trained.name}@{trained.version}", threads=self.settings.threads)
+        self._times.note_artefact(f"rater {trained.name}", linear.spec, began, is_new=trained.is_new)
+        opened = {"linear rater": linear}
+        if artefact_stores(self.home)["rater"].current(self.artefact_name("proof")) is not None:
+            opened["Bi-GRU"] = self.rater()
+        return opened
 
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(

@@ -299,6 +299,7 @@ def test_all_of_data_without_conversations_says_so_first(home: Home, data: Path)
     names, gaps = parts_at_hand(parts_named("all"), data)
     assert gaps == {
         "recommended": "the data has no human/grade_dailydialog.jsonl.gz",
+        "raters": "the data has no human/grade_dailydialog.jsonl.gz",
         "hybrid": "the data has no dialogues/ji2022_run1.jsonl.gz",
     }
     assert names == [name for name in PARTS if name not in gaps]

@@ -12,12 +12,18 @@ import orjson
 import pytest
 from encoders import TinyEncoder, write_encoder
 from integration.conftest import Home
+from scipy.stats import spearmanr
 
+from refaug.core.home import Settings
+from refaug.core.records import Reference
 from refaug.core.vectors.encoders import open_encoder
 from refaug.extras.reproduction.experiments import recommended as experiment
 from refaug.extras.reproduction.parts import RECOMMENDED_SETS
+from refaug.extras.reproduction.recommended.rated_replies import read_set
 from refaug.metrics.embeddings import recommended
 from refaug.metrics.embeddings.recommended import MetricCalibration
+from refaug.rater.rating import RatingRequest
+from refaug.scoring.home.networks import open_rater
 
 TEXTS = [
     f"{who} {does} {what}"
@@ -119,3 +125,38 @@ def test_figures_are_found_again_from_what_was_kept(
     for constant in searched.values():
         assert constant["reply"]
         assert constant["above it"] == (constant["mean"] >= constant["median-rated system"])
+
+
+@pytest.mark.slow
+def test_raters_are_made_once_and_agree_as_scipy_says(home: Home, data: Path, tmp_path: Path) -> None:
+    for name in RECOMMENDED_SETS:
+        path = tmp_path / "data" / "human" / f"{name}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((data / "human" / path.name).read_bytes())
+    for seed, log in enumerate(("dailydialog_en", "small_en")):
+        random = np.random.default_rng(seed)
+        turns = [[f"{first} . {second}" for first, second in random.choice(TEXTS, (4, 2))] for _ in range(200)]
+        dialogues = [{"id": str(number), "turns": of_dialogue} for number, of_dialogue in enumerate(turns)]
+        write_lines(tmp_path / "data" / "logs" / f"{log}.jsonl.gz", dialogues)
+    encoder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded())
+    assert home("encoder", "import", "tiny", encoder).code == 0
+    command = ("reproduce", "raters", "--data", tmp_path / "data", "--output", tmp_path / "out", *QUICK)
+    assert home(*command).code == 0
+    figures = orjson.loads((tmp_path / "out" / "raters.json").read_bytes())
+    assert set(figures["leads"]) == {
+        "linear rater with golds over encoder and gold",
+        *(f"linear rater's weights over {other}" for other in ("weights of one", "the same shuffled", "similarity")),
+    }
+    rater = open_rater(Settings(home=home.path), "proof-linear", threads=1)
+    rated = read_set(tmp_path / "data", "usr_topicalchat")
+    requests = [
+        RatingRequest(utterance=rated.items[item].turns[-1], golds=(), candidates=(Reference(text=reply),))
+        for item, reply in zip(rated.item, rated.replies, strict=True)
+    ]
+    expected = spearmanr([rating for (rating,) in rater.rate(requests)], rated.people).statistic
+    found = figures["agreement"]["linear rater"]["groups"]["Topical-Chat"]
+    assert found == pytest.approx(expected, abs=1e-4)
+    versions = home.files("raters")
+    assert home(*command).code == 0
+    assert home.files("raters") == versions
+    assert orjson.loads((tmp_path / "out" / "raters.json").read_bytes())["agreement"] == figures["agreement"]
