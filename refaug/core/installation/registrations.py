@@ -24,6 +24,12 @@ MODELS: Final = "refaug.models"
 BINDINGS: Final = "refaug.bindings"
 EXECUTORS: Final = "refaug.executors"
 
+# which other extras an extra imports
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "studies": ("conversations",),
+    "reproduction": ("conversations", "judges"),
+    "conversations": ("judges",),
+}
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     COMMANDS: {
         "reproduce": "refaug.extras.reproduction.command_places:REPRODUCE",
@@ -111,18 +117,22 @@ def load(name: str, target: str) -> Any:
     """Return what module:name stands for, imported; MissingPart where it is in an extra of ours that is not there."""
     if (extra := _absent_extra(target)) is not None:
         raise MissingPart(
-            f"{name} belongs to the extra {extra!r}, which is not installed", remedy=f"pip install 'refaug[{extra}]'"
+            f"{name} needs the extra {extra!r}, which is not installed", remedy=f"pip install 'refaug[{extra}]'"
         )
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
 
 
 def _absent_extra(target: str) -> str | None:
-    """Return the name of the extra of ours that has the target, where it is not there; None for any other target."""
+    """Return the extra of ours that a target needs and that is not there; None for any other target."""
     if not target.startswith(_EXTRAS):
         return None
-    extra = target.removeprefix(_EXTRAS).partition(".")[0]
-    return extra if find_spec(f"{_EXTRAS}{extra}") is None else None
+    needed = [target.removeprefix(_EXTRAS).partition(".")[0]]
+    for extra in needed:  # grows by what each needs
+        if find_spec(f"{_EXTRAS}{extra}") is None:
+            return extra
+        needed += NEEDS.get(extra, ())
+    return None
 
 
 def _scanned(group: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,23 @@ TARGETS = [(group, name) for group, names in registrations.BUILT_IN.items() for 
 
 def test_the_table_is_that_of_the_metadata() -> None:
     assert PROJECT["entry-points"] == registrations.BUILT_IN
+
+
+def test_an_extra_needs_those_that_it_imports() -> None:
+    folder = ROOT / "refaug" / "extras"
+    names = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+    imports = {
+        name: {
+            other
+            for path in (folder / name).rglob("*.py")
+            for other in re.findall(r"\brefaug\.extras\.([a-z]+)\b", path.read_text("utf-8"))
+        }
+        - {name}
+        for name in names
+    }
+    assert {name: others for name, others in imports.items() if others} == {
+        name: set(others) for name, others in registrations.NEEDS.items()
+    }
 
 
 def test_every_extra_has_a_pip_extra_of_its_name() -> None:
@@ -56,7 +74,7 @@ def test_a_name_of_another_package_is_found_and_listed_last(package_of_others: s
 def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {**registrations.BUILT_IN, registrations.COMMANDS: {"gone": "refaug.extras.vanished.commands:GONE"}}
     monkeypatch.setattr(registrations, "BUILT_IN", table)
-    with pytest.raises(MissingPart, match=r"gone belongs to the extra 'vanished'") as raised:
+    with pytest.raises(MissingPart, match=r"gone needs the extra 'vanished'") as raised:
         registrations.find(registrations.COMMANDS, "gone")
     assert raised.value.remedy == "pip install 'refaug[vanished]'"
     assert "gone" not in registrations.registered(registrations.COMMANDS)
