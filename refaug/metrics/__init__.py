@@ -15,6 +15,7 @@ __all__ = [
     "embeddings",
     "metric_info",
     "models",
+    "packages",
     "parameters",
     "signature",
     "specification",

@@ -20,6 +20,7 @@ from refaug.metrics.metric_info import (
     Uses,
 )
 from refaug.metrics.model_catalogue import MODEL_METRICS
+from refaug.metrics.packages.package_metrics import metric_of_package
 from refaug.metrics.parameters import Choice, Number, Parameter, Text
 
 # The released code has neither, and this variant reproduces its figures.
@@ -326,6 +327,7 @@ _PLAIN = (
     ),
     *MODEL_METRICS,
 )
+_PREFIX = "upsilon-"
 _UPSILON = (
     Choice(
         name="agg",
@@ -352,7 +354,7 @@ def _upsilon_of(base: MetricInfo) -> MetricInfo:
         if parameter not in (shared_parameters.REFERENCES, shared_parameters.MULTIPLE)
     )
     return MetricInfo(
-        name=f"upsilon-{base.name}",
+        name=f"{_PREFIX}{base.name}",
         summary=f"{base.name} against the references of an item, each counted by its weight",
         uses=Uses.WEIGHTED,
         low=0,
@@ -371,10 +373,18 @@ METRICS: Mapping[str, MetricInfo] = {
 }
 
 
-def find(name: str) -> MetricInfo:
-    """Return the metric of that name; Usage suggests similar names."""
+def find_info(name: str) -> MetricInfo | None:
+    """Return the metric of that name, ours or of a package; None where there is none."""
     if name in METRICS:
         return METRICS[name]
+    base = metric_of_package(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
+    return _upsilon_of(base) if base is not None and base.upsilon else metric_of_package(name)
+
+
+def find(name: str) -> MetricInfo:
+    """Return the metric of that name, ours or of a package; Usage suggests similar names."""
+    if (info := find_info(name)) is not None:
+        return info
     if set(several := name.split(",")) <= METRICS.keys():
         raise Usage(
             f"{name!r} names {len(several)} metrics in one", remedy=f"name each by itself: -m {' -m '.join(several)}"

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from refaug.core.errors import BadInput
 from refaug.core.version import VERSION
 from refaug.metrics.base import Metric
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find_info
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.specification import Specification, named_models
 
@@ -70,7 +70,7 @@ class Signature:
 
     def specification(self) -> Specification:
         """Return the metric's part of the settings as a specification."""
-        info = METRICS.get(self.metric)
+        info = find_info(self.metric)
         own = {parameter.name for parameter in info.parameters} if info else set(self.settings)
         return Specification(
             self.metric, tuple((key, value) for key, value in self.settings.items() if key in own and value)

@@ -9,9 +9,11 @@ from functools import lru_cache
 from refaug.core.errors import Usage
 from refaug.core.installation.registrations import load
 from refaug.metrics.base import Metric
-from refaug.metrics.catalogue import METRICS, find
+from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
+from refaug.metrics.packages.package_metrics import registration_of
+from refaug.metrics.packages.watched_metrics import watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Specification:
 
 def _named_first(name: str, parameters: str) -> str:
     """Return the parameters, the first of them with its name where the metric lets it stand without one."""
-    info = METRICS.get(name)
+    info = find_info(name)
     if info is None or info.leading is None or "=" in parameters.partition(",")[0]:
         return parameters
     return f"{info.leading}={parameters}"
@@ -71,8 +73,11 @@ def build(
 def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener | None = None) -> Metric:
     """Build the metric from checked settings."""
     arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
-    metric: Metric = load(info.name, info.made_by)(info, settings, *arguments)
-    return metric
+    kind: type[Metric] = load(info.name, info.made_by)
+    if not info.made_by.startswith("refaug.") and (registration := registration_of(info.name)) is not None:
+        kind = watched(kind, registration)
+    made: Callable[..., Metric] = kind
+    return made(info, settings, *arguments)
 
 
 # ── Models that specifications name ───────────────────────────────────────────────────────────────────────────────────
@@ -80,7 +85,7 @@ def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener
 
 def model_kind_of(metric: str, key: str) -> ModelKind | None:
     """Return the kind of model that a parameter of a metric names; None where it names none."""
-    info = METRICS.get(metric)
+    info = find_info(metric)
     parameter = info.parameter(key) if info is not None else None
     return parameter.kind if isinstance(parameter, ModelName) else None
 

@@ -39,7 +39,7 @@ from refaug.metrics.base import (
     Problem,
     References,
 )
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.models.model_kinds import VectorOpener
 from refaug.metrics.single_reference import DistinctTexts, TextPairs, ranges
@@ -246,7 +246,7 @@ def _base_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener
     """Build the base metric with its part of the settings."""
     if missing := next((model for model in info.models if not settings[model.name]), None):
         raise missing.missing(info.name)
-    base = METRICS[info.name.removeprefix(PREFIX)]
+    base = find(info.name.removeprefix(PREFIX))
     chosen = {parameter.name: settings.get(parameter.name, parameter.default) for parameter in base.parameters}
     return build_of(base, chosen, source)
 

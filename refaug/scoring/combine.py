@@ -30,7 +30,7 @@ import numpy as np
 from refaug.core.errors import BadInput, NoGold, NotFound, Usage
 from refaug.core.version import VERSION
 from refaug.metrics.base import Floats, Indexes, Level, MeanMetric, Metric, Prepared, Problem, References
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find_info
 from refaug.metrics.embeddings.recommended import Recommended, name_with
 from refaug.metrics.metric_info import CorpusScore, MetricInfo
 from refaug.metrics.models.ruber import Ruber
@@ -446,7 +446,7 @@ def metric_of(text: str) -> tuple[Metric, Signature]:
             f"{signature.metric} is of refaug {signature.refaug}, and this is {VERSION}: {text}",
             remedy="combine with the release that scored, or score again",
         )
-    if (info := METRICS.get(signature.metric)) is None:
+    if (info := find_info(signature.metric)) is None:
         raise BadInput(f"no metric is called {signature.metric!r}", remedy=FROM_STATS)
     if signature.settings.get("norm") == "test":
         raise BadInput(

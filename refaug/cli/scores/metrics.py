@@ -10,24 +10,30 @@ from refaug.cli.shared import output
 from refaug.core.errors import Usage
 from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import MetricInfo
+from refaug.metrics.packages.package_metrics import metrics_of_packages
 
 app = typer.Typer(help="The metrics by name: what each needs, its range, its parameters.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_command(as_json: output.JsonFlag = False) -> None:
-    """All metrics."""
+    """All metrics, those of other packages last."""
+    added, errors = metrics_of_packages()
+    infos = [*METRICS.values(), *added]
     if as_json:
-        output.print_json({"metrics": [info.as_json() for info in METRICS.values()]})
+        problems = {"problems": [error.message for error in errors]} if errors else {}
+        output.print_json({"metrics": [info.as_json() for info in infos], **problems})
         return
     output.print_table(
         "metrics (refaug metrics describe NAME tells more)",
         ("name", "references", "range", "direction", "needs", "what it is"),
         [
             (info.name, info.uses.value, info.range, info.direction, ", ".join(info.needs), info.summary)
-            for info in METRICS.values()
+            for info in infos
         ],
     )
+    for error in errors:
+        output.print_line(f"{error.message} ({error.remedy})")
 
 
 @app.command("describe")

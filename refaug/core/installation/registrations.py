@@ -6,7 +6,9 @@ as long as the start of Python: it is read where a name is not in the table, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -23,6 +25,8 @@ OPERATIONS: Final = "refaug.operations"
 MODELS: Final = "refaug.models"
 BINDINGS: Final = "refaug.bindings"
 EXECUTORS: Final = "refaug.executors"
+
+METRICS: Final = "refaug.metrics"
 
 # which other extras an extra imports
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -102,6 +106,38 @@ def registered(group: str) -> dict[str, str]:
     """Return all names of a group with module:name: of our extras that are there, then of other packages."""
     ours = {name: target for name, target in BUILT_IN[group].items() if _absent_extra(target) is None}
     return ours | {name: target for name, target in _scanned(group).items() if name not in BUILT_IN[group]}
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What another package adds to a group."""
+
+    name: str
+    target: str  # module:name
+    package: str
+
+    def load(self, whose: str) -> Any:
+        """Return what it stands for, imported; MissingPart tells whose it is where that fails."""
+        try:
+            return load(self.name, self.target)
+        except Exception as error:  # whatever a package does while it is imported
+            raise MissingPart(
+                f"{whose} cannot be imported: {error!r}",
+                remedy=f"upgrade or uninstall {self.package}",
+            ) from error
+
+
+@cache
+def of_packages(group: str) -> Mapping[str, Sequence[Registration]]:
+    """Return what packages of others add to a group by name, more than one where several have it; read once."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  as long as Python's own start
+
+    found = dict[str, list[Registration]]()
+    for entry in entry_points(group=group):
+        if not entry.value.startswith(_EXTRAS):
+            package = entry.dist.name if entry.dist is not None else "of no name"
+            found.setdefault(entry.name, []).append(Registration(entry.name, entry.value, package))
+    return found
 
 
 def find(group: str, name: str) -> Any:

@@ -22,7 +22,7 @@ from refaug.core.errors import BadInput
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
 from refaug.core.version import VERSION
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find_info
 from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 from refaug.scoring.provenance import MIXED
@@ -244,7 +244,7 @@ def cite_signature(line: str, settings: Settings, set_id: str | None = None) -> 
         f"Replies are scored by {signature.metric}{_in_brackets(of_metric)}{against}, computed by refaug "
         f"{signature.refaug}{_references_in_words(own, of_retrieval, asked)}."
     )
-    unknown = () if signature.metric in METRICS else (f"this refaug has no metric {signature.metric}",)
+    unknown = () if find_info(signature.metric) is not None else (f"this refaug has no metric {signature.metric}",)
     return Citation(
         sentence=sentence,
         signature=line.strip(),

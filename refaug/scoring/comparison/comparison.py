@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
 from refaug.core.errors import BadInput, Usage
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find_info
 from refaug.metrics.metric_info import Uses
 from refaug.metrics.statistics.correlation import holm
 from refaug.scoring.comparison.reply_changes import ChangeFilter, Direction, PairedReplies, ReplyChange
@@ -156,7 +156,7 @@ def _matters(difference: SignatureDifference, stored: StoredScores, *, same_refe
         return True
     if difference.key == "refaug" or is_release:
         return False
-    info = METRICS.get(stored.name)
+    info = find_info(stored.name)
     return not (same_references and info is not None and info.uses is Uses.WEIGHTED)
 
 

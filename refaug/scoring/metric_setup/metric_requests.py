@@ -23,7 +23,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer
 from refaug.metrics.base import Metric
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.metric_info import MetricInfo, Uses
 from refaug.metrics.models.model_kinds import BUILT_IN_RUBRICS, ModelKind, ModelName, VectorOpener
 from refaug.metrics.parameters import AUTO
@@ -245,13 +245,13 @@ class MetricRequest:
     @lru_cache(maxsize=512)  # requests repeat the same specifications, each in several steps
     def _of_text(cls, text: str) -> Self:
         specification = _read(text)
-        info = METRICS.get(specification.name)
+        info = find_info(specification.name)
         if info is None:
             return cls(name=specification.name)
         parameters = dict(specification.parameters)
         models = tuple(_models_of(info, parameters))
         if info.asks(ModelKind.RUBER):
-            compared = METRICS.get(_part_name(parameters.get("referenced", "")))
+            compared = find_info(_part_name(parameters.get("referenced", "")))
             weighted = compared is not None and compared.uses is Uses.WEIGHTED
             samples = any(model.parameter.kind is ModelKind.INDEX for model in models)
             return cls(name=info.name, models=models, weighs=samples and weighted, weighted=weighted)
@@ -347,7 +347,7 @@ def _models_of(info: MetricInfo, parameters: Mapping[str, str]) -> Iterator[Name
         spec = parameters.get(parameter.name, "")
         if info.asks(ModelKind.RUBER):
             if parameter.kind is ModelKind.RUBER and _part_name(parameters.get("unreferenced", "ruber")) == "rater":
-                rater, key = METRICS["rater"].models[0], "unreferenced=rater;model"
+                rater, key = find("rater").models[0], "unreferenced=rater;model"
                 spec = _part_parameters(parameters["unreferenced"]).get("model", "")
                 yield NamedModel(metric=info.name, parameter=rater, key=key, spec=spec)
                 continue

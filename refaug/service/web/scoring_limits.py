@@ -9,7 +9,7 @@ from typing import Any, Final
 from refaug.core.errors import TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.metrics.base import Floats
-from refaug.metrics.catalogue import METRICS
+from refaug.metrics.catalogue import find_info
 from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
 from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoringOptions
@@ -123,7 +123,7 @@ def _cost_of(specification: str) -> Cost:
 
 
 def _info_of(specification: str) -> MetricInfo | None:
-    return METRICS.get(specification.partition(":")[0].strip())
+    return find_info(specification.partition(":")[0].strip())
 
 
 def combining_cost(batches: Sequence[Mapping[str, Any]], options: Resampling, serve: ServeSettings) -> int:

@@ -349,7 +349,9 @@ def test_per_cent_is_a_hundred_times_as_much(held: HeldSet) -> None:
     for key in ("corpus", "mean"):
         assert scaled["systems"]["a"][key] == plain["systems"]["a"][key] * 100
     with pytest.raises(Usage, match="ter is from 0 to ∞, which cannot be given in per cent"):
-        score_set(held, request, ["bleu", "ter"], replace(DRAWN, percent=True))
+        score_set(held, request, ["ter"], replace(DRAWN, percent=True))
+    scales = [one["scale"] for one in score_set(held, request, ["bleu", "ter"], replace(DRAWN, percent=True))["scores"]]
+    assert scales == [100, 1]
 
 
 # ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,63 @@
+"""Metrics that other packages add: found by their entry points, and checked before they are used.
+
+A package names a `MetricInfo` in the group `refaug.metrics` (docs/extending.md). It is imported when its metric is
+named, or when all metrics are listed; a package that is broken disturbs nothing else.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from refaug.core.errors import Conflict, MissingPart, RefaugError
+from refaug.core.installation.registrations import METRICS, Registration, of_packages
+from refaug.metrics.costs import LINEAR
+from refaug.metrics.metric_info import MetricInfo
+
+
+@lru_cache(maxsize=256)  # requests name metrics that do not exist, too
+def metric_of_package(name: str) -> MetricInfo | None:
+    """Return the metric that a package adds under this name, or None.
+
+    MissingPart names the package where it cannot be used, Conflict two that add the same name.
+    """
+    registration = registration_of(name)
+    return None if registration is None else _loaded(registration)
+
+
+def registration_of(name: str) -> Registration | None:
+    """Return where a metric comes from that a package adds; None for others."""
+    registrations = of_packages(METRICS).get(name, [])
+    if len(registrations) > 1:
+        packages = " and ".join(one.package for one in registrations)
+        raise Conflict(f"metric {name} is added by {packages}", remedy="uninstall one of them")
+    return registrations[0] if registrations else None
+
+
+def metrics_of_packages() -> tuple[list[MetricInfo], list[RefaugError]]:
+    """Return all metrics that packages add, and what is wrong with those that cannot be used."""
+    infos, errors = list[MetricInfo](), list[RefaugError]()
+    for name in sorted(of_packages(METRICS)):
+        try:
+            info = metric_of_package(name)
+        except RefaugError as error:
+            errors.append(error)
+        else:
+            infos += [info] if info is not None else []
+    return infos, errors
+
+
+def _loaded(registration: Registration) -> MetricInfo:
+    """Import what a package calls its metric, and check it."""
+    whose = f"metric {registration.name} of package {registration.package}"
+    info = registration.load(whose)
+    if not isinstance(info, MetricInfo):
+        raise _broken(whose, f"{registration.target} is a {type(info).__name__}, not a MetricInfo")
+    if info.name != registration.name:
+        raise _broken(whose, f"its MetricInfo has the name {info.name!r}")
+    if info.cost is LINEAR:
+        raise _broken(whose, "it states no cost: pass cost=Cost(…) of refaug.metrics.costs")
+    return info
+
+
+def _broken(whose: str, what: str) -> MissingPart:
+    return MissingPart(f"{whose} cannot be used: {what}", remedy="ask its authors, or uninstall it")
