@@ -48,6 +48,6 @@ VOLUME /data
 EXPOSE 8000
 # For a container that is kept running; one that runs a single command tells how it went by its exit code. A container
 # that serves has a check of its own in compose.yaml.
-HEALTHCHECK --interval=5m --timeout=60s --start-period=10s CMD ["refaug", "doctor", "--json"]
+HEALTHCHECK --interval=5m --timeout=60s --start-period=10s CMD ["refaug", "admin", "doctor", "--json"]
 ENTRYPOINT ["refaug"]
 CMD ["--help"]

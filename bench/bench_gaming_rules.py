@@ -212,7 +212,9 @@ def main() -> None:
     """Measure both, and write bench/results/gaming_rules.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, required=True, help="where the demo's artefacts are kept")
-    parser.add_argument("--proof", type=Path, required=True, help="where those of `refaug reproduce` are kept")
+    parser.add_argument(
+        "--proof", type=Path, required=True, help="where those of `refaug agreement reproduce` are kept"
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with logs/ and human/")
     parser.add_argument("--draws", type=int, default=2_000)
     parser.add_argument("--seeds", type=int, default=2, help="of the search")

@@ -68,9 +68,9 @@ def prepare_home(data_folder: Path, home: Path) -> Places | None:
             print(f"skipped: {source} is not there; give the folder with --data")
             return None
         refaug = [*REFAUG, "--home", str(home)]
-        subprocess.run([*refaug, "ingest", str(source), "--log", LOG, "--language", "en"], check=True)
+        subprocess.run([*refaug, "log", "ingest", str(source), "--log", LOG, "--language", "en"], check=True)
     if LOG not in places.vectors.names():
-        subprocess.run([*REFAUG, "--home", str(home), "vectors", "train", LOG], check=True)
+        subprocess.run([*REFAUG, "--home", str(home), "train", "vectors", LOG], check=True)
     return places
 
 
@@ -101,7 +101,7 @@ def planned_memory_held() -> int:
     return held_memory
 
 
-# ── text to vectors ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── text to vectors ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def bench_text(places: Places, runs: int, count: int = 100_000) -> None:
@@ -160,7 +160,7 @@ def bench_text(places: Places, runs: int, count: int = 100_000) -> None:
     )
 
 
-# ── building ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── building ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def bench_build(places: Places, runs: int, factory: str | None = None) -> None:
@@ -218,7 +218,7 @@ def _bare_calls(places: Places, name: str, factory: str) -> float:
     return seconds
 
 
-# ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def bench_search(places: Places, runs: int) -> None:

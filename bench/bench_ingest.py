@@ -1,4 +1,4 @@
-"""How fast, how small and how exact `refaug ingest` is.
+"""How fast, how small and how exact `refaug log ingest` is.
 
     python bench/bench_ingest.py --data FOLDER           all three, on the logs of --data
     python bench/bench_ingest.py speed --demo --runs 5   pairs/s beside bench/plain_ingest.py, in turn, whole processes
@@ -43,7 +43,7 @@ def refaug_command(home: Path, *arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name("refaug")), "--home", str(home), *arguments]
 
 
-# ── speed ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── speed ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def speed(data_folder: Path, scratch: Path, runs: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def speed(data_folder: Path, scratch: Path, runs: int) -> dict[str, Any]:
     ours, plain = list[Run](), list[Run]()
     for number in range(runs):
         home = scratch / f"speed-{number}"
-        ours.append(run_and_watch(refaug_command(home, "ingest", str(source), "--log", "speed", "--json")))
+        ours.append(run_and_watch(refaug_command(home, "log", "ingest", str(source), "--log", "speed", "--json")))
         shutil.rmtree(home)
         plain.append(
             run_and_watch(
@@ -89,7 +89,7 @@ def demo_source(scratch: Path) -> Path:
     path, packed = scratch / "demo.jsonl", scratch / "demo.jsonl.gz"
     run_and_watch(
         refaug_command(
-            scratch, "demo-log", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items"
+            scratch, "log", "demo", "--dialogues", "200000", "--output", str(path), "--items-output", f"{path}.items"
         )
     )
     with path.open("rb") as file, igzip.open(packed, "wb") as out:
@@ -104,7 +104,7 @@ def unpack(source: Path) -> tuple[int, float]:
     return size, time.perf_counter() - began
 
 
-# ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def memory(scratch: Path, sizes: tuple[int, ...], limit: str) -> dict[str, Any]:
@@ -114,7 +114,9 @@ def memory(scratch: Path, sizes: tuple[int, ...], limit: str) -> dict[str, Any]:
         source = scratch / f"messages-{size}.jsonl.gz"
         write_messages(source, size)
         home = scratch / f"memory-{size}"
-        run = run_and_watch(refaug_command(home, "ingest", str(source), "--log", "trees", "--memory", limit, "--json"))
+        run = run_and_watch(
+            refaug_command(home, "log", "ingest", str(source), "--log", "trees", "--memory", limit, "--json")
+        )
         report = json.loads(run.output)
         peaks.append(run.peak_bytes)
         figures.append(
@@ -163,7 +165,7 @@ def messages(count: int) -> Iterator[bytes]:
         ).encode()
 
 
-# ── counts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── counts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def counts(data_folder: Path, scratch: Path) -> dict[str, Any]:
@@ -175,9 +177,11 @@ def counts(data_folder: Path, scratch: Path) -> dict[str, Any]:
             print(f"{source} is not there: {name} skipped", flush=True)
             continue
         cleaned = json.loads(
-            run_and_watch(refaug_command(scratch / name, "ingest", str(source), "--log", "a", "--json")).output
+            run_and_watch(refaug_command(scratch / name, "log", "ingest", str(source), "--log", "a", "--json")).output
         )
-        bare = refaug_command(scratch / name, "ingest", str(source), "--log", "b", "--only-rules", "none", "--json")
+        bare = refaug_command(
+            scratch / name, "log", "ingest", str(source), "--log", "b", "--only-rules", "none", "--json"
+        )
         raw = json.loads(run_and_watch(bare).output)
         figures[name] = {
             "readme_pairs": pairs,

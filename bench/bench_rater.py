@@ -222,7 +222,7 @@ def prepare_corpus(data_folder: Path, folder: Path, config: RaterConfig) -> Any:
         print(f"skipped: {source} is not there; give the folder with --data")
         return None
     refaug = [str(ROOT / ".venv" / "bin" / "refaug"), "--quiet", "--home", str(folder)]
-    subprocess.run([*refaug, "ingest", str(source), "--log", "small", "--language", "en"], check=True)
+    subprocess.run([*refaug, "log", "ingest", str(source), "--log", "small", "--language", "en"], check=True)
     logs = [StoredLog.open(folder / "logs", "small")]
     with QueryEngine(folder / "scratch", memory=1 << 30, threads=THREADS) as engine:
         mine(engine, logs, SharedSettings(), folder, Silent())

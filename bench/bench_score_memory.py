@@ -1,4 +1,4 @@
-"""The memory and time of `refaug score` and `refaug meta` as the number of items grows, with references of an index.
+"""The memory and time of `refaug score` and `refaug agreement` as items grow in number, with references of an index.
 
     python bench/bench_score_memory.py --home FOLDER [--pairs 20000] [--items 10000 100000] [--on ADDRESS]
                                        [--before FOLDER]
@@ -35,7 +35,7 @@ COMMANDS = {
     "score": ("-m", "upsilon-bleu", "--draws", "100"),
     "score_bleu": ("-m", "upsilon-bleu", "-m", "multi-bleu", "--draws", "100"),
     "score_json": ("-m", "upsilon-bleu", "--draws", "100", "--json"),
-    "meta": ("-m", "upsilon-bleu", "-m", "bleu", "--draws", "20"),
+    "agreement": ("-m", "upsilon-bleu", "-m", "bleu", "--draws", "20"),
 }
 # The command in a process that has imported what it needs, and says so before it starts.
 RUNNER = """

@@ -67,11 +67,11 @@ def play(home: Path, bot: str, start: str, size: int) -> dict[str, Any]:
     """Let a bot have so many conversations, and check them against the log."""
     name, load = f"bench-{size}", round(os.getloadavg()[0], 1)
     played = measured(
-        "--home", home, "selfplay", "play", bot, "--conversations", size, "--turns", TURNS, "--start", start,
+        "--home", home, "bots", "play", bot, "--conversations", size, "--turns", TURNS, "--start", start,
         "--name", name,
         "--threads", 1,
     )  # fmt: skip
-    checked = measured("--home", home, "selfplay", "check", name, "--log", "demo", "--json")
+    checked = measured("--home", home, "bots", "check", name, "--log", "demo", "--json")
     run_and_watch(
         [
             str(Path(sys.executable).with_name("refaug")),

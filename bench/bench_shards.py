@@ -38,10 +38,10 @@ def prepare(home: Path, dialogues: int) -> None:
     if not (home / "logs" / "demo").exists():
         home.mkdir(parents=True, exist_ok=True)
         files = ["--output", str(home / "demo.jsonl"), "--items-output", str(home / "items.jsonl")]
-        run_and_watch([*refaug, "demo-log", *files, "--dialogues", str(dialogues)])
-        run_and_watch([*refaug, "ingest", str(home / "demo.jsonl"), "--log", "demo", "--language", "en"])
+        run_and_watch([*refaug, "log", "demo", *files, "--dialogues", str(dialogues)])
+        run_and_watch([*refaug, "log", "ingest", str(home / "demo.jsonl"), "--log", "demo", "--language", "en"])
     if not (home / "vectors" / "demo").exists():
-        run_and_watch([*refaug, "vectors", "train", "demo", "--dimensions", "50", "--epochs", "2"])
+        run_and_watch([*refaug, "train", "vectors", "demo", "--dimensions", "50", "--epochs", "2"])
 
 
 def build(home: Path, shards: int) -> None:

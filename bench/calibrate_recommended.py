@@ -5,7 +5,7 @@ python bench/calibrate_recommended.py LOG.jsonl --home HOME --index NAME --out r
 
 The index is one of that log with the metric's encoder (refaug index build LOG --encoder NAME). Each pair is a turn
 of another dialogue, whose own dialogue is no source of references. Equal files and seeds give equal numbers. Other
-encoders are calibrated on logs of a home: refaug encoder calibrate.
+encoders are calibrated on logs of a home: refaug index encoder calibrate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The straightforward way to ingest a log: gzip, json, re, a set and pandas, with the same rules as `refaug ingest`.
+"""The straightforward way to ingest a log: gzip, json, re, a set and pandas, by the rules of `refaug log ingest`.
 
 It is the baseline of bench_ingest.py, run as a separate program: `python bench/plain_ingest.py SOURCE OUTPUT.parquet`.
 """

@@ -1,6 +1,6 @@
 """How a rater's ratings of replies agree with people's, beside scores without a rater: length, shared words, vectors.
 
-Rows, scores and intervals are those of `refaug meta`: fair rows, and whole contexts drawn again. Every set is read
+Rows, scores and intervals are those of `refaug agreement`: fair rows, and whole contexts drawn again. Every set is read
 twice, with all its golds and with the first alone, and compared twice, with all systems and without the one whose
 replies stand in the dialogues that raters are trained on.
 """
@@ -46,7 +46,7 @@ BASELINES: Final = (LENGTH, "idf_overlap", "embedding_average", "greedy")
 _TOKENIZER: Final = "word"
 
 
-# ── shared words ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── shared words ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class IdfOverlap(SingleReferenceMetric):
         return self._idf(words & other_words) / total if total else 0.0
 
 
-# ── sets and metrics ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── sets and metrics ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_sets(folder: Path) -> dict[str, list[Item]]:
@@ -175,7 +175,7 @@ def _vectors(home: Settings, named: str, open_artefacts: ExitStack) -> Path:
     return open_artefacts.enter_context(artefact_stores(home)["vectors"].open(named)).folder
 
 
-# ── agreement ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agreement ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def people(folder: Path, home: Settings, rater: str, vectors: str | None, draws: int) -> dict[str, Any]:

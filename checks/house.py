@@ -226,7 +226,8 @@ def is_public_text(node: ast.AST) -> bool:
     These are compared with the generated reference pages and change only with the behaviour.
     """
     if isinstance(node, FunctionNode):
-        return any(ast.unparse(decorator).startswith(("app.", "router.")) for decorator in node.decorator_list)
+        is_route = any(ast.unparse(decorator).startswith("router.") for decorator in node.decorator_list)
+        return is_route or node.name.endswith("_command")
     if isinstance(node, ast.ClassDef):
         targets = (target for line in node.body if isinstance(line, ast.Assign) for target in ast.walk(line.targets[0]))
         return any(isinstance(target, ast.Name) and target.id == "code" for target in targets)

@@ -113,13 +113,13 @@ def make_log(folder: Path, pairs: int) -> list[dict[str, Any]]:
     source, items = folder / "log.jsonl", folder / "items.jsonl"
     tell(f"making up a log of {pairs:,} pairs")
     dialogues = str(int(pairs * 1.02 / PAIRS_A_DIALOGUE))
-    run("demo-log", "--dialogues", dialogues, "--output", str(source), "--items-output", str(items))
-    run("ingest", str(source), "--log", "demo", "--language", "en")
+    run("log", "demo", "--dialogues", dialogues, "--output", str(source), "--items-output", str(items))
+    run("log", "ingest", str(source), "--log", "demo", "--language", "en")
     there = json.loads(run("log", "stats", "demo", "--json"))["pairs"]
     if there < pairs:
         sys.exit(f"the log has {there:,} pairs only")
     tell(f"the log has {there:,} pairs; training word vectors on it")
-    run("vectors", "train", "demo", "--dimensions", "100", "--epochs", "3")
+    run("train", "vectors", "demo", "--dimensions", "100", "--epochs", "3")
     return [json.loads(line) for line in items.read_text("utf-8").splitlines()]
 
 

@@ -77,10 +77,21 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "log": ("log", "sample", "demo", "--count", "400", "--json"),
     "stats": ("log", "stats", "demo", "--json"),
     "search": ("index", "search", "demo", QUESTION, "-k", "20", "--threads", "1", "--json"),
-    "refs": ("refs", *AUGMENTED),
+    "refs": ("sets", "references", *AUGMENTED),
     "scores": ("score", *AUGMENTED, "--metric", "upsilon-chrf", "--draws", "0", "--json"),
-    "rating": ("rater", "rate", "demo", "how are you", "fine", "the bus is late", "--to", "and you", "--json"),
-    "ruber": ("ruber", "score", "demo", "how are you", "fine", "the bus is late", "--json"),
+    "rating": (
+        "judge",
+        "score",
+        "rater",
+        "demo",
+        "how are you",
+        "fine",
+        "the bus is late",
+        "--to",
+        "and you",
+        "--json",
+    ),
+    "ruber": ("judge", "score", "ruber", "demo", "how are you", "fine", "the bus is late", "--json"),
     "set": ("sets", "score", SET, "items.jsonl", "--metric", "upsilon-bleu", "--draws", "0", "--json"),
     "encoder": ("index", "search", "coded", "i like tea", "-k", "5", "--threads", "1", "--json"),
     **{
@@ -165,7 +176,7 @@ def files_of(settings: Settings, kinds: Iterable[str]) -> dict[str, list[Path]]:
     return files
 
 
-# ── what answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def by_command(settings: Settings, name: str) -> Any:
@@ -224,7 +235,7 @@ def restored(settings: Settings) -> dict[str, Any]:
     """What restoring the backup into an empty home leaves there, or why nothing."""
     with tempfile.TemporaryDirectory() as folder:
         backup = str(settings.home / "backup")
-        code = run_command(["--quiet", "--home", f"{folder}/home", "restore", backup]).code
+        code = run_command(["--quiet", "--home", f"{folder}/home", "admin", "restore", backup]).code
         content = {
             str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(Path(folder, "home").rglob("*"))
@@ -276,7 +287,7 @@ def outcomes(answers: dict[str, Any], right: dict[str, Any]) -> dict[str, str]:
 
 
 def named_by_doctor(settings: Settings) -> bool:
-    """Whether `refaug doctor --verify` finds something to mend."""
+    """Whether `refaug admin doctor --verify` finds something to mend."""
     return any(
         finding.state is doctor.FindingState.WRONG
         for finding in doctor.examine(settings, verify=True)

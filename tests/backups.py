@@ -119,7 +119,7 @@ def restored(backup: Path, home: Path, url: str = "") -> Settings:
 
 
 def problems(home: Settings) -> list[str]:
-    """What `refaug doctor --verify` says of artefacts and the database besides good things."""
+    """What `refaug admin doctor --verify` says of artefacts and the database besides good things."""
     findings = examine(home, verify=True)
     return [
         f"{finding.what}: {finding.found}"

@@ -101,7 +101,7 @@ def command_of(home, *arguments):
     """Arguments of a process that ingests."""
     return {
         "args": [
-            *(sys.executable, "-m", "refaug", "--home", str(home), "ingest", *map(str, arguments)),
+            *(sys.executable, "-m", "refaug", "--home", str(home), "log", "ingest", *map(str, arguments)),
             *("--log", "chat", "--memory", "256MiB", "--json"),
         ],
         "env": dict(os.environ),

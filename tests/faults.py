@@ -95,8 +95,8 @@ def warm_indexing() -> None:
         Path(folder, "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
         search = ("index", "search", "warm", "words that are said", "--gold", "again and again", "--json")
         for command in (
-            ("ingest", f"{folder}/log.jsonl", "--log", "warm"),
-            ("vectors", "train", "warm", "--min-count", "1", "--dimensions", "8", "--epochs", "1"),
+            ("log", "ingest", f"{folder}/log.jsonl", "--log", "warm"),
+            ("train", "vectors", "warm", "--min-count", "1", "--dimensions", "8", "--epochs", "1"),
             ("index", "build", "warm", "--check-queries", "2"),
             ("index", "delete", "warm", "--dialogue", "3"),
             ("log", "delete", "warm", "--dialogue", "4"),

@@ -224,7 +224,7 @@ class MixedLoad:
     def _back_up(self) -> None:
         self.backups += 1
         target = self.aside / f"backup-{self.backups}"
-        command = [sys.executable, "-m", "refaug", "--quiet", "--home", str(self.service.home), "backup"]
+        command = [sys.executable, "-m", "refaug", "--quiet", "--home", str(self.service.home), "admin", "backup"]
         done = subprocess.run([*command, str(target)], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 4):  # 4: the database is away, or the home is too busy
             self._fail(f"backup: {done.returncode}: {done.stderr[-300:]}")

@@ -30,10 +30,10 @@ WIDTHS: Final = {"wide": 1_280, "narrow": 380}
 LONGEST: Final = {"wide": 1_100, "narrow": 1_600}  # pixels of a picture: a page may be longer
 SCHEMES: Final = ("light", "dark")
 STEPS: Final = (
-    ("ingest", "{0}/demo.jsonl", "--log", "demo", "--language", "en"),
-    ("vectors", "train", "demo"),
+    ("log", "ingest", "{0}/demo.jsonl", "--log", "demo", "--language", "en"),
+    ("train", "vectors", "demo"),
     ("index", "build", "demo"),
-    ("rater", "train", "demo", "--preset", "small", "--epochs", "3", "--max-tokens", "64"),
+    ("train", "rater", "demo", "--preset", "small", "--epochs", "3", "--max-tokens", "64"),
 )
 
 
@@ -41,7 +41,7 @@ def make_home(home: Path) -> None:
     """Make a home with the demo log, an index and a rater, as `make demo` does."""
     home.mkdir(parents=True, exist_ok=True)
     outputs = ("--output", "{0}/demo.jsonl", "--items-output", "{0}/demo-items.jsonl")
-    commands = [("demo-log", "--noise", "0.03", *outputs), *STEPS]
+    commands = [("log", "demo", "--noise", "0.03", *outputs), *STEPS]
     for command in commands:
         code = refaug(["--quiet", "--home", str(home), *(part.format(home) for part in command)])
         assert code == 0, command
@@ -213,7 +213,7 @@ def add_evaluations(server: Served) -> None:
     path = server.home / "demo-items.jsonl"
     if not path.exists():
         assert (
-            refaug(["--quiet", "demo-log", "--output", str(server.home / "demo.jsonl"), "--items-output", str(path)])
+            refaug(["--quiet", "log", "demo", "--output", str(server.home / "demo.jsonl"), "--items-output", str(path)])
             == 0
         )
     sent: dict[str, Any] = {"content": path.read_bytes(), "headers": {"Content-Type": "application/octet-stream"}}

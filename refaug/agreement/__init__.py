@@ -1,4 +1,4 @@
-"""Agreement of metrics with people: `refaug meta` and its probe; reports on raters.
+"""Agreement of metrics with people: `refaug agreement` and its probe; reports on raters.
 
 The main names:
 

@@ -1,4 +1,4 @@
-"""Measure how far metrics agree with people: rated test sets in, records of agreement out, for `refaug meta`.
+"""Measure how far metrics agree with people: rated test sets in, records of agreement out, for `refaug agreement`.
 
 `refaug.agreement.rows` selects the replies that count, `refaug.agreement.row_scores` scores
 them, and `refaug.agreement.figures` computes the figures of each set.
@@ -139,7 +139,7 @@ _ITSELF: Final = "it is the length itself"
 _NOT_FOR_PEOPLE: Final = "split-half reliability is in Spearman and Pearson alone"
 
 
-# ── All metrics, with the ratings and with the baseline ───────────────────────────────────────────────────────────
+# ── All metrics, with the ratings and with the baseline ───────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ def _p(agreement: Agreement) -> float | None:
     return agreement.difference.p if agreement.difference is not None else None
 
 
-# ── One set ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── One set ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def compare_set(
@@ -484,7 +484,7 @@ def _mixed_warnings(rated_sets: Sequence[RatedRows], metrics: Sequence[ComparedM
                 yield f"{rated_rows.name}: {warning}"
 
 
-# ── The mean over sets ────────────────────────────────────────────────────────────────────────────────────────────
+# ── The mean over sets ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _mean_result(

@@ -1,9 +1,9 @@
-"""Measure how far a rater agrees with people, for `refaug rater evaluate`.
+"""Measure how far a rater agrees with people, for `refaug agreement rater`.
 
 There are two questions, each for test sets that have what it needs; both need an utterance and a gold:
 
 - replies that people rated: the rater's rating of each beside the golds, against people's mean. These are the rows and
-  figures of `refaug meta`, for the metric `rater` under every way to combine;
+  figures of `refaug agreement`, for the metric `rater` under every way to combine;
 - references that people rated, since weighting references is the rater's main task. Each is rated as a candidate
   beside the golds, against the weight that people gave it; a reference that equals a gold, normalised, is left out.
 
@@ -44,7 +44,7 @@ from refaug.scoring.score_settings import MetaSettings
 _BATCH_SIZE: Final = 200  # test pairs between two reports of progress
 
 
-# ── Settings and results ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Settings and results ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class RaterEvaluation:
         }
 
 
-# ── Both questions ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Both questions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def evaluate_rater(
@@ -223,7 +223,7 @@ def _reference_warnings(references: Mapping[str, _SetReferences]) -> Iterator[st
             yield f"{name}: {of_set.unusable:,} rated references are of items without an utterance or a gold: left out"
 
 
-# ── References that people rated ──────────────────────────────────────────────────────────────────────────────────
+# ── References that people rated ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The records of `refaug meta`: its settings and its results, and the JSON of each.
+"""The records of `refaug agreement`: its settings and its results, and the JSON of each.
 
     MetaResult ─┬─ metrics          what was compared, in order; `baseline` names one of them
                 ├─ sets: SetResult ─┬─ counts: RowCounts        which rows were used and why others were not
@@ -40,7 +40,7 @@ from refaug.metrics.statistics.resampling import Estimate, Floats
 from refaug.scoring.items import BadItem
 from refaug.scoring.score_settings import MetaSettings
 
-# ── The records of annotators in the results of `refaug meta`: how well they agree, and what follows from it ──────────
+# ── The records of annotators in the results of `refaug agreement`: how well they agree, and what follows from it ─────
 
 # ── The JSON of figures: an undefined one is null, with its reason beside it ──────────────────────────────────────────
 
@@ -92,7 +92,7 @@ def _(group: GroupAgreement) -> Mapping[str, object]:
     return {"size": group.size, "groups": group.groups, **json_form(group.by_kind)}
 
 
-# ── The records of annotators in the results of `refaug meta` ─────────────────────────────────────────────────────────
+# ── The records of annotators in the results of `refaug agreement` ────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ def _pairs_json(spread: Spread, place: Mapping[int, int]) -> dict[str, object]:
     return {**json_form(spread), "each": each}
 
 
-# ── The records of `refaug meta`: its settings and its results, and the JSON of each ──────────────────────────────────
+# ── The records of `refaug agreement`: its settings and its results, and the JSON of each ─────────────────────────────
 
 LENGTH: Final = "length"  # the row of the reply length, in tokens
 HUMAN: Final = "human"  # the row of people against people
@@ -214,7 +214,7 @@ class ComparedMetric:
         return not self.metric.info.higher_is_better
 
 
-# ── Results ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class RowKind(StrEnum):

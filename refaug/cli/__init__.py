@@ -4,7 +4,8 @@ The main names:
 
 - `start`: where `refaug` begins
 - `main.main`: runs the command that the arguments name
-- `main.COMMANDS`: the module of each command, imported when it is needed.
+- `commands.COMMANDS`: the function of each command, imported when it is needed
+- `command_tree.command_at`: a command as typer runs it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,9 @@ class Settings:
     def require_whole(self) -> None:
         """Raise Conflict while a restore of this home is not finished."""
         if (self.home / RESTORING).exists():
-            raise Conflict(f"{self.home} is half restored", remedy="run the same refaug restore again: it goes on")
+            raise Conflict(
+                f"{self.home} is half restored", remedy="run the same refaug admin restore again: it goes on"
+            )
 
     @property
     def logs(self) -> Path:

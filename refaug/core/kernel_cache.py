@@ -1,6 +1,6 @@
 """The state of the compiled loops that an installation has left beside the code: written by what compiles them all.
 
-Nothing here imports numba, so that the server and `refaug doctor` can ask.
+Nothing here imports numba, so that the server and `refaug admin doctor` can ask.
 """
 
 from __future__ import annotations

@@ -83,7 +83,9 @@ class Item:
     scale: tuple[float, float] | None = None  # of the ratings: the least and the most; None: not named
     provenance: str = ""  # how its references were retrieved and weighted, as signatures write it; empty: unknown
     reply_provenance: Mapping[str, str] = field(default_factory=dict)  # by system: which bot made its reply
-    search_notes: Mapping[str, Any] = field(default_factory=dict)  # what `refaug refs` noted: `excluded`, `note`, …
+    search_notes: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what `refaug sets references` noted: `excluded`, `note`, …
 
     @property
     def utterance(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Agreement of metrics with people, as `refaug meta` computes it."""
+"""Agreement of metrics with people, as `refaug agreement` computes it."""
 
 from __future__ import annotations
 

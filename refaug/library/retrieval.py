@@ -49,7 +49,7 @@ def references(
     on_error: OnError = "fail",
     home: str | os.PathLike[str] | None = None,
 ) -> ReferencedItems:
-    """Return weighted references for items, as `refaug refs` writes them.
+    """Return weighted references for items, as `refaug sets references` writes them.
 
         found = refaug.references([{"utterance": "Where do you buy tea?"}], index="demo", rater="demo")
         found[0].references[0].text

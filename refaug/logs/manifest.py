@@ -45,7 +45,7 @@ class LogSource:
 
 @dataclass(frozen=True, kw_only=True)
 class LogIngest:
-    """One run of `refaug ingest`."""
+    """One run of `refaug log ingest`."""
 
     key: str
     at: str

@@ -96,7 +96,7 @@ def resume_any_rater(
     **options: Any,
 ) -> TrainedVersion:
     """Continue the interrupted training of a rater of any kind, as it was ordered."""
-    written: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug rater train"))
+    written: dict[str, object] = read_json(interrupted_order_path(places.cache, nn.KIND, name, "refaug train rater"))
     network = _NETWORKS.get(str(written.get("network", NN)), _NETWORKS[NN])
     order = interrupted_order(places, network.order, name)
     return train_any_rater(places, order, progress, on_now, on_epoch, again=True, **options)

@@ -82,7 +82,9 @@ class Preset:
             for name, setting in self._fields.items():
                 if (stated := short.get(name, details.get(name, ""))) != setting:
                     message = f"the references of the items have {self._contradiction(name, stated, setting)}"
-                    raise Usage(message, remedy=f"refaug refs --preset {self.name} writes items with such references")
+                    raise Usage(
+                        message, remedy=f"refaug sets references --preset {self.name} writes items with such references"
+                    )
 
     def governs(self, metric: str, settings: Mapping[str, str], provenance: Mapping[str, str]) -> bool:
         """Whether a score is that of the preset, by the settings in its signature, however these were stated."""
@@ -146,7 +148,7 @@ def _require_encoder(index: str, manifest: IndexManifest, logs: str) -> None:
         raise Usage(
             f"refaug-1, the metric where none is named, finds references by the encoder {name}, and the index {index} "
             f"has vectors of {vectors.name}",
-            remedy=f"refaug encoder add {name}, then refaug index build {logs} --name NAME --encoder {name}; "
+            remedy=f"refaug index encoder add {name}, then refaug index build {logs} --name NAME --encoder {name}; "
             f"{OTHER_METRIC}",
         )
 

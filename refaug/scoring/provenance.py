@@ -3,7 +3,7 @@
     k:15|mode:embedding-utterance|gold:one|parrot:rated|…|index:chat@2026-11-20.1#9f2c41d07e12|vectors.:glove@…
 
 Items carry this line as `provenance`, so scores have one signature, whether the references were retrieved for the
-scores, came from a file that `refaug refs` wrote, or from a frozen set.
+scores, came from a file that `refaug sets references` wrote, or from a frozen set.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ class Provenance:
     def parse(line: str) -> Provenance:
         """Read a line back; BadInput where it is none."""
         if len(line) > _LONGEST:
-            raise BadInput(f"a provenance of {len(line):,} characters", remedy="as refaug refs writes it")
+            raise BadInput(f"a provenance of {len(line):,} characters", remedy="as refaug sets references writes it")
         settings, details = read_fields(line.split("|"), line) if line else ({}, {})
         if reserved := _RESERVED & {*settings, *details}:
-            raise BadInput(f"{min(reserved)!r} is no part of a provenance", remedy="as refaug refs writes it")
+            raise BadInput(
+                f"{min(reserved)!r} is no part of a provenance", remedy="as refaug sets references writes it"
+            )
         return Provenance(settings=settings, details=details)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Checks of an installation, one by one, for `refaug doctor` and for a health page."""
+"""Checks of an installation, one by one, for `refaug admin doctor` and for a health page."""
 
 from __future__ import annotations
 
@@ -465,5 +465,5 @@ def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
     )
     for name, why in sorted(ScheduleStore(database).failing().items()):
         yield Finding(
-            what=f"schedule {name}", state=FindingState.NOTE, found=why, remedy=f"refaug schedules show {name}"
+            what=f"schedule {name}", state=FindingState.NOTE, found=why, remedy=f"refaug admin schedules show {name}"
         )

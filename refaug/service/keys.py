@@ -294,7 +294,7 @@ class KeyStore:
             # A name may equal the id of another key; then the id is meant, since it cannot be chosen.
             row = next((row for row in rows if row.id == id_or_name), rows[0] if rows else None)
             if row is None:
-                raise NotFound(f"there is no key {id_or_name[:64]!r}", remedy="refaug keys list")
+                raise NotFound(f"there is no key {id_or_name[:64]!r}", remedy="refaug admin keys list")
             if row.revoked is None:
                 connection.execute(KEYS.update().where(KEYS.c.id == row.id).values(revoked=time_text(moment)))
                 by = actor or user_of_machine()
@@ -392,7 +392,7 @@ class KeyRing:
             )
         key, digest = seen.keys.get(parsed_token.id, (None, _NO_HASH))
         if not hmac.compare_digest(parsed_token.sha256, digest) or key is None:
-            raise WrongKey("this key is not known", remedy="keys are made by refaug keys create")
+            raise WrongKey("this key is not known", remedy="keys are made by refaug admin keys create")
         key.require_valid(datetime.now(UTC))
         return key
 

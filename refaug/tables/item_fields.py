@@ -23,11 +23,11 @@ ITEM_FIELDS: Final = (
     "dialogue",
     "time",
     "exclude",
-    "excluded",  # these, the note and the provenance are added by `refaug refs`
+    "excluded",  # these, the note and the provenance are added by `refaug sets references`
     "excluded_references",
     "note",
     "provenance",
-    "reply_provenance",  # this and reply_ms are added by `refaug replies`
+    "reply_provenance",  # this and reply_ms are added by `refaug bots reply`
     "reply_ms",
 )
 REFERENCE_FIELDS: Final = (

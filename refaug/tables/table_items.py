@@ -183,7 +183,7 @@ MAX_CHARS: Final = 512 << 20
 MAX_ANNOTATORS: Final = 1_000
 _COMPARED_RATINGS: Final = 3  # by one annotator, before its range says anything
 _SCALES_APART: Final = 4.0  # how many times as high the ratings of one annotator are than those of another
-_LIMIT_REMEDY: Final = "give one row an item, which has no limit; or write items in parts: refaug items convert"
+_LIMIT_REMEDY: Final = "give one row an item, which has no limit; or write items in parts: refaug sets convert"
 
 
 @dataclass(slots=True)

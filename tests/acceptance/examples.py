@@ -125,7 +125,7 @@ class Runner:
         code, out, err = self.answer(command, quiet=fence.role == "exits")
         assert code == int(fence.name or 0), f"{command}: exit code {code}\n{err}"
         printed = err + out if fence.role == "exits" else out
-        if not shown and re.match(r"refaug ingest\b", command):  # its counts are on the page about cleaning
+        if not shown and re.match(r"refaug log ingest\b", command):  # its counts are on the page about cleaning
             return
         assert matches(printed, shown), f"$ {command}\n--- the page\n{shown}--- the command\n{printed}"
 
@@ -161,9 +161,11 @@ class Runner:
         return code, printed.out.encode(), printed.err
 
     def _verify(self, scores: str) -> None:
-        """Hold scores of a page to what `refaug verify` makes of them: everything holds."""
+        """Hold scores of a page to what `refaug score verify` makes of them: everything holds."""
         (self._folder / ".scores.json").write_text(scores, "utf-8")
-        code = cli.main(["--quiet", "--home", str(self._folder / "home"), "verify", str(self._folder / ".scores.json")])
+        code = cli.main(
+            ["--quiet", "--home", str(self._folder / "home"), "score", "verify", str(self._folder / ".scores.json")]
+        )
         printed = self._capture.readouterr()
         assert (code, " unchecked " in printed.out) == (0, False), printed.out + printed.err
 

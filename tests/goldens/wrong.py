@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _NO_OPTION: Final = "--no-such-option"
 _NO_FIELD: Final = "no_such_field"
-_LONG_RUNNING: Final = {("serve",), ("jobs", "work")}  # with a limit that does not hold they would not end
+_LONG_RUNNING: Final = {
+    ("serve",),
+    ("admin", "jobs", "work"),
+}  # with a limit that does not hold they would not end
 
 
 def wrong_commands() -> dict[str, Any]:

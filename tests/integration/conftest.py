@@ -23,9 +23,21 @@ from refaug.rater.nn.checkpoint import save_rater
 ROOT = Path(__file__).parents[2]
 
 
-def in_group(group: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """A command of a group; one about artefacts names its group itself."""
-    return command if command[0] == "artefacts" else (group, *command)
+def in_group(kind: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command on a kind of artefact by its verb; one about versions names its kind itself."""
+    verb, *rest = command
+    if verb == "artefacts":
+        return command
+    words = {
+        "train": ("train", kind),
+        "resume": ("train", "resume", kind),
+        "report": ("train", "report", kind),
+        "negatives": ("train", "negatives"),
+        "rate": ("judge", "score", kind),
+        "score": ("judge", "score", kind),
+        "evaluate": ("agreement", kind),
+    }
+    return (*words.get(verb, ("index", verb) if kind == "index" else ("index", kind, verb)), *rest)
 
 
 @dataclass
@@ -62,7 +74,7 @@ class Home:
         return Result(code, found.out, found.err)
 
     def ingest(self, *arguments, log="chat") -> Result:
-        return self("ingest", *arguments, "--log", log, "--json")
+        return self("log", "ingest", *arguments, "--log", log, "--json")
 
     def open(self, log="chat") -> StoredLog:
         return StoredLog.open(self.logs, log)
@@ -113,10 +125,10 @@ def with_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder, one = tmp_path_factory.mktemp("with-all"), ("--threads", "1")
     for command in (
-        ("ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
-        ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *one),
+        ("log", "ingest", talk(folder / "chat.jsonl", 240), "--log", "chat"),
+        ("train", "vectors", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *one),
         ("index", "build", "chat", "--check-queries", "0", *one),
-        ("rater", "train", "chat", *SMALL, "--epochs", "1", "--validation-share", "0.3"),
+        ("train", "rater", "chat", *SMALL, "--epochs", "1", "--validation-share", "0.3"),
     ):
         assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
     home = Settings(home=folder / "home")

@@ -176,7 +176,7 @@ def test_files_that_are_damaged_in_the_home_are_named(own_home: Settings, tmp_pa
     victim.write_bytes(victim.read_bytes()[:-1] + b"!")
     part = own_home.logs / LOG / "part-00002.parquet"
     part.unlink()
-    code = main(["--home", str(own_home.home), "--quiet", "backup", str(tmp_path / "backup"), "--json"])
+    code = main(["--home", str(own_home.home), "--quiet", "admin", "backup", str(tmp_path / "backup"), "--json"])
     out, err = capsys.readouterr()
     assert code == 3
     assert [text.split()[0] for text in orjson.loads(out)["damaged"]] == [str(part), str(victim)]
@@ -193,7 +193,7 @@ def test_the_commands_of_the_page_back_up_twice_and_restore(own_home: Settings, 
     places = {"/srv/refaug": own_home.home, "/mnt/backups": tmp_path / "backups", "/srv/elsewhere": tmp_path / "other"}
     nightly, restoring = (re.sub("|".join(places), lambda match: str(places[match[0]]), block) for block in blocks[:2])
     tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "REFAUG_DATABASE": ""}
-    for script in (nightly, nightly.replace("date -u +%F", "echo tomorrow"), restoring.split("refaug doctor")[0]):
+    for script in (nightly, nightly.replace("date -u +%F", "echo tomorrow"), restoring.split("refaug admin doctor")[0]):
         done = subprocess.run(["sh", "-c", script], env=tools, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "backups" / "latest").readlink() == Path("tomorrow")
@@ -235,7 +235,7 @@ def test_a_database_with_other_rows_is_left_alone(home: Settings, backup: Path, 
 
 def test_a_home_without_a_database_is_backed_up_and_none_is_made(own_home: Settings, tmp_path: Path) -> None:
     (own_home.home / "refaug.db").unlink()
-    assert main(["--home", str(own_home.home), "--quiet", "backup", str(tmp_path / "backup")]) == 0
+    assert main(["--home", str(own_home.home), "--quiet", "admin", "backup", str(tmp_path / "backup")]) == 0
     assert not (own_home.home / "refaug.db").exists()
     assert rows(restored(tmp_path / "backup", tmp_path / "other")) == []
 

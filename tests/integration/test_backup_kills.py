@@ -79,7 +79,7 @@ def shard_answers(home: Settings) -> list[object]:
 @pytest.fixture(scope="module")
 def backup_events(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> int:
     target = tmp_path_factory.mktemp("backup") / "whole"
-    done = run_killed(0, "--home", home.home, "--quiet", "backup", target)
+    done = run_killed(0, "--home", home.home, "--quiet", "admin", "backup", target)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
 
@@ -95,7 +95,7 @@ def whole(home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def restore_events(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     other = tmp_path_factory.mktemp("restore") / "home"
-    done = run_killed(0, "--home", other, "--quiet", "restore", whole)
+    done = run_killed(0, "--home", other, "--quiet", "admin", "restore", whole)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
 
@@ -105,7 +105,7 @@ def test_a_killed_backup_is_no_backup_and_is_written_anew(
     home: Settings, backup_events: int, tmp_path: Path, place: int
 ) -> None:
     target = tmp_path / "backup"
-    command = ("--home", home.home, "--quiet", "backup", target)
+    command = ("--home", home.home, "--quiet", "admin", "backup", target)
     assert run_killed(moment(backup_events, place), *command).returncode == -signal.SIGKILL
     assert not target.exists() or (target / MANIFEST).exists()
     if not target.exists():
@@ -119,7 +119,7 @@ def test_a_killed_restore_is_ended_by_the_same_command(
     home: Settings, whole: Path, restore_events: int, tmp_path: Path, place: int
 ) -> None:
     other = tmp_path / "home"
-    command = ("--home", other, "--quiet", "restore", whole)
+    command = ("--home", other, "--quiet", "admin", "restore", whole)
     assert run_killed(moment(restore_events, place), *command).returncode == -signal.SIGKILL
     if not other.is_dir() or (other / RESTORING).exists() or not any(other.iterdir()):
         again = run_killed(0, *command)

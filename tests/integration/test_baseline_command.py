@@ -119,19 +119,19 @@ def test_the_rest_of_the_index_is_as_it_was(ready: Home, items: Path) -> None:
     before, listed = others(), ready("artefacts", "list", "index").out
     scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
     assert (others(), ready("artefacts", "list", "index").out) == (before, listed)
-    assert "baselines" not in ready("doctor").out
+    assert "baselines" not in ready("admin", "doctor").out
     assert ready("artefacts", "gc", "index", "chat", "--keep", "1").code == 0
     assert len(list(baselines(ready).glob("[!.]*"))) == 1
 
 
-# ── without the index ────────────────────────────────────────────────────────────────────────────────────────────
+# ── without the index ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_items_that_refs_has_written_count_from_0_and_the_command_is_told(
     ready: Home, items: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "refs.jsonl"
-    file.write_text(ready("refs", items, *FOUND).out, "utf-8")
+    file.write_text(ready("sets", "references", items, *FOUND).out, "utf-8")
     index = f"chat@{ready('artefacts', 'show', 'index', 'chat', '--json').json['version']}"
     told = f"upsilon-chrf without b counts from 0, though the references are those of an index: refaug metrics baseline upsilon-chrf --index {index} measures b"  # noqa: E501  one sentence
     bare = ready("score", file, "-m", "upsilon-chrf", *QUIET)
@@ -169,7 +169,7 @@ def test_a_set_of_given_references_counts_from_0(ready: Home, items: Path, tmp_p
     assert b_of(found) == "0"
 
 
-# ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the command ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_replies_of_a_job_are_those_of_the_command_and_are_scored(
         assert len(fake.received) == 60
         arguments = ("--bot", "loud=bot:loud", "--bot", f"c-bm25={C_BM25}")
         (home.home / "own.jsonl").write_bytes(ITEMS)
-        printed = home_at(home.home)("replies", home.home / "own.jsonl", *arguments, "--threads", "1")
+        printed = home_at(home.home)("bots", "reply", home.home / "own.jsonl", *arguments, "--threads", "1")
         assert printed.code == 0, printed.err
         assert len(fake.received) == 60  # the command finds all answers stored
     result = job["result"]
@@ -240,9 +240,9 @@ def test_self_play_of_a_job_is_that_of_the_command_also_after_a_stop(home: Setti
     assert (result["conversations"], result["resumed_at"], result["self_play"]) == (24, 16, "stopped")
     assert run(home, Stopping(), job, **order, name="stopped") == result
     text = "--conversations 12 --turns 4 --start log:chat --seed 3 --name whole --check-log chat --threads 1"
-    by_command = home_at(home.home)("selfplay", "play", *order["bots"], *text.split(), "--json").json
+    by_command = home_at(home.home)("bots", "play", *order["bots"], *text.split(), "--json").json
     assert played(home, "stopped", result["version"]) == played(home, "whole", by_command["version"])
-    checked = home_at(home.home)("selfplay", "check", "whole", "--log", "chat", "--json").json["bots"]
+    checked = home_at(home.home)("bots", "check", "whole", "--log", "chat", "--json").json["bots"]
     assert checked == by_command["checks"]
     without_times = [{key: figure for key, figure in bot.items() if key != "latency"} for bot in result["checks"]]
     assert without_times == [{key: figure for key, figure in bot.items() if key != "latency"} for bot in checked]

@@ -66,11 +66,11 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(260):
             first, second = rng.integers(len(TALK), size=2)
             file.write(json.dumps({"id": str(number), "turns": [*TALK[first], *TALK[second]]}) + "\n")
-    commands: list[tuple[object, ...]] = [("ingest", folder / "log.jsonl", "--log", "chat")]
+    commands: list[tuple[object, ...]] = [("log", "ingest", folder / "log.jsonl", "--log", "chat")]
     for seed, name in enumerate(("tiny", "other"), start=7):
         encoder = write_encoder(folder / name, weights=TinyEncoder.seeded(seed))
         commands += [
-            ("encoder", "import", name, encoder),
+            ("index", "encoder", "import", name, encoder),
             ("index", "build", "chat", "--name", f"by-{name}", "--encoder", name, "--check-queries", "0"),
         ]
     for command in commands:
@@ -87,7 +87,10 @@ def command(ready: Path, capsys: pytest.CaptureFixture[str]) -> Home:
 @pytest.fixture(scope="module")
 def calibrated(ready: Path) -> str:
     """The encoder's name with version and content, once its numbers are there."""
-    assert main(["--home", str(ready / "home"), "--quiet", "encoder", "calibrate", "tiny", "--index", "by-tiny"]) == 0
+    assert (
+        main(["--home", str(ready / "home"), "--quiet", "index", "encoder", "calibrate", "tiny", "--index", "by-tiny"])
+        == 0
+    )
     return ModelRegistry(Settings(home=ready / "home")).encoder("tiny").spec
 
 
@@ -106,11 +109,11 @@ def test_without_numbers_it_is_refused_with_the_command_that_measures_them(comma
     refused = command("score", ready / "items.jsonl", "-m", "refaug-1:encoder=other", "--json").error
     assert refused["code"] == "usage"
     assert refused["message"].startswith("refaug-1 has no numbers for the encoder other@")
-    assert refused["remedy"].startswith("refaug encoder calibrate other --index INDEX")
+    assert refused["remedy"].startswith("refaug index encoder calibrate other --index INDEX")
 
 
 def test_an_index_of_another_encoder_has_no_pairs_for_it(command: Home) -> None:
-    refused = command("encoder", "calibrate", "other", "--index", "by-tiny", "--json").error
+    refused = command("index", "encoder", "calibrate", "other", "--index", "by-tiny", "--json").error
     assert refused["message"].startswith("the index by-tiny has vectors of tiny@")
     assert refused["remedy"] == "refaug index build chat --name NAME --encoder other"
 
@@ -161,7 +164,7 @@ def test_it_has_a_name_of_its_own_on_every_face(command: Home, ready: Path, cali
     assert settings["encoder"] == calibrated
     assert calibrated.partition("#")[2] == open_encoder(ready / "tiny").name.partition("#")[2]
     (tmp_path / "scores.json").write_text(json.dumps(document))
-    verified = command("verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
+    verified = command("score", "verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
     assert verified.code == 0, verified.out
     by_library = refaug.score(ITEMS, metric=METRIC, index="by-tiny", home=command.path)
     assert by_library.signature == scores["signature"]
@@ -235,7 +238,7 @@ def test_it_is_the_metric_of_a_server_that_says_so(command: Home, ready: Path, c
         ServeSettings.from_env({"REFAUG_DEFAULT_METRIC": "sentence-cosine"})
     with client_of(Settings(home=command.path), default_metric="refaug-1", default_index="by-tiny") as web:
         lacking = web.post("/v1/scores", json={"items": ITEMS}).json()
-    assert lacking["remedy"].startswith("refaug encoder add all-minilm-l6-v2")
+    assert lacking["remedy"].startswith("refaug index encoder add all-minilm-l6-v2")
 
 
 def test_one_number_in_any_process_batch_and_thread_count(
@@ -246,14 +249,14 @@ def test_one_number_in_any_process_batch_and_thread_count(
     document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "by-tiny")
     (tmp_path / "scores.json").write_text(json.dumps(document))
     known = replies_of(document["scores"][0])
-    assert command("encoder", "forget").code == 0
-    verify = ["verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json"]
+    assert command("index", "encoder", "forget").code == 0
+    verify = ["score", "verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json"]
     arguments = [sys.executable, "-m", "refaug", "--home", command.path, *verify]
     verified = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     parts = {part["part"]: part["state"] for part in json.loads(verified.stdout)["parts"]}
     assert parts["reply scores"] == "holds", parts
-    assert command("encoder", "forget").code == 0
+    assert command("index", "encoder", "forget").code == 0
     _open_once.cache_clear()
     with client_of(Settings(home=command.path)) as web:
         body = {"items": ITEMS, "purpose": "test", "index": "by-tiny", "settings": {"preset": "refaug-1"}}
@@ -270,7 +273,7 @@ def test_one_number_in_any_process_batch_and_thread_count(
 
 def test_scores_by_two_encoders_are_never_compared(command: Home, ready: Path, calibrated: str, tmp_path: Path) -> None:
     del calibrated
-    assert command("encoder", "calibrate", "other", "--index", "by-other").code == 0
+    assert command("index", "encoder", "calibrate", "other", "--index", "by-other").code == 0
     for name in ("tiny", "other"):
         metric = f"refaug-1:encoder={name}"
         document = scored(command, ready / "items.jsonl", "-m", metric, "--index", f"by-{name}")
@@ -302,7 +305,7 @@ def test_an_unknown_language_is_told_on_every_face(command: Home, ready: Path, c
 def test_an_index_of_words_is_refused_with_what_to_build(command: Home, ready: Path) -> None:
     vectors = ready / "words.txt"
     vectors.write_text("".join(f"{word} {place} 1\n" for place, word in enumerate(("i", "you", "like", "tea"))))
-    assert command("vectors", "import", "glove", vectors).code == 0
+    assert command("index", "vectors", "import", "glove", vectors).code == 0
     assert command("index", "build", "chat", "--name", "words", "--vectors", "glove", "--check-queries", "0").code == 0
     for options in ((), ("-m", METRIC)):
         refused = command("score", ready / "items.jsonl", "--index", "words", *options, "--json").error
@@ -317,7 +320,7 @@ def test_references_that_another_encoder_found_are_refused(
     del calibrated
     message = f"{METRIC} compares by the encoder tiny@"
     by_index = command("score", ready / "items.jsonl", "-m", METRIC, "--index", "by-other", "--json").error
-    found = command("refs", ready / "items.jsonl", "--index", "by-other", "--preset", "refaug-1")
+    found = command("sets", "references", ready / "items.jsonl", "--index", "by-other", "--preset", "refaug-1")
     (tmp_path / "found.jsonl").write_text(found.out)
     by_file = command("score", tmp_path / "found.jsonl", "-m", METRIC, "--json").error
     for refused in (by_index, by_file):

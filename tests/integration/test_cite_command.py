@@ -1,4 +1,4 @@
-"""`refaug cite`: score files, signatures and frozen sets, with versions that are here, removed, or unknown."""
+"""`refaug score cite`: score files, signatures and frozen sets, with versions that are here, removed, or unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_score_file_a_signature_and_a_set_are_cited(ready: Home, items: Path, 
     scored_by_two = ready("score", items, *BOTH, "-k", "5", "-m", "upsilon-bleu", "-m", "chrf", *NO_INTERVALS)
     file.write_text(scored_by_two.out)
     weighted, plain = scored_by_two.json["scores"]
-    cited = ready("cite", file, "--json").json
+    cited = ready("score", "cite", file, "--json").json
     of_weighted, of_plain = cited["citations"]
     assert (of_weighted["signature"], of_plain["signature"]) == (weighted["signature_full"], plain["signature_full"])
     assert [version["state"] for version in of_weighted["versions"]] == ["here", "here"]
@@ -48,20 +48,20 @@ def test_a_score_file_a_signature_and_a_set_are_cited(ready: Home, items: Path, 
         assert part in sentence
     entries = set(re.findall(r"^@\w+\{([^,]+),$", cited["bibtex"], re.MULTILINE))
     assert entries == {*of_weighted["papers"], *of_plain["papers"], f"refaug-{VERSION}"}
-    printed = ready("cite", file).out
+    printed = ready("score", "cite", file).out
     assert [line in printed for line in (sentence, f"  signature: {weighted['signature_full']}")] == [True, True]
-    assert ready("cite", file, "--bibtex").out == cited["bibtex"] + "\n"
-    assert ready("cite", weighted["signature_full"], "--json").json["citations"] == [of_weighted]
+    assert ready("score", "cite", file, "--bibtex").out == cited["bibtex"] + "\n"
+    assert ready("score", "cite", weighted["signature_full"], "--json").json["citations"] == [of_weighted]
 
     frozen = ready("sets", "freeze", items, *BOTH, "--purpose", "test", "--json").json["id"]
-    (of_set,) = ready("cite", frozen[:8], "--json").json["citations"]
+    (of_set,) = ready("score", "cite", frozen[:8], "--json").json["citations"]
     assert (of_set["set"], [version["state"] for version in of_set["versions"]]) == (frozen, ["here", "here"])
     assert f"frozen reference set {frozen} (for test, " in of_set["sentence"]
     file.write_text(ready("sets", "score", frozen, items, "-m", "upsilon-bleu", *NO_INTERVALS).out)
-    (against,) = ready("cite", file, "--json").json["citations"]
+    (against,) = ready("score", "cite", file, "--json").json["citations"]
     assert (against["set"], f"against the frozen reference set {frozen}" in against["sentence"]) == (frozen, True)
     ready("sets", "withdraw", frozen, "--reason", "a typing error")
-    assert "withdrawn" in ready("cite", frozen).out
+    assert "withdrawn" in ready("score", "cite", frozen).out
 
 
 def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
@@ -69,10 +69,10 @@ def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
 ) -> None:
     file = tmp_path / "scores.json"
     file.write_text(ready("score", items, *BOTH, "-m", "upsilon-bleu", *NO_INTERVALS).out)
-    before = ready("cite", file, "--json").json
+    before = ready("score", "cite", file, "--json").json
     assert ready("artefacts", "remove", "index", "chat", "--yes").code == 0
     removal = read_removal(Settings(home=ready.path).home / "indexes", *version_in(before, 0))
-    cited = ready("cite", file, "--json").json
+    cited = ready("score", "cite", file, "--json").json
     (citation,) = cited["citations"]
     assert removal is not None
     assert citation["versions"][0] == {
@@ -85,7 +85,7 @@ def test_a_score_from_a_version_that_is_gone_is_cited_with_its_removal(
     assert (citation["sentence"], cited["bibtex"]) == (before["citations"][0]["sentence"], before["bibtex"])
     elsewhere = file.read_text().replace("chat@20", "chat@10").replace("tiny@", "../etc@")
     file.write_text(elsewhere)
-    (citation,) = ready("cite", file, "--json").json["citations"]
+    (citation,) = ready("score", "cite", file, "--json").json["citations"]
     assert citation["notes"][0] == f"{file} was changed after it was written: its seal does not fit"
     assert [version["state"] for version in citation["versions"]] == ["unknown", "unknown"]
 
@@ -106,7 +106,7 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
         ('{"scores": [{"metric": "bleu"}]}', "scores[0]: it has no signature"),
         ('{"scores": ["bleu"]}', "scores[0]: an object was expected"),
         ('{"scores": [], "format_version": 7}', "its format is 7; this refaug reads up to 2"),
-        ('{"sets": [], "metrics": []}', "this is the agreement of refaug meta"),
+        ('{"sets": [], "metrics": []}', "this is the agreement of refaug agreement"),
         ('{"scores": [{"signature_full": "bleu"}]}', "scores[0]: 'bleu' is not a signature"),
         ('{"stats": [{"signature_full": "bleu|n:2|n:3|refaug:0.1.0"}]}', "stats[0]: 'n:3' is no part"),
     ],
@@ -114,7 +114,7 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
 def test_what_is_no_score_file_is_refused(ready: Home, tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "scores.json"
     file.write_text(content)
-    refused = ready("cite", file)
+    refused = ready("score", "cite", file)
     assert (refused.code, said in refused.err) == (3, True), refused.err
 
 
@@ -126,8 +126,8 @@ def test_what_cannot_be_cited_is_refused(ready: Home, tmp_path: Path) -> None:
         ("0123456789abcdef", 3, "there is no reference set 0123456789abcdef"),
         ("bleu|n:2", 3, "is not a signature"),
     ):
-        refused = ready("cite", cited)
+        refused = ready("score", "cite", cited)
         assert (refused.code, said in refused.err) == (code, True), refused.err
-    assert ready("cite", "bleu|n:2|refaug:0.1.0", "--json", "--bibtex").code == 2
-    later = ready("cite", "of-a-later-release|n:2|refaug:9.0.0")
+    assert ready("score", "cite", "bleu|n:2|refaug:0.1.0", "--json", "--bibtex").code == 2
+    later = ready("score", "cite", "of-a-later-release|n:2|refaug:9.0.0")
     assert (later.code, "has no metric of-a-later-release" in later.out) == (0, True)

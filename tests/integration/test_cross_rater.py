@@ -27,7 +27,7 @@ from refaug.scoring.home.networks import open_rater
 pytestmark = pytest.mark.slow
 
 TRAIN = (
-    *("rater", "train", "chat", "--network", "cross", "--preset", "small", "--epochs", "1", "--threads", "1"),
+    *("train", "rater", "chat", "--network", "cross", "--preset", "small", "--epochs", "1", "--threads", "1"),
     *("--max-tokens", "32", "--positives", "96", "--embeddings", "random"),
 )
 TURNS = ("who sells you soup today", "my aunt gets it by the mill", "where do you buy tea now")
@@ -57,7 +57,7 @@ def test_lists_and_reports_name_the_network(trained: Home, tmp_path: Path) -> No
     assert shown["config"]["layers"] == 2
     assert shown["report"]["parameters"] == open_rater(Settings(home=trained.path), "chat").model.parameter_count  # type: ignore[attr-defined]
     assert "auc_good_vs_dialogue" in trained("artefacts", "show", "rater", "chat").out
-    page = trained("rater", "report", "chat", "--to", tmp_path / "page")
+    page = trained("train", "report", "rater", "chat", "--to", tmp_path / "page")
     assert page.code == 0, page.err
     assert "is rated above a wrong one" in (tmp_path / "page/index.html").read_text("utf-8")
 
@@ -70,7 +70,7 @@ def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) ->
     joined = rater.rate([RatingRequest(utterance="\n".join(TURNS), golds=("near the mill",), candidates=candidates)])[0]
     alone = rater.rate([RatingRequest(utterance=TURNS[-1], golds=("near the mill",), candidates=candidates)])[0]
     assert joined != pytest.approx(alone, abs=1e-5)
-    rated = trained("rater", "rate", "chat", TURNS[-1], "near the mill", *replies, "--json").json
+    rated = trained("judge", "score", "rater", "chat", TURNS[-1], "near the mill", *replies, "--json").json
     assert rated["ratings"] == pytest.approx(alone, abs=1e-5)
     item = {
         "id": "a",
@@ -115,7 +115,7 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     with interrupting(monkeypatch) as stop:
         stop(2)
         assert home(*TRAIN).code != 0
-    result = home("rater", "resume", "chat", "--json")
+    result = home("train", "resume", "rater", "chat", "--json")
     assert result.code == 0, result.err
     expected = artefact_stores(Settings(home=with_rater))["rater"]
     (version,) = expected.versions("chat")
@@ -134,6 +134,6 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     ],
 )
 def test_options_of_another_network_are_refused(home: Home, options: tuple[str, ...], remedy: str) -> None:
-    result = home("rater", "train", "chat", *options)
+    result = home("train", "rater", "chat", *options)
     assert result.code == 2
     assert remedy in result.err

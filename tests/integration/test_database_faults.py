@@ -127,7 +127,7 @@ def require_back(client: TestClient) -> None:
     assert made.status_code == 201, made.text
 
 
-# ── locked ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── locked ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def test_nobody_stands_in_a_line_that_does_not_move(home: Settings, monkeypatch:
         assert started(client, **gc_of("late"))
 
 
-# ── away ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── away ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,7 @@ def events_in(text: str) -> list[tuple[int, str, dict[str, Any]]]:
     return found
 
 
-# ── followed by who loses the connection ──────────────────────────────────────────────────────────────────────────
+# ── followed by who loses the connection ──────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -427,7 +427,7 @@ def read_to_its_end(address: str, job: str, texts: list[str], begun: threading.E
             begun.set()
 
 
-# ── a full disk ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a full disk ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -501,7 +501,7 @@ def filling(disk: Path, made: list[Callable[[], None]]) -> JobFunction:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("kind", ["ingest", "freeze"])
+@pytest.mark.parametrize("kind", ["log", "ingest", "freeze"])
 def test_job_on_a_full_disk_fails_by_name_and_leaves_nothing_visible(
     disk: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,4 @@
-"""`refaug diagnose` and `refaug meta probe` as commands, and docs/gaming.md held to what they print."""
+"""`refaug score diagnose` and `refaug agreement probe` as commands, and docs/gaming.md held to what they print."""
 
 from __future__ import annotations
 
@@ -13,31 +13,15 @@ import typer
 from typer.testing import CliRunner
 
 from refaug.agreement.probe import Probe
-from refaug.cli.logs.demo_log import demo_log_command
-from refaug.cli.scores.diagnose import diagnose_command
-from refaug.cli.scores.probe import probe_command
+from refaug.cli.main import app
 from refaug.core.errors import BadInput, Usage
-from refaug.core.home import Settings
 from refaug.metrics.diagnostics import FIGURES
 
 GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")
 
-app = typer.Typer()
-meta = typer.Typer()
-app.command("demo-log")(demo_log_command)
-app.command("diagnose")(diagnose_command)
-meta.command("probe")(probe_command)
-meta.command("other")(lambda: None)  # a group of one command would be that command
-app.add_typer(meta, name="meta")
-
-
-@app.callback()
-def options(context: typer.Context) -> None:
-    context.obj = Settings(quiet=True)
-
 
 def run(*arguments: str | Path) -> None:
-    app([str(one) for one in arguments], standalone_mode=False)
+    app(["--quiet", *(str(one) for one in arguments)], standalone_mode=False)
 
 
 ITEMS = [
@@ -55,11 +39,11 @@ def items(tmp_path: Path) -> Path:
     return path
 
 
-# ── diagnose ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── diagnose ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_diagnose_prints_every_figure_of_every_system_as_json(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run("diagnose", items, "--json", "--sample", "5")
+    run("score", "diagnose", items, "--json", "--sample", "5")
     found = json.loads(capfd.readouterr().out)
     assert (found["tokenizer"], found["sample"], found["items"]) == ("word", 5, 3)
     assert list(found["systems"]) == ["a", "b"]
@@ -77,7 +61,7 @@ def test_diagnose_prints_every_figure_of_every_system_as_json(items: Path, capfd
 def test_diagnose_shows_a_table_for_each_group_and_why_there_is_a_dash(
     items: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run("diagnose", items)
+    run("score", "diagnose", items)
     shown = capfd.readouterr()
     titles = [line for line in shown.out.splitlines() if re.fullmatch(r"[a-z]+", line)]
     assert titles == ["replies", "variety", "length", "generic", "repetition", "copies"]
@@ -87,7 +71,7 @@ def test_diagnose_shows_a_table_for_each_group_and_why_there_is_a_dash(
 
 
 def test_diagnose_gives_rows_with_tabs_at_full_precision(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run("diagnose", items, "--tsv", "--language", "de")
+    run("score", "diagnose", items, "--tsv", "--language", "de")
     rows = [line.split("\t") for line in capfd.readouterr().out.splitlines()]
     assert rows[0] == ["system", "figure", "value", "reason"]
     assert [row[:2] for row in rows[1:]] == [[system, name] for system in "ab" for name in FIGURES]
@@ -98,7 +82,7 @@ def test_diagnose_gives_rows_with_tabs_at_full_precision(items: Path, capfd: pyt
 def test_diagnose_reads_line_aligned_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("Yes.\n\n", "utf-8")
     (tmp_path / "gold.txt").write_text("yes\nNo.\n", "utf-8")
-    run("diagnose", "--replies", f"a={tmp_path / 'a.txt'}", "--references", tmp_path / "gold.txt", "--json")
+    run("score", "diagnose", "--replies", f"a={tmp_path / 'a.txt'}", "--references", tmp_path / "gold.txt", "--json")
     found = json.loads(capfd.readouterr().out)["systems"]["a"]
     assert (found["figures"]["equal_to_gold"], found["figures"]["empty"]) == (0.5, 0.5)
     assert found["reasons"]["parrot"] == "no item with a reply has an utterance"
@@ -106,21 +90,36 @@ def test_diagnose_reads_line_aligned_files(tmp_path: Path, capfd: pytest.Capture
 
 def test_what_diagnose_cannot_do_is_refused(items: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Usage, match="--json and --tsv at once"):
-        run("diagnose", items, "--json", "--tsv")
+        run("score", "diagnose", items, "--json", "--tsv")
     with pytest.raises(Usage, match="no tokenizer is called 'words'"):
-        run("diagnose", items, "--tok", "words")
+        run("score", "diagnose", items, "--tok", "words")
     with pytest.raises(BadInput, match="1 item could not be used"):
-        run("diagnose", items, "--strict")
+        run("score", "diagnose", items, "--strict")
     assert "characters_mean" in capfd.readouterr().out
 
 
-# ── probe ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── probe ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_probe_prints_one_document_with_a_signature_for_each_metric(
     items: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run("meta", "probe", items, "-m", "bleu", "-m", "ter", "--system", "b", "--generic", "So.", "--seed", "3", "--json")
+    run(
+        "agreement",
+        "probe",
+        items,
+        "-m",
+        "bleu",
+        "-m",
+        "ter",
+        "--system",
+        "b",
+        "--generic",
+        "So.",
+        "--seed",
+        "3",
+        "--json",
+    )
     found = json.loads(capfd.readouterr().out)
     assert {key: found[key] for key in ("base", "seed", "generic", "padding", "without_gold", "items")} == {
         "base": {"kind": "system", "name": "b"},
@@ -144,7 +143,7 @@ def test_probe_prints_one_document_with_a_signature_for_each_metric(
 def test_probe_shows_a_table_that_names_the_base_and_the_direction(
     items: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run("meta", "probe", items, "-m", "ter", "--system", "a")
+    run("agreement", "probe", items, "-m", "ter", "--system", "a")
     out = capfd.readouterr().out.splitlines()
     assert out[0].endswith("(lower is better)")
     parrot = next(line.split() for line in out if line.startswith("probe") and "parrot" in line)
@@ -153,7 +152,7 @@ def test_probe_shows_a_table_that_names_the_base_and_the_direction(
     assert [line.split()[1] for line in out if " base " in line and line.startswith("system")] == ["a"]
 
 
-# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def section(heading: str) -> str:
@@ -172,7 +171,7 @@ def cells(heading: str) -> list[list[str]]:
 def demo_items(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo items as the page makes them; how long the log beside them is does not matter to them."""
     folder = tmp_path_factory.mktemp("demo")
-    run("demo-log", "--dialogues", "10", "--output", folder / "log.jsonl", "--items-output", folder / "items.jsonl")
+    run("log", "demo", "--dialogues", "10", "--output", folder / "log.jsonl", "--items-output", folder / "items.jsonl")
     return folder / "items.jsonl"
 
 
@@ -186,9 +185,9 @@ def probed(demo_items: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _rows_printed(heading: str, demo_items: Path) -> dict[str, list[dict[str, Any]]]:
-    (line,) = re.findall(r"^    refaug (meta probe .*)$", section(heading), re.MULTILINE)
+    (line,) = re.findall(r"^    refaug (agreement probe .*)$", section(heading), re.MULTILINE)
     words = [str(demo_items) if word == "demo/demo-items.jsonl" else word for word in shlex.split(line)]
-    printed = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    printed = CliRunner().invoke(app, ["--quiet", *words, "--json"], catch_exceptions=False)
     specifications = re.findall(r" -m (\S+)", line)
     scores = json.loads(printed.stdout)["scores"]
     return {name: one["rows"] for name, one in zip(specifications, scores, strict=True)}
@@ -243,6 +242,6 @@ def test_every_command_of_the_gaming_page_parses() -> None:
     for line in lines:
         command: Any = typer.main.get_command(app)
         words = shlex.split(line)
-        while hasattr(command, "commands"):
+        while words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         command.make_context(command.name, words)

@@ -23,7 +23,7 @@ from refaug.scoring.home.networks import open_rater
 
 pytestmark = pytest.mark.slow
 
-TRAIN = ("rater", "train", "chat", "--network", "dual", "--preset", "small", "--epochs", "2", "--threads", "1")
+TRAIN = ("train", "rater", "chat", "--network", "dual", "--preset", "small", "--epochs", "2", "--threads", "1")
 REPLIES = ("at the market", "never at the mill", "who sells you soup today")
 
 
@@ -50,13 +50,13 @@ def test_lists_reports_and_metrics_have_it(trained: Home, tmp_path: Path) -> Non
     shown = trained("artefacts", "show", "rater", "chat", "--json").json
     assert shown["report"]["softmax"]["batch"] == 128
     assert set(shown["report"]["auc_by_kind"]) == {"random", "parrot"}
-    assert trained("rater", "report", "chat", "--to", tmp_path / "page").code == 0
+    assert trained("train", "report", "rater", "chat", "--to", tmp_path / "page").code == 0
     rater = open_rater(Settings(home=trained.path), "chat", threads=1)
     turns = ("where do you buy tea now", "who sells you soup today")
     candidates = tuple(Reference(text=text) for text in REPLIES)
     ratings = rater.rate([RatingRequest(utterance="\n".join(turns), golds=("near the mill",), candidates=candidates)])
     assert ratings == rater.rate([RatingRequest(utterance=turns[1], golds=("near the mill",), candidates=candidates)])
-    rated = trained("rater", "rate", "chat", turns[1], "near the mill", *REPLIES, "--json").json
+    rated = trained("judge", "score", "rater", "chat", turns[1], "near the mill", *REPLIES, "--json").json
     assert rated["ratings"] == pytest.approx(ratings[0], abs=1e-6)
     item = {
         "id": "a",
@@ -77,7 +77,7 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     with interrupting(monkeypatch) as stop:
         stop(3)
         assert home(*TRAIN).code != 0
-    result = home("rater", "resume", "chat", "--json")
+    result = home("train", "resume", "rater", "chat", "--json")
     assert result.code == 0, result.err
     (version,) = artefact_stores(Settings(home=with_rater))["rater"].versions("chat")
     weights = [root / "raters/chat" / version / "weights.safetensors" for root in (home.path, with_rater)]
@@ -93,6 +93,6 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     ],
 )
 def test_options_of_another_network_are_refused(home: Home, options: tuple[str, ...], message: str) -> None:
-    result = home("rater", "train", "chat", "--network", "dual", *options)
+    result = home("train", "rater", "chat", "--network", "dual", *options)
     assert result.code == 2
     assert message in result.err

@@ -46,13 +46,13 @@ def make_scene(folder: Path, name: str) -> Scene:
     rng.shuffle(messages)
     (folder / "m.jsonl").write_bytes(b"\n".join(one.line for one in messages))
     old, new, trees = (str(folder / f"{name}.jsonl") for name in ("old", "new", "m"))
-    make = ("ingest", old, "--log", "chat")
+    make = ("log", "ingest", old, "--log", "chat")
     rejects = ("--rejects", "{out}")
     return {
-        "first": Scene(folder, ("ingest", new, "--log", "chat", *rejects), ()),
-        "linear": Scene(folder, ("ingest", new, "--log", "chat", *rejects), (make,)),
-        "trees": Scene(folder, ("ingest", trees, "--log", "chat", *rejects), (make,)),
-        "both": Scene(folder, ("ingest", new, trees, old, "--log", "chat", *rejects, "--flood-cap", "2"), ()),
+        "first": Scene(folder, ("log", "ingest", new, "--log", "chat", *rejects), ()),
+        "linear": Scene(folder, ("log", "ingest", new, "--log", "chat", *rejects), (make,)),
+        "trees": Scene(folder, ("log", "ingest", trees, "--log", "chat", *rejects), (make,)),
+        "both": Scene(folder, ("log", "ingest", new, trees, old, "--log", "chat", *rejects, "--flood-cap", "2"), ()),
         "delete": Scene(folder, ("log", "delete", "chat", "--speaker", "ann", "--dialogue", "old3"), (make,)),
     }[name]
 
@@ -195,7 +195,7 @@ def test_data_left_by_a_killed_deletion_is_gone_after_the_next_run(tmp_path, pla
         driver(*play.scene.at(home.path), kind="unlink", number=number)
         (home.path / "more.jsonl").write_bytes(dialogue_log(8, 3, prefix="more")[0].replace(b"ann", b"eve"))
         finished = state_of(home, play) == AFTER
-        assert driver("--home", home.path, "ingest", home.path / "more.jsonl", "--log", "chat")[0] == 0
+        assert driver("--home", home.path, "log", "ingest", home.path / "more.jsonl", "--log", "chat")[0] == 0
         if finished:
             assert not any(
                 {pair["utterance_speaker"], pair["response_speaker"]} & {"ann"} for pair in stored(home.open())

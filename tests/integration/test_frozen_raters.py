@@ -23,7 +23,7 @@ from refaug.scoring.home.networks import open_rater
 
 pytestmark = pytest.mark.slow
 
-TRAIN = ("rater", "train", "chat", "--network", "linear", "--encoder", "tiny", "--threads", "1")
+TRAIN = ("train", "rater", "chat", "--network", "linear", "--encoder", "tiny", "--threads", "1")
 SAID = [
     f"{who} {does} {what}"
     for who, does, what in product(("i", "you", "the dog", "a cat"), ("like", "drink"), ("tea", "a cat", "the dog"))
@@ -46,8 +46,8 @@ def with_rater(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "".join(json.dumps(line | {"id": str(n)}) + "\n" for n, line in enumerate(lines))
     )
     for command in (
-        ("ingest", str(folder / "chat.jsonl"), "--log", "chat", "--language", "en"),
-        ("encoder", "import", "tiny", str(encoder)),
+        ("log", "ingest", str(folder / "chat.jsonl"), "--log", "chat", "--language", "en"),
+        ("index", "encoder", "import", "tiny", str(encoder)),
         TRAIN,
     ):
         assert main(["--home", str(home), "--quiet", *command]) == 0
@@ -67,15 +67,15 @@ def test_lists_and_reports_name_network_and_encoder(trained: Home, tmp_path: Pat
     assert shown["report"]["encoder"].startswith("tiny@")
     assert shown["report"]["auc_by_kind"]["random"] > 0.6
     assert set(shown["files"]) == {"weights.safetensors", "report.json", "reliability.png", "ratings.png"}
-    page = trained("rater", "report", "chat", "--to", tmp_path / "page")
+    page = trained("train", "report", "rater", "chat", "--to", tmp_path / "page")
     assert page.code == 0, page.err
 
 
 def test_its_encoder_stays_as_long_as_a_rater_needs_it(trained: Home, tmp_path: Path) -> None:
     other = write_encoder(tmp_path / "other", weights=TinyEncoder.seeded(8))
-    assert trained("encoder", "import", "tiny", other).code == 0
+    assert trained("index", "encoder", "import", "tiny", other).code == 0
     assert trained("artefacts", "gc", "encoder", "tiny", "--keep", "1").code == 0
-    assert trained("rater", "rate", "chat", TURNS[-1], "i drink tea .", "the cat").code == 0
+    assert trained("judge", "score", "rater", "chat", TURNS[-1], "i drink tea .", "the cat").code == 0
 
 
 def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) ->
     for text, rating in zip(REPLIES, alone, strict=True):
         ((single,),) = rater.rate([RatingRequest(utterance=TURNS[-1], golds=(), candidates=(Reference(text=text),))])
         assert single == pytest.approx(rating, abs=1e-6)
-    rated = trained("rater", "rate", "chat", TURNS[-1], "i like tea", *REPLIES, "--json").json["ratings"]
+    rated = trained("judge", "score", "rater", "chat", TURNS[-1], "i like tea", *REPLIES, "--json").json["ratings"]
     item = {"id": "a", "turns": TURNS, "references": [], "replies": dict(zip("xyz", REPLIES, strict=True))}
     (tmp_path / "items.jsonl").write_text(json.dumps(item))
     score = trained(
@@ -129,10 +129,10 @@ def test_the_same_inputs_make_the_same_rater(trained: Home, with_rater: Path) ->
 
 def test_without_its_encoder_a_rater_says_what_it_needs(trained: Home) -> None:
     shutil.rmtree(trained.path / "encoders")
-    result = trained("rater", "rate", "chat", TURNS[-1], "i drink tea .", "the cat")
+    result = trained("judge", "score", "rater", "chat", TURNS[-1], "i drink tea .", "the cat")
     assert result.code != 0
     assert "the rater needs the encoder tiny@" in result.err
-    assert "refaug encoder import NAME FOLDER" in result.err
+    assert "refaug index encoder import NAME FOLDER" in result.err
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,6 @@ def test_without_its_encoder_a_rater_says_what_it_needs(trained: Home) -> None:
     ],
 )
 def test_options_of_another_network_are_refused(trained: Home, options: tuple[str, ...], message: str) -> None:
-    result = trained("rater", "train", "chat", *options)
+    result = trained("train", "rater", "chat", *options)
     assert result.code in (2, 3)
     assert message in result.err

@@ -13,7 +13,7 @@ from refaug.logs.reading.shapes import as_id, as_time
 
 
 def ingested(home, source, *options):
-    return cli.main(["--quiet", "--home", str(home), "ingest", str(source), "--log", "l", *options])
+    return cli.main(["--quiet", "--home", str(home), "log", "ingest", str(source), "--log", "l", *options])
 
 
 def sampled(home, capfdbinary):

@@ -134,7 +134,7 @@ def assert_same(found: Any, wanted: Any, where: str = "", *, within: float = 0.0
         assert found == wanted, where
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("items", [PLAIN, ODD], ids=["plain", "odd"])
@@ -211,7 +211,7 @@ def test_references_are_the_lines_of_the_command(
     asked = {**settings}
     rated = {} if "weights" in settings else {"rater": "base"}
     path = written(tmp_path / "items.jsonl", ODD)
-    out = command("refs", path, "--index", "chat", *options_of({**rated, **asked}), "--threads", "1").out
+    out = command("sets", "references", path, "--index", "chat", *options_of({**rated, **asked}), "--threads", "1").out
     printed = [orjson.loads(line) for line in out.splitlines()]
     found = answered(client, "/v1/references", {"items": ODD, "settings": settings})
     assert all(one.pop("evidence")["references"] == len(one["references"]) for one in found["items"])
@@ -256,7 +256,7 @@ def test_three_batches_combined_are_the_json_of_the_command_bit_for_bit(
         assert_same({**one, "references": ""}, {**other, "references": ""})
 
 
-# ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sets ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_set_moved_to_another_home_scores_the_same_there(
@@ -302,7 +302,7 @@ def test_set_moved_to_another_home_scores_the_same_there(
     assert (refused.status_code, refused.json()["instead"]) == (410, derived["id"])
 
 
-# ── what is said is looked at ─────────────────────────────────────────────────────────────────────────────────────
+# ── what is said is looked at ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_acts_are_in_the_audit_log_with_key_and_request(
     early = client.get("/v1/audit", params={"since": "0001-01-01T00:00:00+05:00"}, headers=headers).json()
     assert early["entries"] == every["entries"]
     capfdbinary.readouterr()
-    assert main(["--home", str(home.home), "audit", "--json", "--since", own[2]["at"]]) == 0
+    assert main(["--home", str(home.home), "admin", "audit", "--json", "--since", own[2]["at"]]) == 0
     lines = capfdbinary.readouterr().out.splitlines()
     assert len(lines) == 2
     assert own[3]["id"].encode() in lines[1]

@@ -59,7 +59,7 @@ def test_the_items_are_those_that_the_command_writes(
     file.write_bytes(b"".join(orjson.dumps(item) + b"\n" for item in ITEMS))
     pairs = [part for name, text in BOTS.items() for part in ("--bot", f"{name}={text}")]
     capfd.readouterr()
-    assert main(["--home", str(home.home), "replies", str(file), *pairs, "--threads", "1"]) == 0
+    assert main(["--home", str(home.home), "bots", "reply", str(file), *pairs, "--threads", "1"]) == 0
     written = [orjson.loads(line) for line in capfd.readouterr().out.splitlines()]
     answer = replied(client)
     assert answer["items"] == written

@@ -88,7 +88,7 @@ def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
     return told
 
 
-# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_what_is_not_there_is_named(client: TestClient) -> None:
     assert (told["detail"], told["remedy"]) == ("the index has no log 'other'", "it has: chat")
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def scored_as_the_command_does(home: Settings, specs: list[str], settings: ScoreSettings, *, find: bool = True) -> Any:
@@ -372,7 +372,8 @@ def test_an_index_of_words_is_not_scored_by_another_metric_than_the_default(
     told = problem(client.post("/v1/scores", json={"items": ITEMS, **finds}), 400, "usage")
     assert "refaug-1, the metric where none is named, finds references by the encoder all-minilm" in told["detail"]
     assert told["remedy"] == (
-        "refaug encoder add all-minilm-l6-v2, then refaug index build chat --name NAME --encoder all-minilm-l6-v2; "
+        "refaug index encoder add all-minilm-l6-v2, then refaug index build chat --name NAME "
+        "--encoder all-minilm-l6-v2; "
         "or name a metric that needs no encoder, such as upsilon-bleu"
     )
     told = problem(client.post("/v1/scores", json={"items": ITEMS, **finds, "rater": "base"}), 400, "usage")
@@ -674,7 +675,7 @@ def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path
         assert state.models.ruber("some") is held
 
 
-# ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_sums_of_batches_together_are_the_scores_of_all_at_once(client: TestClient) -> None:
@@ -710,7 +711,7 @@ def test_sums_by_different_metrics_are_not_put_together(client: TestClient) -> N
     problem(client.post("/v1/scores/combine", json={"batches": batches, "draws": 10_001}), 413, "too_large")
 
 
-# ── ratings ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ratings ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_ratings_are_those_of_the_rater_in_the_order_sent(client: TestClient, home: Settings) -> None:
@@ -754,7 +755,7 @@ def test_pairs_that_cannot_be_rated_are_named(client: TestClient) -> None:
     problem(client.post("/v1/ratings", json={"pairs": [{**pair, "candidates": []}], "rater": "nope"}), 404, "not_found")
 
 
-# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_limits_are_settings_and_name_what_is_too_much(home: Settings) -> None:
@@ -809,7 +810,7 @@ def test_many_items_come_back_in_their_order(client: TestClient) -> None:
     assert [one["score"] for one in replies] == list(wanted.scores[0].systems["a"].each_score())
 
 
-# ── time, and who waits ───────────────────────────────────────────────────────────────────────────────────────────
+# ── time, and who waits ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -887,7 +888,7 @@ def test_more_items_than_the_queue_holds_are_told_when_to_come_again(home: Setti
         assert [one["id"] for one in answers[0].json()["items"]] == [one["id"] for one in ITEMS[:6]]
 
 
-# ── what serves ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what serves ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_without_a_rater_weighted_scores_are_409_and_plain_ones_are_not(tmp_path: Path) -> None:
@@ -1038,7 +1039,7 @@ def test_a_database_that_is_gone_keeps_nobody_from_scoring(tmp_path: Path) -> No
         assert 'refaug_version_info{kind="index",name="chat"' in figures
 
 
-# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_keys_let_through_what_their_scopes_allow(tmp_path: Path) -> None:
@@ -1087,7 +1088,7 @@ def test_an_unknown_key_is_refused_before_its_body_is_read(tmp_path: Path) -> No
         assert answered.status == 401
 
 
-# ── one server ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── one server ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_app_takes_its_settings_from_the_environment(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

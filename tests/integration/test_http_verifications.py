@@ -68,7 +68,15 @@ def test_an_answer_holds_over_http_and_saved_as_a_file(
     (tmp_path / "scores.json").write_text(json.dumps(scores))
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
     capfdbinary.readouterr()
-    arguments = ["verify", str(tmp_path / "scores.json"), str(tmp_path / "items.jsonl"), "--threads", "1", "--json"]
+    arguments = [
+        "score",
+        "verify",
+        str(tmp_path / "scores.json"),
+        str(tmp_path / "items.jsonl"),
+        "--threads",
+        "1",
+        "--json",
+    ]
     assert main(["--quiet", "--home", str(home.home), *arguments]) == 0
     printed = json.loads(capfdbinary.readouterr().out)
     assert [(part.get("metric"), part["part"], part["state"]) for part in printed["parts"]] == [

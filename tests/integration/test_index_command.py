@@ -141,7 +141,7 @@ def everything(home, index="chat"):
     return [one["pair"] for one in found(home, " ".join(WORDS), "-k", "1000", index=index)[0]["references"]]
 
 
-# ── planning and building ────────────────────────────────────────────────────────────────────────────────────────
+# ── planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_an_index_in_shards_answers_and_travels_as_one(ready, homes):
     ]
     again = ready("index", "build", "chat", "--shards", "3", *FEW, "--json").json
     assert (again["index"], "note" in again) == (told["index"], True)
-    assert ready("doctor", "--verify").code == 0
+    assert ready("admin", "doctor", "--verify").code == 0
     assert ready("index", "check", "chat", "--queries", "20", "--least", "1").code == 0
 
     def texts(name):
@@ -277,7 +277,7 @@ def test_an_empty_log_cannot_be_indexed(ready):
 
 def test_vectors_of_another_language_are_refused_with_the_share_they_know(ready, tmp_path):
     (tmp_path / "other.txt").write_text("thé 1 0 0\ntea 0 1 0\nrain 0 0 1\n")
-    ready("vectors", "import", "other", tmp_path / "other.txt")
+    ready("index", "vectors", "import", "other", tmp_path / "other.txt")
     words = [word for text in {utterance for _, utterance, _ in pairs_of(talk())} for word in text.split()]
     share = sum(word in ("tea", "rain") for word in words) / len(words)
     result = ready("index", "build", "chat", "--vectors", "other", *FEW, "--json")
@@ -290,7 +290,7 @@ def test_vectors_of_another_language_are_refused_with_the_share_they_know(ready,
 
 def test_an_index_none_of_whose_words_has_a_vector_still_knows_its_words(ready, tmp_path):
     (tmp_path / "other.txt").write_text("thé 1 0 0\nlait 0 1 0\n")
-    ready("vectors", "import", "other", tmp_path / "other.txt")
+    ready("index", "vectors", "import", "other", tmp_path / "other.txt")
     told = ready("index", "build", "chat", "--vectors", "other", "--least-coverage", "0", *FEW, "--json").json
     assert told["without_vector"] == told["utterances"]
     assert found(ready, "tea and rain")[0] == {
@@ -363,7 +363,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(home_at, homes
     assert sorted(built.path.rglob("*")) == before
 
 
-# ── searching ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def plainly(home, text, k):
@@ -471,7 +471,7 @@ def test_a_check_in_any_mode_finds_that_a_flat_index_finds_everything(built, mod
     assert (measured["recall"], measured["lost_similarity"]) == (1.0, 0.0)
 
 
-# ── recall, versions ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── recall, versions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
@@ -637,7 +637,7 @@ def test_abandoned_build_leaves_nothing_after_the_next_one(ready, begun):
     assert list((ready.path / "cache").iterdir()) == []
 
 
-# ── damage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── damage ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def refused(home, *command):
@@ -754,14 +754,14 @@ def test_an_index_without_its_vectors_says_which_it_needs(built, tmp_path):
     assert found(built, "tea")[0]["references"]
 
 
-# ── a tokenizer that is a file ───────────────────────────────────────────────────────────────────────────────────
+# ── a tokenizer that is a file ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
     model = tmp_path / "pieces.model"
-    assert ready("tokenizer", "train", "chat", "--output", model, "--size", "40").code == 0
+    assert ready("train", "tokenizer", "chat", "--output", model, "--size", "40").code == 0
     train = ("--min-count", "1", "--dimensions", "8", "--epochs", "1")
-    assert ready("vectors", "train", "chat", "--tokenizer", f"sentencepiece:{model}", *train).code == 0
+    assert ready("train", "vectors", "chat", "--tokenizer", f"sentencepiece:{model}", *train).code == 0
     model.unlink()
     told = ready("index", "build", "chat", *FEW, "--json")
     assert told.code == 0, told.err
@@ -771,10 +771,10 @@ def test_a_tokenizer_model_goes_with_the_vectors_and_the_index(ready, tmp_path):
     assert ready("index", "delete", "chat", "--dialogue", "d1").code == 0
     assert ready("index", "compact", "chat", "--json").json["tokenizer"] == told.json["tokenizer"]
     assert found(ready, "tea rain bus", "-k", "5")[0]["references"]
-    assert ready("vectors", "try", "chat", "--log", "chat").code == 0
+    assert ready("index", "vectors", "try", "chat", "--log", "chat").code == 0
 
 
-# ── a full disk ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a full disk ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

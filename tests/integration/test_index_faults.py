@@ -25,25 +25,25 @@ pytestmark = pytest.mark.slow
 FEW, MANY = 10, 200  # each scene once, of those that `make test-all` runs
 ONE = ("--threads", "1")  # see tests/faults.py
 BUILD = ("index", "build", "chat", "--check-queries", "10", *ONE)
-TRAIN = ("vectors", "train", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)
+TRAIN = ("train", "vectors", "chat", "--dimensions", "8", "--epochs", "4", "--min-count", "1", *ONE)
 UPDATE, COMPACT = ("index", "update", "chat", *ONE), ("index", "compact", "chat", *ONE)
 DELETE = ("index", "delete", "chat", "--dialogue", "demo/000004", "--speaker", "speaker-001", *ONE)
 BUILD_SHARDS = (*BUILD, "--shards", "3")
 BUILD_MANY_SHARDS = (*BUILD, "--shards", "40")  # so that a deletion concerns a few of them
 DELETE_DIALOGUE = ("index", "delete", "chat", "--dialogue", "demo/000004", *ONE)
 GC = ("artefacts", "gc", "index", "chat", "--keep", "0")
-GROW = (("ingest", "{more}", "--log", "chat"), ("log", "delete", "chat", "--dialogue", "demo/000003"))
+GROW = (("log", "ingest", "{more}", "--log", "chat"), ("log", "delete", "chat", "--dialogue", "demo/000003"))
 ASKED = ("Is it going to rain today?", "Where do you buy your tea?")
 
 # What a home is made of: another one, and commands.
 HOMES = {
-    "ready": ("", (("ingest", "{old}", "--log", "chat"), TRAIN)),
+    "ready": ("", (("log", "ingest", "{old}", "--log", "chat"), TRAIN)),
     "built": ("ready", (BUILD,)),
     "grown": ("built", GROW),
     "changed": ("grown", (UPDATE, DELETE)),
     "shards": ("grown", (BUILD_SHARDS,)),
     "masked shards": ("ready", (BUILD_MANY_SHARDS, DELETE_DIALOGUE)),
-    "logged": ("", (("ingest", "{old}", "--log", "chat"),)),
+    "logged": ("", (("log", "ingest", "{old}", "--log", "chat"),)),
 }
 # What is there before the command that is killed, and that command.
 SCENES = {
@@ -134,7 +134,7 @@ def files(tmp_path_factory, driver):
     folder = tmp_path_factory.mktemp("files")
     for name, seed, count in (("old", 1, 40), ("more", 2, 8)):
         written = ("--output", folder / f"{name}.jsonl", "--items-output", folder / "items.jsonl", "--items", "1")
-        assert driver("demo-log", "--dialogues", count, "--seed", seed, *written)[0] == 0
+        assert driver("log", "demo", "--dialogues", count, "--seed", seed, *written)[0] == 0
     (folder / "more.jsonl").write_bytes((folder / "more.jsonl").read_bytes().replace(b'"demo/', b'"more/'))
     return {name: folder / f"{name}.jsonl" for name in ("old", "more")}
 

@@ -176,7 +176,7 @@ class Indexed:
 
     def ingest(self, count: int) -> None:
         (self.home.path / "more.jsonl").write_bytes(b"\n".join(map(orjson.dumps, self.world.talk(count))))
-        self.run("ingest", self.home.path / "more.jsonl", "--log", "chat")
+        self.run("log", "ingest", self.home.path / "more.jsonl", "--log", "chat")
         (self.home.path / "more.jsonl").unlink()
 
     def build(self, name: str = "chat", *more) -> dict:
@@ -235,7 +235,7 @@ def begin(home, vectors, seed: int, *, dialogues: int = 30) -> Indexed:
     return indexed
 
 
-# ── a long life ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a long life ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def append(indexed: Indexed) -> None:
@@ -324,7 +324,7 @@ def test_in_a_longer_life_it_does_so_too(home, vectors, seed):
     live(begin(home, vectors, seed, dialogues=60), steps=12)
 
 
-# ── deletions ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── deletions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -494,7 +494,7 @@ def test_pairs_deleted_from_the_index_alone_stay_out_of_later_versions(indexed):
 def test_a_name_that_is_not_in_the_index_yet_is_kept_out_from_now_on(indexed):
     row = {"id": "new", "turns": [{"text": "tea and rain", "speaker": "gus"}, {"text": "milk", "speaker": "hal"}]}
     (indexed.home.path / "new.jsonl").write_bytes(orjson.dumps(row))
-    indexed.run("ingest", indexed.home.path / "new.jsonl", "--log", "chat")
+    indexed.run("log", "ingest", indexed.home.path / "new.jsonl", "--log", "chat")
     indexed.run("index", "delete", "chat", "--speaker", "gus")
     indexed.run("index", "update", "chat")
     assert "chat/new#1" not in found(indexed)
@@ -525,14 +525,14 @@ def test_everything_can_be_deleted_from_an_index_and_something_said_later(indexe
     assert found(indexed) == []
     row = {"id": "later", "turns": [{"text": "tea or milk", "speaker": "gus"}, {"text": "rain", "speaker": "hal"}]}
     (indexed.home.path / "later.jsonl").write_bytes(orjson.dumps(row))
-    indexed.run("ingest", indexed.home.path / "later.jsonl", "--log", "chat")
+    indexed.run("log", "ingest", indexed.home.path / "later.jsonl", "--log", "chat")
     indexed.run("index", "update", "chat")
     assert found(indexed) == ["chat/later#1"]
     assert indexed.run("index", "compact", "chat")["utterances"] == 1
     assert found(indexed) == ["chat/later#1"]
 
 
-# ── updates ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_index_that_is_as_its_logs_are_is_left_alone(indexed):
@@ -602,7 +602,7 @@ def test_a_version_with_less_recall_is_refused_unless_it_masks_what_was_deleted(
 def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed):
     rows = [{"id": "new", "turns": ["xyzzy plugh", "qux quux"]}]
     (indexed.home.path / "new.jsonl").write_bytes(orjson.dumps(rows[0]))
-    indexed.run("ingest", indexed.home.path / "new.jsonl", "--log", "chat")
+    indexed.run("log", "ingest", indexed.home.path / "new.jsonl", "--log", "chat")
     told = indexed.run("index", "update", "chat")
     assert (told["changed"], told["without_vector"] > 0, told["segments"]) == (1, True, 2)
     assert "chat/new#1" not in found(indexed)
@@ -613,7 +613,7 @@ def test_new_texts_without_any_known_word_are_found_by_their_words_alone(indexed
 
 def test_an_index_keeps_the_vectors_that_it_was_built_with(indexed):
     before = indexed.run("artefacts", "show", "index", "chat")["vectors"]
-    train = ("vectors", "train", "chat", "--min-count", "1", "--dimensions", "5", "--epochs", "1")
+    train = ("train", "vectors", "chat", "--min-count", "1", "--dimensions", "5", "--epochs", "1")
     assert indexed.run(*train)["published"] is True
     indexed.ingest(3)
     indexed.run("index", "update", "chat")
@@ -642,7 +642,7 @@ def test_an_update_does_not_make_a_damaged_version_look_whole(indexed):
     indexed.require_as_anew(*EMBEDDING)
 
 
-# ── readers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── readers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # A process that opens an index, and answers whenever it is asked to.
 READER = """if True:

@@ -1,4 +1,4 @@
-"""`refaug ingest` from end to end, held to the plain-Python reference."""
+"""`refaug log ingest` from end to end, held to the plain-Python reference."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(path, *rows):
     return path
 
 
-# ── what comes out ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── what comes out ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -146,7 +146,7 @@ def test_workers_and_block_sizes_change_not_one_byte(home_at, tmp_path, monkeypa
     assert all(one == found[0] for one in found[1:])
 
 
-# ── again, and more ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── again, and more ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_ingesting_again_changes_not_one_byte(home, tmp_path):
@@ -239,7 +239,7 @@ def test_part_numbers_go_beyond_five_digits(home, tmp_path, small_parts):
     assert stored(home.open())[-len(pairs) :] == pairs
 
 
-# ── ids ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ids ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def row(identity, *turns):
@@ -279,7 +279,7 @@ def test_no_ids_numbers_dialogues_by_line(home, tmp_path):
     assert [p["dialogue"] for p in stored(home.open())] == [f"{mark}:1", f"{mark}:2", f"{mark}:3"]
 
 
-# ── what is left out ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is left out ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_rejects_hold_every_dropped_turn_and_bad_row_with_its_line(home, tmp_path):
@@ -415,7 +415,7 @@ def test_rejects_are_refused_where_they_cannot_be_written(home, tmp_path, reject
     assert (tmp_path / "log.jsonl").read_bytes() == data
 
 
-# ── sources that move, context, names, locks ─────────────────────────────────────────────────────────────────────
+# ── sources that move, context, names, locks ──────────────────────────────────────────────────────────────────────────
 
 
 class Meddler(Silent):
@@ -488,7 +488,7 @@ def test_two_ingests_into_one_log_do_not_meet(home, tmp_path):
 @pytest.mark.parametrize("name", ["", "Chat", "../chat", "a/b", ".hidden", "ä", "x" * 65, "a b"])
 def test_what_is_no_name_reaches_no_path(home, tmp_path, name):
     (tmp_path / "log.jsonl").write_bytes(dialogue_log(1, 3)[0])
-    result = home("ingest", tmp_path / "log.jsonl", f"--log={name}", "--json")
+    result = home("log", "ingest", tmp_path / "log.jsonl", f"--log={name}", "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
     assert not home.path.exists()
 

@@ -119,11 +119,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("japanese")
     trained = ("chat", "--preset", "small", "--epochs", "1", "--max-tokens", "32", *ONE)
     for command in (
-        ("ingest", written(folder / "chat.jsonl", dialogues()), "--log", "chat", "--language", "ja"),
-        ("vectors", "train", "chat", "--dimensions", "16", "--epochs", "4", "--min-count", "1", *ONE),
+        ("log", "ingest", written(folder / "chat.jsonl", dialogues()), "--log", "chat", "--language", "ja"),
+        ("train", "vectors", "chat", "--dimensions", "16", "--epochs", "4", "--min-count", "1", *ONE),
         ("index", "build", "chat", *ONE),
-        ("rater", "train", *trained),
-        ("ruber", "train", *trained),
+        ("train", "rater", *trained),
+        ("train", "ruber", *trained),
     ):
         assert main(["--home", str(folder / "home"), "--quiet", *map(str, command)]) == 0
     return folder / "home"
@@ -156,7 +156,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
 
 def augmented(home: Home, items: Path, *more: str) -> list[dict[str, Any]]:
     """What refs writes, with every reference an object."""
-    return rows_of(home("refs", items, *WITH_BOTH, *more))
+    return rows_of(home("sets", "references", items, *WITH_BOTH, *more))
 
 
 def scores_of(home: Home, *arguments: Any) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def weight_of(reference: dict[str, Any]) -> float:
     return float(reference.get("weight", 1.0))  # a gold has none, and is worth 1
 
 
-# ── log, vectors, index ───────────────────────────────────────────────────────────────────────────────────────────
+# ── log, vectors, index ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_texts_are_stored_as_they_were_written_and_as_japanese(ready: Home) -> None:
@@ -223,7 +223,7 @@ def _mean_vector(vectors: Any, text: str) -> np.ndarray:
     return mean / np.linalg.norm(mean)
 
 
-# ── rater, references ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── rater, references ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_rater_learns_from_utterances_of_ten_characters_and_in_pieces(ready: Home) -> None:
@@ -264,7 +264,7 @@ def test_references_are_rated_answers_to_the_equal_utterance(ready: Home, items:
         assert [one["weight"] for one in retrieved] == pytest.approx(expected, abs=1e-5)
 
 
-# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def plain(row: dict[str, Any], reply: str) -> tuple[float, int]:
@@ -348,7 +348,7 @@ def _unit_rows(vectors: Any, text: str) -> np.ndarray:
 
 
 def test_lengths_in_agreement_are_counted_in_words(ready: Home, items: Path) -> None:
-    result = ready("meta", items, "--language", "ja", "-m", "bleu", "-m", "chrf", "--draws", "20", "--json")
+    result = ready("agreement", items, "--language", "ja", "-m", "bleu", "-m", "chrf", "--draws", "20", "--json")
     assert result.code == 0, result.err
     [found] = result.json["sets"]
     assert Signature.parse(found["signatures"]["bleu"]["signature_full"]).settings["tok"] == "mecab"
@@ -359,7 +359,7 @@ def test_lengths_in_agreement_are_counted_in_words(ready: Home, items: Path) -> 
     assert len(set(lengths)) > 3  # by white space all of them would be 1
 
 
-# ── what the proof does with rated replies ────────────────────────────────────────────────────────────────────────
+# ── what the proof does with rated replies ────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_proof_counts_draws_and_compares_by_words(ready: Home, items: Path, tmp_path: Path) -> None:

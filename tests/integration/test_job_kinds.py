@@ -120,7 +120,7 @@ def items() -> list[dict[str, Any]]:
     ]
 
 
-# ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_file_is_ingested_as_the_command_does_it(empty, home, tmp_path):
@@ -179,7 +179,7 @@ def test_an_ingest_of_posted_dialogues_that_was_stopped_goes_on(empty, stop_at):
     assert sorted(pairs) == [(f"new-{n}", f"answer {n}") for n in (0, 1, 2, 3, 4, 9)]
 
 
-# ── the whole way ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the whole way ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_vectors_index_and_rater_are_what_the_commands_make(empty, home, tmp_path):
@@ -193,12 +193,12 @@ def test_vectors_index_and_rater_are_what_the_commands_make(empty, home, tmp_pat
     other = type(home)(tmp_path / "other", home._capsys)
     other.ingest(log, "--workers", "0")
     shared = ("--threads", "1", "--json")
-    asked = other("vectors", "train", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *shared).json
+    asked = other("train", "vectors", "chat", "--dimensions", "8", "--epochs", "2", "--min-count", "1", *shared).json
     assert (vectors["sha256"], vectors["words"], vectors["published"]) == (asked["sha256"], asked["words"], True)
     asked = other("index", "build", "chat", "--check-queries", "0", *shared).json
     assert (index["id"], index["version"], index["published"]) == (asked["id"], asked["index"].split("@")[1], True)
     options = [text for name, value in small.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-    asked = other("rater", "train", "chat", *options, "--validation-share", "0.3", *shared).json
+    asked = other("train", "rater", "chat", *options, "--validation-share", "0.3", *shared).json
     assert (rater["id"], rater["published"]) == (asked["id"][:12], True)
     assert rater["validation_loss"] == asked["report"]["validation_loss"]
     assert any(stage.startswith("epoch 1 done: loss") for stage in told.stages)
@@ -252,7 +252,7 @@ def test_marks_of_old_jobs_and_items_that_nobody_froze_go(jobs):
     assert (jobs.home.home / "jobs/new").is_dir()
 
 
-# ── updates ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_update_is_looked_at_before_it_is_published(jobs):
@@ -293,7 +293,7 @@ def test_gc_keeps_vectors_that_an_index_needs(jobs):
         jobs("gc", artefact="index", name="nothing")
 
 
-# ── freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_items_that_were_sent_make_the_set_that_the_command_makes(jobs, ready):
@@ -330,7 +330,7 @@ def test_bad_items_are_told_and_with_strict_nothing_is_frozen(jobs):
     [
         ("freeze", {"items": "test.jsonl", "purpose": "test", "index": "chat", "rater": "tiny"}),
         ("score", {"items": "test.jsonl", "index": "chat", "rater": "tiny", "metrics": ["upsilon-bleu"]}),
-        ("meta", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
+        ("agreement", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
         ("rater-train", {"logs": ["chat"], "workers": 2}),
     ],
 )
@@ -353,7 +353,7 @@ def test_what_does_not_go_together_is_refused_before_any_work(jobs):
         _path(jobs.home, "../../etc/passwd")
 
 
-# ── agreement ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agreement ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def rated(count: int = 24) -> list[dict[str, Any]]:
@@ -374,7 +374,18 @@ def test_agreement_is_that_of_the_command(jobs, ready):
     specs = ["bleu", "chrf", "rater"]
     options = [text for spec in specs for text in ("-m", spec)]
     asked = ready(
-        "meta", path, *options, "--baseline", "rouge-l", "--rater", "tiny", "--draws", "50", "--threads", "1", "--json"
+        "agreement",
+        path,
+        *options,
+        "--baseline",
+        "rouge-l",
+        "--rater",
+        "tiny",
+        "--draws",
+        "50",
+        "--threads",
+        "1",
+        "--json",
     ).json
     found = jobs("meta", data=["rated.jsonl"], metrics=specs, baseline="rouge-l", rater="tiny", draws=50, **ONE)
     assert {name: found[name] for name in asked} == asked
@@ -385,18 +396,18 @@ def test_agreement_is_that_of_the_command(jobs, ready):
 def test_agreement_finds_references_as_refs_does_before_it(jobs, ready, tmp_path):
     path, few = jobs.inbox("rated.jsonl", *rated()), ("--draws", "50", "--threads", "1", "--json")
     found_in = ("--index", "chat", "--rater", "tiny", "-k", "4", "--gold", "rated")
-    (tmp_path / "rated.jsonl").write_text(ready("refs", path, *found_in, "--threads", "1").out)
+    (tmp_path / "rated.jsonl").write_text(ready("sets", "references", path, *found_in, "--threads", "1").out)
     specs = ["upsilon-bleu", "bleu", "upsilon-chrf:b=0.1"]
     options = [text for spec in specs for text in ("-m", spec)]
-    direct = ready("meta", path, *found_in, *options, *few).json
-    assert direct["sets"] == ready("meta", tmp_path / "rated.jsonl", *options, *few).json["sets"]
+    direct = ready("agreement", path, *found_in, *options, *few).json
+    assert direct["sets"] == ready("agreement", tmp_path / "rated.jsonl", *options, *few).json["sets"]
     order = {"index": "chat", "rater": "tiny", "settings": {"k": 4, "gold": "rated"}, "draws": 50, **ONE}
     of_job = jobs("meta", data=["rated.jsonl"], metrics=specs, **order)
     assert {name: of_job[name] for name in direct} == direct
-    unnamed = ready("meta", path, *found_in, *few).json
+    unnamed = ready("agreement", path, *found_in, *few).json
     assert [row["name"] for row in unnamed["sets"][0]["rows"]][:2] == ["upsilon-bleu", "bleu"]
     assert unnamed["sets"][0]["rows"][0]["spearman"]["value"] == direct["sets"][0]["rows"][0]["spearman"]["value"]
-    measured = ready("meta", path, *found_in, "-m", "upsilon-chrf", *few).out
+    measured = ready("agreement", path, *found_in, "-m", "upsilon-chrf", *few).out
     assert ("|b:" in measured, "|b:0|" in measured) == (True, False)
 
 
@@ -408,7 +419,7 @@ def test_an_index_is_for_metrics_that_look_at_what_is_found_in_it(jobs, ready):
         (("-k", "3", "-m", "bleu"), "-k: it has no effect without an index"),
         (("--rater", "tiny", "-m", "bleu"), "--rater: it has no effect without an index"),
     ):
-        refused = ready("meta", path, *options)
+        refused = ready("agreement", path, *options)
         assert (refused.code, message in refused.err) == (2, True), refused.err
     for order, message in (
         ({"index": "chat", "rater": "tiny", "metrics": ["bleu"]}, "no metric looks at weighted references"),
@@ -455,7 +466,7 @@ def test_job_metrics_and_tokenizers_read_only_files_requests_may_name(jobs, tmp_
     assert str(inside) in caught.value.message
 
 
-# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -587,7 +598,7 @@ def test_erasing_from_a_log_that_is_not_there_says_so(empty):
         empty("erase", log="chat", dialogues=["d1"])
 
 
-# ── the night ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the night ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def night(jobs: Jobs, frozen: str, **more: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""`refaug jobs` as a command: queued, followed, cancelled, done by a worker, with the job's exit code."""
+"""`refaug admin jobs` as a command: queued, followed, cancelled, done by a worker, with the job's exit code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ingest(home, tmp_path):
 
 
 def worked(home, **given) -> None:
-    """What waits is done, as `jobs work --once` does it."""
+    """What waits is done, as `admin jobs work --once` does it."""
     assert run_worker(Settings(home=home.path), ServeSettings(), once=True, **given) == 0
 
 
@@ -73,7 +73,7 @@ def while_another_works(home, **given):
 def test_a_worker_has_a_moment_before_its_first_job_and_after_each(home, order) -> None:
     for name in ("chat", "other"):
         order.write_text(json.dumps({**GC, "name": name}), "utf-8")
-        assert home("jobs", "start", "gc", "--json-order", order, "--json").code == 0
+        assert home("admin", "jobs", "start", "gc", "--json-order", order, "--json").code == 0
     moments = list[str]()
 
     def run(_order, _home, _serve, _progress, *, job) -> dict[str, str]:
@@ -84,11 +84,11 @@ def test_a_worker_has_a_moment_before_its_first_job_and_after_each(home, order) 
     assert moments == ["between", "job", "between", "job", "between"]
 
 
-# ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queueing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_job_is_queued_with_its_whole_order_and_not_twice(home, order) -> None:
-    started = home("jobs", "start", "gc", "--json-order", order, "--json")
+    started = home("admin", "jobs", "start", "gc", "--json-order", order, "--json")
     assert started.code == 0
     job = started.json
     assert (job["kind"], job["state"], job["order"], job["resources"], job["tries"]) == (
@@ -98,32 +98,32 @@ def test_a_job_is_queued_with_its_whole_order_and_not_twice(home, order) -> None
         ["index/chat"],
         0,
     )
-    again = home("jobs", "start", "gc", "--json-order", order, "--json")
+    again = home("admin", "jobs", "start", "gc", "--json-order", order, "--json")
     assert (again.code, again.error["message"]) == (4, f"job {job['id']} of kind gc on index/chat waits already")
-    assert [row["id"] for row in home("jobs", "list", "--json").json["jobs"]] == [job["id"]]
-    assert home("jobs", "show", job["id"], "--json").json == job
+    assert [row["id"] for row in home("admin", "jobs", "list", "--json").json["jobs"]] == [job["id"]]
+    assert home("admin", "jobs", "show", job["id"], "--json").json == job
 
 
 def test_an_order_comes_from_stdin_as_well(home, monkeypatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(json.dumps({"kind": "gc", **GC}).encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert home("jobs", "start", "gc", "--json-order", "-", "--json").json["order"]["name"] == "chat"
+    assert home("admin", "jobs", "start", "gc", "--json-order", "-", "--json").json["order"]["name"] == "chat"
 
 
 def test_orders_that_make_no_sense_are_refused(home, order) -> None:
-    other = home("jobs", "start", "ingest", "--json-order", order, "--json")
+    other = home("admin", "jobs", "start", "ingest", "--json-order", order, "--json")
     assert other.code == 3
     assert "log: it is missing" in other.error["message"]
     order.write_text('{"kind": "nightly"}', "utf-8")
-    wrong = home("jobs", "start", "gc", "--json-order", order, "--json")
+    wrong = home("admin", "jobs", "start", "gc", "--json-order", order, "--json")
     assert (wrong.code, wrong.error["message"]) == (2, "the order is of kind 'nightly', not 'gc'")
-    unknown = home("jobs", "start", "dust", "--json")
+    unknown = home("admin", "jobs", "start", "dust", "--json")
     assert unknown.code == 3
     assert "gc" in unknown.error["remedy"]
-    assert home("jobs", "list", "--json").json == {"jobs": [], "next": None}
+    assert home("admin", "jobs", "list", "--json").json == {"jobs": [], "next": None}
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_list_is_turned_page_by_page_and_by_state(home) -> None:
@@ -134,49 +134,49 @@ def test_the_list_is_turned_page_by_page_and_by_state(home) -> None:
         jobs.cancel(ids[2])
     seen, after = [], []
     while True:
-        page = home("jobs", "list", "--limit", "3", *after, "--json").json
+        page = home("admin", "jobs", "list", "--limit", "3", *after, "--json").json
         seen += [job["id"] for job in page["jobs"]]
         if page["next"] is None:
             break
         after = ["--after", page["next"]]
     assert seen == ids[::-1]
-    cancelled = home("jobs", "list", "--state", "cancelled", "--json").json["jobs"]
+    cancelled = home("admin", "jobs", "list", "--state", "cancelled", "--json").json["jobs"]
     assert [job["id"] for job in cancelled] == [ids[2]]
-    assert home("jobs", "list", "--kind", "meta", "--json").json["jobs"] == []
-    assert home("jobs", "list", "--limit", "2").out.splitlines()[-1] == f"there are more: --after {ids[5]}"
+    assert home("admin", "jobs", "list", "--kind", "meta", "--json").json["jobs"] == []
+    assert home("admin", "jobs", "list", "--limit", "2").out.splitlines()[-1] == f"there are more: --after {ids[5]}"
 
 
 def test_cancelling_one_that_waits_ends_it_at_once(home, order) -> None:
-    job = home("jobs", "start", "gc", "--json-order", order, "--json").json["id"]
-    assert home("jobs", "cancel", job).out == f"job {job} is cancelled\n"
-    assert home("jobs", "show", job, "--json").json["state"] == "cancelled"
-    unknown = home("jobs", "cancel", "nobody", "--json")
+    job = home("admin", "jobs", "start", "gc", "--json-order", order, "--json").json["id"]
+    assert home("admin", "jobs", "cancel", job).out == f"job {job} is cancelled\n"
+    assert home("admin", "jobs", "show", job, "--json").json["state"] == "cancelled"
+    unknown = home("admin", "jobs", "cancel", "nobody", "--json")
     assert (unknown.code, unknown.error["code"]) == (3, "not_found")
 
 
-# ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_job_that_is_waited_for_is_done_and_tells_what_happened(home, ingest) -> None:
     with while_another_works(home):
-        ended = home("jobs", "start", "ingest", "--json-order", ingest, "--wait", "--json")
+        ended = home("admin", "jobs", "start", "ingest", "--json-order", ingest, "--wait", "--json")
     assert ended.code == 0
     assert (ended.json["state"], ended.json["error"]) == ("done", None)
     assert home.open("shop").manifest.totals["pairs"] == 2
     told = [line.split()[2:] for line in ended.err.splitlines()]
     assert told[0] == ["state", "queued"]
     assert told[-1] == ["state", "done"]
-    events = [json.loads(line) for line in home("jobs", "events", ended.json["id"], "--json").out.splitlines()]
+    events = [json.loads(line) for line in home("admin", "jobs", "events", ended.json["id"], "--json").out.splitlines()]
     assert [event["data"]["state"] for event in events if event["type"] == "state"] == ["queued", "running", "done"]
     assert [event["id"] for event in events] == sorted({event["id"] for event in events})
-    shown = home("jobs", "show", ended.json["id"]).out
+    shown = home("admin", "jobs", "show", ended.json["id"]).out
     assert "state      done" in shown
     assert "result\n" in shown
 
 
 def test_waiting_ends_with_the_exit_code_and_the_error_of_the_job(home, order) -> None:
     with while_another_works(home):
-        failed = home("jobs", "start", "gc", "--json-order", order, "--wait", "--json")
+        failed = home("admin", "jobs", "start", "gc", "--json-order", order, "--wait", "--json")
     assert failed.code == 3
     assert failed.json["state"] == "failed"
     assert failed.error == {name: failed.json["error"][name] for name in ("code", "message", "remedy", "exit_code")}
@@ -188,7 +188,7 @@ def test_built_and_not_published_is_exit_code_6(home, order) -> None:
         raise CheckFailed("recall is 0.71", remedy="look at it")
 
     with while_another_works(home, run=run):
-        failed = home("jobs", "start", "gc", "--json-order", order, "--wait")
+        failed = home("admin", "jobs", "start", "gc", "--json-order", order, "--wait")
     assert failed.code == 6
     assert failed.err.endswith("error [check_failed]: recall is 0.71\n  look at it\n")
 
@@ -205,7 +205,7 @@ def test_waiting_for_one_that_is_cancelled_is_an_interruption(home, order) -> No
         return {}
 
     with while_another_works(home, run=run):
-        ended = home("jobs", "start", "gc", "--json-order", order, "--wait", "--json")
+        ended = home("admin", "jobs", "start", "gc", "--json-order", order, "--wait", "--json")
     assert (ended.code, ended.json["state"], ended.error["code"]) == (5, "cancelled", "interrupted")
     assert ended.error["message"] == f"job {ended.json['id']} was cancelled"
 
@@ -224,7 +224,7 @@ def test_following_goes_on_to_the_last_event_and_leaves_none_out(home) -> None:
 
 
 def test_events_of_a_job_that_there_is_not_are_not_found(home) -> None:
-    found = home("jobs", "events", "nobody", "--follow", "--json")
+    found = home("admin", "jobs", "events", "nobody", "--follow", "--json")
     assert (found.code, found.error["code"]) == (3, "not_found")
 
 
@@ -233,19 +233,25 @@ def _refaug(home, *arguments) -> list[str]:
 
 
 def test_a_worker_does_what_waits_and_ends(home, ingest) -> None:
-    job = home("jobs", "start", "ingest", "--json-order", ingest, "--json").json["id"]
+    job = home("admin", "jobs", "start", "ingest", "--json-order", ingest, "--json").json["id"]
     ended = subprocess.run(
-        _refaug(home, "jobs", "work", "--once"), cwd=ROOT, capture_output=True, timeout=120, check=False
+        _refaug(home, "admin", "jobs", "work", "--once"),
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
     assert ended.returncode == 0
-    assert home("jobs", "show", job, "--json").json["state"] == "done"
+    assert home("admin", "jobs", "show", job, "--json").json["state"] == "done"
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert [line["job"] for line in lines if line["event"] in ("job begun", "job ended")] == [job, job]
 
 
 def test_a_worker_works_until_it_is_told_to_end(home, ingest) -> None:
-    with subprocess.Popen(_refaug(home, "--quiet", "jobs", "work"), cwd=ROOT, stderr=subprocess.PIPE) as process:
-        job = home("jobs", "start", "ingest", "--json-order", ingest, "--wait", "--json")
+    with subprocess.Popen(
+        _refaug(home, "--quiet", "admin", "jobs", "work"), cwd=ROOT, stderr=subprocess.PIPE
+    ) as process:
+        job = home("admin", "jobs", "start", "ingest", "--json-order", ingest, "--wait", "--json")
         assert job.json["state"] == "done"
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == 0
@@ -253,7 +259,7 @@ def test_a_worker_works_until_it_is_told_to_end(home, ingest) -> None:
 
 def test_ctrl_c_ends_the_waiting_and_not_the_job(home, order) -> None:
     with subprocess.Popen(
-        _refaug(home, "jobs", "start", "gc", "--json-order", str(order), "--wait", "--json"),
+        _refaug(home, "admin", "jobs", "start", "gc", "--json-order", str(order), "--wait", "--json"),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -261,11 +267,11 @@ def test_ctrl_c_ends_the_waiting_and_not_the_job(home, order) -> None:
         assert b"queued" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    [job] = home("jobs", "list", "--json").json["jobs"]
+    [job] = home("admin", "jobs", "list", "--json").json["jobs"]
     error = json.loads(said.splitlines()[-1])["error"]
     assert (process.returncode, job["state"]) == (5, "queued")
     assert error["message"] == f"no longer waiting; job {job['id']} goes on"
-    assert error["remedy"] == f"refaug jobs events {job['id']} --follow, or refaug jobs cancel {job['id']}"
+    assert error["remedy"] == f"refaug admin jobs events {job['id']} --follow, or refaug admin jobs cancel {job['id']}"
 
 
 def test_brief_order_shows_zeros_and_leaves_out_unset_options() -> None:

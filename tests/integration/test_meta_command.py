@@ -1,4 +1,4 @@
-"""`refaug meta` as its users call it: what is printed where, every option, every way to go wrong."""
+"""`refaug agreement` as its users call it: what is printed where, every option, every way to go wrong."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import math
 import random
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from scipy import stats
-from typer.testing import CliRunner
 
 from refaug.cli import main as cli
-from refaug.cli.scores.meta import ItemsOrCommand, _short_names
+from refaug.cli.command_tree import command_at
+from refaug.cli.scores.meta import _short_names
 from refaug.core.version import VERSION
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"]
@@ -55,7 +54,7 @@ def printed(capfdbinary: pytest.CaptureFixture[bytes]) -> tuple[str, str]:
 
 
 def as_json(capfdbinary: pytest.CaptureFixture[bytes], *arguments: object) -> dict[str, Any]:
-    assert cli.main(["meta", *map(str, arguments), *([] if "--draws" in arguments else DRAWS), "--json"]) == 0
+    assert cli.main(["agreement", *map(str, arguments), *([] if "--draws" in arguments else DRAWS), "--json"]) == 0
     document: dict[str, Any] = json.loads(printed(capfdbinary)[0])
     return document
 
@@ -64,11 +63,11 @@ def names_of(document: dict[str, Any]) -> list[str]:
     return [row["name"] for row in document["sets"][0]["rows"]]
 
 
-# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is printed ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_tables_go_to_stdout_and_stages_to_stderr(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert cli.main(["meta", str(items), "-m", "bleu", "-m", "rouge-l", *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), "-m", "bleu", "-m", "rouge-l", *DRAWS]) == 0
     out, err = printed(capfdbinary)
     titles = [
         "chat: agreement with the mean rating",
@@ -91,7 +90,7 @@ def test_first_table_has_a_row_for_each_metric_length_and_people(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     document = as_json(capfdbinary, items, "-m", "bleu", "-m", "ter")
-    cli.main(["meta", str(items), "-m", "bleu", "-m", "ter", *DRAWS])
+    cli.main(["agreement", str(items), "-m", "bleu", "-m", "ter", *DRAWS])
     table = printed(capfdbinary)[0].split("agreement with the mean rating\n")[1].split("\n  ")[0].splitlines()
     assert table[0].split()[:2] == ["metric", "Spearman"]
     assert [line.split()[0] for line in table[1:]] == ["bleu", "ter", "length", "human"]
@@ -201,7 +200,7 @@ def test_two_sets_have_a_table_each_and_one_of_their_mean(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     other = write(tmp_path / "forum.jsonl.txt", rated_lines(contexts=9, seed=4))
-    assert cli.main(["meta", str(items), str(other), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), str(other), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
     out, _ = printed(capfdbinary)
     for title in ("chat: agreement", "forum: agreement", "mean over chat, forum"):
         assert f"\n{title}" in out
@@ -227,7 +226,7 @@ def test_one_annotator_is_said_and_nothing_is_made_up(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = write(tmp_path / "single.jsonl", rated_lines(annotators=1))
-    assert cli.main(["meta", str(path), "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["agreement", str(path), "-m", "bleu", *DRAWS]) == 0
     out, _ = printed(capfdbinary)
     assert "annotators: one number only for each reply" in out
     assert re.search(r"^human", out, re.MULTILINE) is None
@@ -238,7 +237,7 @@ def test_figures_that_do_not_exist_are_dashes_with_their_reason(
 ) -> None:
     alike = [{**line, "ratings": {name: [2, 2] for name in line["ratings"]}} for line in rated_lines()]
     path = write(tmp_path / "alike.jsonl", alike)
-    assert cli.main(["meta", str(path), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
+    assert cli.main(["agreement", str(path), "-m", "bleu", "-m", "chrf", *DRAWS]) == 0
     out, _ = printed(capfdbinary)
     assert "bleu, Spearman, Pearson, Kendall, partial Spearman: all ratings are equal" in out
     assert re.search(r"\bnan\b", out, re.IGNORECASE) is None
@@ -252,15 +251,15 @@ def test_stdin_is_a_set_of_that_name(
 
 
 def test_quiet_leaves_warnings_alone(items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert cli.main(["--quiet", "meta", str(items), "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["--quiet", "agreement", str(items), "-m", "bleu", *DRAWS]) == 0
     assert printed(capfdbinary)[1] == ""
     lines = rated_lines()
     del lines[0]["ratings"]["weak"]
-    assert cli.main(["--quiet", "meta", str(write(tmp_path / "gap.jsonl", lines)), "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["--quiet", "agreement", str(write(tmp_path / "gap.jsonl", lines)), "-m", "bleu", *DRAWS]) == 0
     assert printed(capfdbinary)[1] == "warning: gap: 1 replies of weak have no rating and are not used\n"
 
 
-# ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_fair_rows_are_the_default_and_both_counts_are_given(
@@ -311,7 +310,7 @@ def test_confidence_draws_and_seed_are_said_with_the_table(
         for share in ("0.99", "0.8")
     )
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
-    assert cli.main(["meta", str(items), "-m", "bleu", "--confidence", "0.8", "--seed", "7", *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), "-m", "bleu", "--confidence", "0.8", "--seed", "7", *DRAWS]) == 0
     tables = printed(capfdbinary)[0].split("agreement with the mean rating\n")[1]
     assert tables.splitlines()[0].split()[:4] == ["metric", "Spearman", "80", "%"]
     assert "  intervals: bootstrap, 200 draws of contexts, seed 7\n" in tables
@@ -325,7 +324,7 @@ def test_rows_that_rate_the_gold_itself_have_a_table_of_their_own(
     for line in lines[:4]:
         line["replies"]["good"], line["ratings"]["good"] = line["references"][0], [5, 5, 5]
     path = write(tmp_path / "copied.jsonl", lines)
-    assert cli.main(["meta", str(path), "-m", "rouge-l", *DRAWS]) == 0
+    assert cli.main(["agreement", str(path), "-m", "rouge-l", *DRAWS]) == 0
     table = printed(capfdbinary)[0].split("copied: rows that rate the gold itself\n")[1].split("\n  ")[0].splitlines()
     assert re.split(" {2,}", table[0].strip()) == ["mean of", "these 4", "the 32 fair ones"]
     assert [line.split()[:2] for line in table[1:]] == [["rating", "5.0000"], ["rouge-l", "1.0000"]]
@@ -338,7 +337,7 @@ def test_a_metric_with_a_signature_for_each_set_is_named_with_each(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     other = write(tmp_path / "forum.jsonl", rated_lines(contexts=9, seed=4))
-    assert cli.main(["meta", str(items), str(other), "-m", "cider", "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), str(other), "-m", "cider", "-m", "bleu", *DRAWS]) == 0
     last = printed(capfdbinary)[0].splitlines()[-3:]
     assert [line.split("|")[0] for line in last] == ["cider, chat: cider", "cider, forum: cider", "bleu: bleu"]
 
@@ -352,9 +351,9 @@ def test_min_kappa_leaves_annotators_out_and_says_so(tmp_path: Path, capfdbinary
     path = write(tmp_path / "careless.jsonl", lines)
     kept = as_json(capfdbinary, path, "-m", "bleu", "--min-kappa", "0.15")["sets"][0]["annotators"]
     assert (kept["kept"], [one["annotator"] for one in kept["dropped"]]) == ([0, 1, 2], [3])
-    cli.main(["meta", str(path), "-m", "bleu", "--min-kappa", "0.15", *DRAWS])
+    cli.main(["agreement", str(path), "-m", "bleu", "--min-kappa", "0.15", *DRAWS])
     assert "warning: careless: annotator 4 dropped: mean κ" in printed(capfdbinary)[1]
-    assert cli.main(["meta", str(path), "-m", "bleu", "--min-kappa", "0.99", *DRAWS]) == 3
+    assert cli.main(["agreement", str(path), "-m", "bleu", "--min-kappa", "0.99", *DRAWS]) == 3
     assert "no annotator is left" in printed(capfdbinary)[1]
 
 
@@ -369,15 +368,15 @@ def test_strict_prints_the_result_and_then_fails_for_a_bad_item(
 ) -> None:
     with items.open("a", encoding="utf-8") as file:
         file.write('{"id": "bad", "replies": {"s": 3}}\n')
-    assert cli.main(["meta", str(items), "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), "-m", "bleu", *DRAWS]) == 0
     assert "item bad, replies.s: a text was expected" in printed(capfdbinary)[1]
-    assert cli.main(["meta", str(items), "-m", "bleu", *DRAWS, "--strict"]) == 3
+    assert cli.main(["agreement", str(items), "-m", "bleu", *DRAWS, "--strict"]) == 3
     out, err = printed(capfdbinary)
     assert "chat: agreement with the mean rating" in out
     assert "1 item could not be used" in err
 
 
-# ── signatures of weighted items ──────────────────────────────────────────────────────────────────────────────────
+# ── signatures of weighted items ──────────────────────────────────────────────────────────────────────────────────────
 
 PROVENANCE = (
     "k:15|mode:embedding-utterance|gold:one|parrot:off|weights:rated|combine:first|cal:raw|"
@@ -402,7 +401,7 @@ def test_meta_and_score_have_one_signature_for_the_same_weighted_items(
     assert cli.main(["score", str(path), *metrics, "--draws", "0", "--json"]) == 0
     scored = [scores["signature_full"] for scores in json.loads(printed(capfdbinary)[0])["scores"]]
     compared = [metric["signature_full"] for metric in as_json(capfdbinary, path, *metrics)["metrics"]]
-    assert cli.main(["meta", "probe", str(path), *metrics, "--json"]) == 0
+    assert cli.main(["agreement", "probe", str(path), *metrics, "--json"]) == 0
     probed = [metric["signature_full"] for metric in json.loads(printed(capfdbinary)[0])["scores"]]
     assert compared == scored == probed
     assert PROVENANCE.split("|depth.", maxsplit=1)[0] in scored[0]
@@ -414,15 +413,15 @@ def test_references_from_several_sources_are_warned_of(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = write(tmp_path / "mixed.jsonl", weighted_lines(PROVENANCE, PROVENANCE.replace("k:15", "k:9")))
-    assert cli.main(["meta", str(path), "-m", "upsilon-bleu", "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["agreement", str(path), "-m", "upsilon-bleu", "-m", "bleu", *DRAWS]) == 0
     out, err = printed(capfdbinary)
     assert "|references:mixed#" in out
     assert "warning: mixed: the references of the items were made in several ways" in err
-    assert cli.main(["meta", str(path), "-m", "bleu", *DRAWS]) == 0
+    assert cli.main(["agreement", str(path), "-m", "bleu", *DRAWS]) == 0
     assert "several ways" not in printed(capfdbinary)[1]
 
 
-# ── going wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── going wrong ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -446,7 +445,7 @@ def test_references_from_several_sources_are_warned_of(
 def test_a_command_that_makes_no_sense_ends_with_code_2(
     items: Path, arguments: list[str], message: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert cli.main(["meta", *(str(items) if one == "ITEMS" else one for one in arguments)]) == 2
+    assert cli.main(["agreement", *(str(items) if one == "ITEMS" else one for one in arguments)]) == 2
     out, err = printed(capfdbinary)
     assert out == ""
     assert message in err
@@ -456,71 +455,57 @@ def test_a_set_that_cannot_be_used_ends_with_code_3(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     unrated = write(tmp_path / "unrated.jsonl", [{**line, "ratings": {}} for line in rated_lines()])
-    assert cli.main(["meta", str(items), str(unrated), "--json"]) == 3
+    assert cli.main(["agreement", str(items), str(unrated), "--json"]) == 3
     out, err = printed(capfdbinary)
     error = json.loads(err.splitlines()[-1])["error"]
     assert (out, error["code"], error["exit_code"]) == ("", "bad_input", 3)
     assert error["message"] == "unrated: no reply has a rating in the field ratings"
     assert '"ratings": {"system": [4, 5, 3]}' in error["remedy"]
-    assert cli.main(["meta", str(tmp_path / "nowhere.jsonl"), "-m", "bleu"]) == 3
+    assert cli.main(["agreement", str(tmp_path / "nowhere.jsonl"), "-m", "bleu"]) == 3
     printed(capfdbinary)
     empty = write(tmp_path / "empty.jsonl", [])
     for metrics in ([], ["-m", "bleu"]):
-        assert cli.main(["meta", str(items), str(empty), *metrics]) == 3
+        assert cli.main(["agreement", str(items), str(empty), *metrics]) == 3
         assert f"there are no items in {empty}" in printed(capfdbinary)[1]
-    assert cli.main(["meta", str(items), "-m", "upsilon-bleu"]) == 3
+    assert cli.main(["agreement", str(items), "-m", "upsilon-bleu"]) == 3
 
 
-# ── files or a command ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def files_and_probe() -> typer.Typer:
-    app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True)
-
-    @app.callback()
-    def files(paths: Annotated[list[str] | None, typer.Argument()] = None, loud: bool = False) -> None:
-        typer.echo(f"files {paths} {loud}")
-
-    @app.command("probe")
-    def probe(name: str, times: int = 1) -> None:
-        typer.echo(f"probe {name} {times}")
-
-    return app
+# ── files or a command ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("words", "files"),
     [
-        (["a", "b"], "files ['a', 'b'] False"),
-        (["a", "--loud", "b"], "files ['a', 'b'] True"),
-        (["--loud", "probe"], "files ['probe'] True"),
-        (["./probe"], "files ['./probe'] False"),
-        (["probe", "x", "--times", "3"], "probe x 3"),
-        (["probe", "--times", "3", "x"], "probe x 3"),
+        (["a", "b"], ("a", "b")),
+        (["a", "--metric", "bleu", "b"], ("a", "b")),
+        (["--metric", "bleu", "probe"], ("probe",)),
+        (["./probe"], ("./probe",)),
     ],
     ids=" ".join,
 )
-def test_first_word_may_be_a_subcommand_and_all_else_are_files(arguments: list[str], expected: str) -> None:
-    result = CliRunner().invoke(files_and_probe(), arguments)
-    assert result.output == expected + "\n"
+def test_a_first_word_may_be_a_subcommand_and_all_else_are_files(words: list[str], files: tuple[str, ...]) -> None:
+    context = command_at("agreement").make_context("agreement", list(words))
+    assert tuple(context.params["order__data"]) == files
 
 
-def test_help_of_both_can_be_had() -> None:
-    outer, inner = (CliRunner().invoke(files_and_probe(), arguments) for arguments in (["--help"], ["probe", "--help"]))
-    assert "--loud" in outer.output
-    assert "probe" in outer.output
-    assert "--times" in inner.output
-    assert "--loud" not in inner.output
+def test_help_of_both_can_be_had(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert cli.main(["agreement", "--help"]) == 0
+    outer = printed(capfdbinary)[0]
+    assert cli.main(["agreement", "probe", "--help"]) == 0
+    inner = printed(capfdbinary)[0]
+    assert ("--baseline" in outer, "  probe " in outer, "--padding" in outer) == (True, True, False)
+    assert ("--padding" in inner, "--baseline" in inner) == (True, False)
+    assert "refaug agreement probe" in inner
 
 
-# ── other forms ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── other forms ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_csv_and_latex_replace_the_tables_and_name_every_row(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     for form in ("--csv", "--latex"):
-        assert cli.main(["meta", str(items), "-m", "bleu", "-m", "chrf", *DRAWS, form]) == 0
+        assert cli.main(["agreement", str(items), "-m", "bleu", "-m", "chrf", *DRAWS, form]) == 0
         out, _ = printed(capfdbinary)
         assert "agreement with the mean rating" not in out
         assert [name in out for name in ("bleu", "chrf", "length")] == [True] * 3
@@ -529,7 +514,7 @@ def test_csv_and_latex_replace_the_tables_and_name_every_row(
 def test_unwritable_report_is_refused_before_anything_is_read(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(items), *DRAWS]) == 2
+    assert cli.main(["agreement", str(items), "-m", "bleu", "--report", str(items), *DRAWS]) == 2
     out, err = printed(capfdbinary)
     assert (out, err.splitlines()[0]) == ("", f"error [usage]: {items} is not a folder")
 
@@ -543,7 +528,7 @@ def test_a_report_is_written_beside_whatever_is_printed(
     assert [name for name in written if name.endswith(".html")] != []
     assert [name for name in written if name.endswith(".png")] != []
     assert names_of(document) == ["bleu", "length", "human"]
-    assert cli.main(["meta", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
+    assert cli.main(["agreement", str(items), "-m", "bleu", "--report", str(folder), *DRAWS]) == 0
     assert f"report: {folder}" in printed(capfdbinary)[0]
 
 

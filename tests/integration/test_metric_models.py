@@ -88,10 +88,10 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ingest(IngestOrder(sources=(str(folder / "talk.jsonl"),), log="talk"), home / "logs", Silent())
     fit = ("-m", "chrf", "-m", "greedy:vectors=few", "-m", "rater:turns=3", "--rater", "some")
     for command in (
-        ("vectors", "import", "few", str(home / FILE)),
-        ("adem", "pretrain", "talk", *TINY, "--max-tokens", "12"),
-        ("adem", "train", str(rated), "--encoder", "talk", "--name", "scorer", "--components", "10", "--threads", "1"),
-        ("judge-fit", "train", str(rated), "--name", "even", "--method", "equal", "--length", "held", *fit),
+        ("index", "vectors", "import", "few", str(home / FILE)),
+        ("train", "vhred", "talk", *TINY, "--max-tokens", "12"),
+        ("train", "adem", str(rated), "--encoder", "talk", "--name", "scorer", "--components", "10", "--threads", "1"),
+        ("train", "judge-fit", str(rated), "--name", "even", "--method", "equal", "--length", "held", *fit),
     ):
         assert main(["--home", str(home), "--quiet", *command]) == 0, command
     migrated(Settings(home=home))
@@ -187,7 +187,7 @@ def test_a_set_is_scored_by_the_version_that_is_published_when_it_is_asked(
 
     before = "@".join(stores["vectors"].resolve("few"))
     assert named() == before
-    assert command("vectors", "import", "few", command.path / FILE).code == 0
+    assert command("index", "vectors", "import", "few", command.path / FILE).code == 0
     after = "@".join(stores["vectors"].resolve("few"))
     assert (named(), after != before) == (after, True)
 
@@ -207,7 +207,7 @@ def test_a_score_file_holds_and_its_signature_scores_again_from_another_folder(
         assert (name, len(content)) == ("@".join(stores[kind].resolve(name)), 12)
     (tmp_path / "scores.json").write_text(json.dumps(document))
     with chdir(tmp_path):
-        verified = command("verify", "scores.json", ready / "items.jsonl", "--threads", "1", "--json")
+        verified = command("score", "verify", "scores.json", ready / "items.jsonl", "--threads", "1", "--json")
         assert verified.code == 0, verified.out
         again = scored(command, ready, "--signature", expected["signature_full"])["scores"][0]
     assert Signature.parse(again["signature"]).settings == Signature.parse(expected["signature"]).settings
@@ -221,7 +221,7 @@ def test_what_a_fitted_judge_needs_and_is_not_there_is_named(command: Home, read
     raters.rename(tmp_path / "raters")
     try:
         refused = command("score", ready / "items.jsonl", "-m", "judge-fit:even", "--json").error
-        verified = command("verify", tmp_path / "scores.json", ready / "items.jsonl", "--json")
+        verified = command("score", "verify", tmp_path / "scores.json", ready / "items.jsonl", "--json")
     finally:
         (tmp_path / "raters").rename(raters)
     assert (refused["code"], "there is no rater 'some' in this home" in refused["message"]) == ("not_found", True)
@@ -275,7 +275,7 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     command: Home, ready: Path, web: TestClient, tmp_path: Path
 ) -> None:
     folder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded(3))
-    imported = command("encoder", "import", "small", folder, "--json")
+    imported = command("index", "encoder", "import", "small", folder, "--json")
     assert imported.code == 0, imported.err
     by_path = scored(command, ready, "-m", f"bertscore:vectors={folder}")["scores"][0]
     shutil.rmtree(folder)
@@ -296,9 +296,9 @@ def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
     command: Home, ready: Path, web: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded(4))
-    assert command("encoder", "import", "once", folder).code == 0
+    assert command("index", "encoder", "import", "once", folder).code == 0
     first = scored(command, ready, "-m", "sentence-cosine:vectors=once")["scores"][0]
-    (found,) = [line for line in command("doctor").out.splitlines() if " encodings " in line]
+    (found,) = [line for line in command("admin", "doctor").out.splitlines() if " encodings " in line]
     assert re.search(r"encodings \w{12} +\d+ texts, 0\.\d MiB; 4\.0 GiB are allowed for all encoders", found)
 
     def refuse(*_: object) -> None:
@@ -314,10 +314,10 @@ def test_an_encoder_of_the_home_encodes_a_text_once_for_commands_and_requests(
     facts = ("dimensions", "pooling", "max_length", "licence", "dynamic_quantisation")
     assert [manifest[name] for name in facts] == [12, "mean", 512, "unknown", False]
     assert manifest["operations"]["Tanh"] == 1
-    assert command("encoder", "forget", "once@1", "--json").code == 3
-    assert command("encoder", "forget", "once", "--json").json["freed"] > 0
-    assert command("encoder", "forget").out == "0.0 MB freed\n"
-    assert not [line for line in command("doctor").out.splitlines() if " encodings " in line]
+    assert command("index", "encoder", "forget", "once@1", "--json").code == 3
+    assert command("index", "encoder", "forget", "once", "--json").json["freed"] > 0
+    assert command("index", "encoder", "forget").out == "0.0 MB freed\n"
+    assert not [line for line in command("admin", "doctor").out.splitlines() if " encodings " in line]
     assert command("artefacts", "remove", "encoder", "once", "--yes").code == 0
 
 
@@ -328,9 +328,9 @@ def latest(command: Home, name: str) -> str:
 def test_a_judge_is_fitted_with_vectors_of_the_home_alone(command: Home, ready: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_bytes((command.path / FILE).read_bytes() + b"another 1 0 0 0 0 0\n")
-    fit = ("judge-fit", "train", ready / "rated.jsonl", "--name", "other", "--method", "equal", "-m", "chrf")
+    fit = ("train", "judge-fit", ready / "rated.jsonl", "--name", "other", "--method", "equal", "-m", "chrf")
     refused = command(*fit, "-m", f"greedy:vectors={other}", "--json").error
-    assert (refused["code"], refused["remedy"]) == ("usage", "refaug vectors import NAME FILE")
+    assert (refused["code"], refused["remedy"]) == ("usage", "refaug index vectors import NAME FILE")
     by_path = command(*fit, "-m", f"greedy:vectors={command.path / FILE}", "--json")  # the bytes of few
     by_name = command(*fit, "-m", "greedy:vectors=few", "--json")
     assert list(by_path.json["report"]["sets"].values()) == list(by_name.json["report"]["sets"].values())

@@ -63,14 +63,14 @@ def test_a_network_begins_a_conversation_after_the_end_of_a_turn_alone(vhred: Vh
 
 @pytest.mark.slow
 def test_a_trained_network_plays_and_replies_under_a_name(ready: Home, tmp_path: Path) -> None:
-    pretrain = ready("adem", "pretrain", "chat", "--name", "small", *TINY, "--max-tokens", "12", "--turns", "1")
+    pretrain = ready("train", "vhred", "chat", "--name", "small", *TINY, "--max-tokens", "12", "--turns", "1")
     assert pretrain.code == 0, pretrain.err
     file = tmp_path / "net.json"
     fields: dict[str, Any] = {"kind": "neural", "vhred": "small", "method": "beam", "beams": 5, "choice": "priority"}
     file.write_bytes(orjson.dumps({**fields, "max_tokens": 30}))
     assert ready("bots", "add", "net", file).code == 0
     play = (
-        "selfplay",
+        "bots",
         "play",
         "net",
         "--conversations",

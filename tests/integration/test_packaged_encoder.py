@@ -52,9 +52,9 @@ def test_the_packaged_encoder_scores_without_a_word_of_the_metric(
         "".join(json.dumps({"id": str(number), "turns": turns}) + "\n" for number, turns in enumerate(TALK))
     )
     for command in (
-        ("encoder", "add", NAME),
-        ("encoder", "add", NAME),  # which changes nothing
-        ("ingest", tmp_path / "log.jsonl", "--log", "talk"),
+        ("index", "encoder", "add", NAME),
+        ("index", "encoder", "add", NAME),  # which changes nothing
+        ("log", "ingest", tmp_path / "log.jsonl", "--log", "talk"),
         ("index", "build", "talk", "--encoder", NAME, "--check-queries", "0"),
     ):
         assert refaug(*command).code == 0, command

@@ -81,14 +81,14 @@ def test_the_switch_equals_its_settings_one_by_one(published: Home, items: Path,
         "bp": "closest",
         "n": "2",
     }
-    references = published("refs", items, *TOOLS, *PRESET)
+    references = published("sets", "references", items, *TOOLS, *PRESET)
     rows = rows_of(references.out)
     assert [len([one for one in row["references"] if one["source"] == "retrieved"]) for row in rows] == [13] * 6
     assert all("rating" in one for row in rows for one in row["references"] if one["source"] != "supplied")
     again = score_of(published, written(tmp_path / "refs.jsonl", rows), *PRESET)
     assert (again["signature_full"], again["systems"]) == (by_switch["signature_full"], by_switch["systems"])
     (tmp_path / "scores.json").write_text(published("score", items, *TOOLS, *PRESET, "--json").out)
-    assert published("verify", tmp_path / "scores.json", *ONE).code == 0
+    assert published("score", "verify", tmp_path / "scores.json", *ONE).code == 0
     repeated = published("score", items, *ONE, *NO_INTERVALS, "--signature", by_switch["signature_full"])
     assert repeated.json["scores"][0]["systems"] == by_switch["systems"]
     assert "differs" not in repeated.err
@@ -132,27 +132,27 @@ def test_what_contradicts_the_preset_is_refused(
 def test_items_with_other_references_are_refused_by_score_and_meta(
     published: Home, items: Path, tmp_path: Path
 ) -> None:
-    rows = rows_of(published("refs", items, *TOOLS, "--gold", "rated", "--parrot", "rated").out)
+    rows = rows_of(published("sets", "references", items, *TOOLS, "--gold", "rated", "--parrot", "rated").out)
     others = written(tmp_path / "others.jsonl", [{**row, "ratings": {"a": [4], "b": [2]}} for row in rows])
-    for command in ("score", "meta"):
+    for command in ("score", "agreement"):
         result = published(command, others, *PRESET, "-m", "upsilon-bleu")
         assert (result.code, result.out) == (2, "")
         assert "the references of the items have k=15, which contradicts preset tsuta20: it has k=13" in result.err
 
 
 def test_meta_compares_with_the_metric_of_the_preset(published: Home, items: Path, tmp_path: Path) -> None:
-    rows = rows_of(published("refs", items, *TOOLS, *PRESET).out)
+    rows = rows_of(published("sets", "references", items, *TOOLS, *PRESET).out)
     rated = [{**row, "ratings": {"a": [place % 5], "b": [1 + place % 3]}} for place, row in enumerate(rows)]
     path = written(tmp_path / "rated.jsonl", rated)
     options = ("--draws", "20", "--rows", "all", "--json")
-    by_switch = published("meta", path, *PRESET, "-m", "upsilon-bleu", *options)
-    by_hand = published("meta", path, "-m", METRIC, *options)
+    by_switch = published("agreement", path, *PRESET, "-m", "upsilon-bleu", *options)
+    by_hand = published("agreement", path, "-m", METRIC, *options)
     assert by_switch.code == by_hand.code == 0, by_switch.err + by_hand.err
     assert METRIC in by_hand.out
     assert orjson.loads(by_switch.out.replace("upsilon-bleu", METRIC, 1)) is not None
     names = by_hand.out.replace(METRIC, "upsilon-bleu")
     assert by_switch.json == orjson.loads(names)
-    assert "preset tsuta20 without a metric" in published("meta", path, *PRESET, "-m", "bleu").err
+    assert "preset tsuta20 without a metric" in published("agreement", path, *PRESET, "-m", "bleu").err
 
 
 def test_the_switch_over_http_gives_the_scores_of_the_command(published: Home, items: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_switch_over_http_gives_the_scores_of_the_command(published: Home, i
     assert "preset:" not in answer.json()["scores"][1]["signature"]
     assert len(set(replies_of(answer.json()["scores"][0]).values())) > 4
 
-    by_command = rows_of(published("refs", items, *TOOLS, *PRESET).out)
+    by_command = rows_of(published("sets", "references", items, *TOOLS, *PRESET).out)
     assert [texts_of(row) for row in references.json()["items"]] == [texts_of(row) for row in by_command]
 
 
@@ -197,20 +197,20 @@ def texts_of(row: dict[str, Any]) -> list[tuple[str, str]]:
 def test_a_job_compares_with_the_metric_of_the_preset_like_the_command(
     published: Home, items: Path, tmp_path: Path
 ) -> None:
-    rows = rows_of(published("refs", items, *TOOLS, *PRESET).out)
+    rows = rows_of(published("sets", "references", items, *TOOLS, *PRESET).out)
     rated = [{**row, "ratings": {"a": [place % 5], "b": [1 + place % 3]}} for place, row in enumerate(rows)]
     (published.path / "inbox").mkdir()
     path = written(published.path / "inbox" / "rated.jsonl", rated)
     metrics = ["upsilon-bleu", "chrf", "delta-bleu:n=2"]
     named = [option for metric in metrics for option in ("-m", metric)]
-    by_command = published("meta", path, *PRESET, *named, "--draws", "20", "--json")
+    by_command = published("agreement", path, *PRESET, *named, "--draws", "20", "--json")
     assert by_command.code == 0, by_command.err
     order = {"kind": "meta", "data": ["rated.jsonl"], "draws": 20, "settings": {"preset": "tsuta20"}}
     by_job = run_job(published, {**order, "metrics": metrics})
     assert {name: by_job[name] for name in by_command.json} == by_command.json
     assert "variant:tsuta20" in by_command.json["metrics"][0]["signature"]
 
-    others = rows_of(published("refs", items, *TOOLS, "--gold", "rated", "--parrot", "rated").out)
+    others = rows_of(published("sets", "references", items, *TOOLS, "--gold", "rated", "--parrot", "rated").out)
     written(published.path / "inbox" / "others.jsonl", [{**row, "ratings": {"a": [4], "b": [2]}} for row in others])
     for wrong, message in (
         ({"metrics": ["bleu"]}, "preset tsuta20 without a metric that it sets"),

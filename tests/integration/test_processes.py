@@ -48,7 +48,7 @@ def begun(tmp_path):
     running = []
 
     def begin(home, *more, stage="reading"):
-        command = ["--home", home.path, "ingest", tmp_path / "log.jsonl", "--log", "chat", "--json", *more]
+        command = ["--home", home.path, "log", "ingest", tmp_path / "log.jsonl", "--log", "chat", "--json", *more]
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, stage, *map(str, command)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},

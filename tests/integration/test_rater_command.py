@@ -1,4 +1,4 @@
-"""`refaug rater …`: trained to the same bits however often it is stopped, kept in versions, asked by hand."""
+"""`refaug train rater …`: trained to the same bits however often it is stopped, kept in versions, asked by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SMALL = (
     "--decay",
     "none",
 )
-TRAIN = ("rater", "train", "chat", *SMALL)
+TRAIN = ("train", "rater", "chat", *SMALL)
 RATE = ("where do you buy your tea", "at the market", "in the old shop", "the bus was late", "")
 SHORT = 210  # utterances of three words in the log "chat", enough to be asked for
 LEFT = ("cache", "raters")
@@ -96,7 +96,7 @@ def listed(home: Home) -> list[tuple[str, str, bool]]:
 
 
 def ratings(home: Home, *more: str, rater: str = "chat") -> list[float]:
-    result = home("rater", "rate", rater, *RATE, *more, "--json")
+    result = home("judge", "score", "rater", rater, *RATE, *more, "--json")
     assert result.code == 0, result.err
     found: list[float] = result.json["ratings"]
     return found
@@ -106,7 +106,7 @@ def in_cache(home: Home) -> list[str]:
     return [path.name for path in sorted((home.path / "cache").glob("*"))]
 
 
-# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
@@ -259,7 +259,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
 
 
 def test_too_few_shared_utterances_are_told_with_those_that_are_needed(logged: Home) -> None:
-    result = logged("rater", "train", "short", *SMALL, "--json")
+    result = logged("train", "rater", "short", *SMALL, "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
     message = result.error["message"]
     assert message.startswith("20 utterances of 4 words or more have several different responses in short")
@@ -295,7 +295,7 @@ def test_two_trainings_of_one_name_do_not_mix(logged: Home) -> None:
     assert f"training rater chat, process {os.getpid()}" in busy.error["message"]
 
 
-# ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stopping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     assert listed(logged) == []
     (left,) = in_cache(logged)
     assert left.startswith("rater-chat-")
-    result = logged("rater", "resume", "chat") if how == "resume" else logged(*TRAIN)
+    result = logged("train", "resume", "rater", "chat") if how == "resume" else logged(*TRAIN)
     assert result.code == 0, result.err
     epochs = [line.partition(":")[0] for line in result.err.splitlines() if line.startswith("epoch ") and "AUC" in line]
     assert epochs == [f"epoch {number}" for number in range(1 + moment // 5, 3)]
@@ -332,7 +332,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     )
     assert listed(logged) == [("chat", "1", True)]
     assert in_cache(logged) == []
-    assert logged("rater", "resume", "chat").code == 3
+    assert logged("train", "resume", "rater", "chat").code == 3
 
 
 def test_ctrl_c_while_vectors_are_removed_leaves_a_resumable_training(
@@ -360,8 +360,8 @@ def test_a_training_does_not_go_on_with_logs_that_have_grown(logged: Home, tmp_p
     assert logged(*TRAIN).code == 5
     left = in_cache(logged)
     (tmp_path / "more.jsonl").write_bytes(orjson.dumps({"id": "new", "turns": ["a new day", "and a good one"]}))
-    assert logged("ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
-    result = logged("rater", "resume", "chat", "--json")
+    assert logged("log", "ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
+    result = logged("train", "resume", "rater", "chat", "--json")
     assert (result.code, result.error["code"]) == (4, "conflict")
     assert result.error["message"].startswith("chat: changed since the training of rater 'chat' was stopped")
     assert in_cache(logged) == left
@@ -375,7 +375,7 @@ def test_a_stopped_training_goes_with_what_is_deleted_from_its_log(logged: Home,
     assert in_cache(logged)
     assert "were removed: chat" in logged("log", "delete", "chat", "--dialogue", "0").err
     assert in_cache(logged) == []
-    result = logged("rater", "resume", "chat", "--json")
+    result = logged("train", "resume", "rater", "chat", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
 
 
@@ -389,7 +389,7 @@ def test_other_settings_do_not_go_on_from_what_a_stopped_training_left(
     assert in_cache(logged) == []
 
 
-# ── killing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── killing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -433,17 +433,17 @@ def test_kill_leaves_the_published_rater_and_the_same_command_finishes(
         assert not any(name.startswith("rater-") for name in in_cache(home))
 
 
-# ── rating ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── rating ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_texts_are_rated_by_hand(trained: Home) -> None:
-    result = trained("rater", "rate", "chat", *RATE, "--json").json
+    result = trained("judge", "score", "rater", "chat", *RATE, "--json").json
     assert result["rater"] == f"chat@{version_folder(trained.path).name}#" + str(
         trained("artefacts", "show", "rater", "chat", "--json").json["id"][:12]
     )
     assert (result["combine"], len(result["ratings"])) == ("first", 3)
     assert all(-1 <= one <= 1 for one in result["ratings"])
-    people = trained("rater", "rate", "chat", *RATE).out
+    people = trained("judge", "score", "rater", "chat", *RATE).out
     for one in result["ratings"]:
         assert f"{one:+.4f}" in people
     assert ratings(trained, "--to", "something else that was asked") == result["ratings"]  # U2 is not asked
@@ -452,7 +452,7 @@ def test_texts_are_rated_by_hand(trained: Home) -> None:
     temperature = trained("artefacts", "show", "rater", "chat", "--json").json["temperature"]
     odds = [torch.tensor((1 + one) / 2, dtype=torch.float64).logit() / temperature for one in result["ratings"]]
     assert ratings(trained, "--calibrated") == pytest.approx([2 * float(one.sigmoid()) - 1 for one in odds], abs=1e-6)
-    alone = trained("rater", "rate", "chat", *RATE[:3], "--json").json["ratings"]
+    alone = trained("judge", "score", "rater", "chat", *RATE[:3], "--json").json["ratings"]
     assert alone == pytest.approx(result["ratings"][:1], abs=1e-5)
 
 
@@ -475,7 +475,7 @@ def test_the_help_of_export_names_raters(home: Home) -> None:
     assert "rater" in home("artefacts", "export", "--help").out
 
 
-# ── damage ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── damage ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def damaged(home: Home, what: str) -> Path:
@@ -506,7 +506,7 @@ def damaged(home: Home, what: str) -> Path:
 )
 def test_a_damaged_rater_is_named_with_its_file(trained: Home, what: str) -> None:
     path = damaged(trained, what)
-    result: Result = trained("rater", "rate", "chat", *RATE, "--json")
+    result: Result = trained("judge", "score", "rater", "chat", *RATE, "--json")
     assert (result.code, result.error["code"]) == (3, "corrupt"), result.err
     assert str(path) in result.error["message"]
 
@@ -546,7 +546,7 @@ def test_a_report_that_was_altered_is_named(
 
 
 def test_texts_in_another_language_are_warned_of_and_long_ones_shortened(trained: Home) -> None:
-    said = ("rater", "rate", "chat", "where is the bus", "at the stop")
+    said = ("judge", "score", "rater", "chat", "where is the bus", "at the stop")
     strange = trained(*said, "切符はどこで買えますか。")
     assert strange.code == 0
     assert "warning: the rater does not know 12 of" in strange.err

@@ -1,4 +1,4 @@
-"""The metric `rater` and `refaug rater evaluate` as users type them, with a tiny rater of drawn weights."""
+"""The metric `rater` and `refaug agreement rater` as users type them, with a tiny rater of drawn weights."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def done(result: Result) -> Any:
     return result.json
 
 
-# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_missing_rater_is_told_of_before_anything_is_read(ready: Home) -> None:
-    for command in ("score", "meta"):
+    for command in ("score", "agreement"):
         result = ready(command, "nowhere.jsonl", "-m", "rater", "--json")
         assert result.error["message"] == "metric `rater` needs a rater: pass rater:model=NAME"
         assert result.error["remedy"] == "refaug artefacts list rater"
@@ -222,7 +222,7 @@ def test_a_frozen_set_is_scored_by_the_rater_that_the_metric_names(ready: Home, 
         scores = ([one["score"] for one in each["systems"][system]["replies"]] for each in (scored, of_items))
         assert next(scores) == pytest.approx(next(scores), abs=1e-5)
     (tmp_path / "scores.json").write_text(of_set.out)
-    verified = ready("verify", tmp_path / "scores.json", items, *ONE, "--json")
+    verified = ready("score", "verify", tmp_path / "scores.json", items, *ONE, "--json")
     assert verified.code == 0, verified.out
     unnamed = ready("sets", "score", frozen["id"], items, "-m", "rater", "--json")
     assert unnamed.error["message"] == "metric `rater` needs a rater: pass rater:model=NAME"
@@ -230,8 +230,8 @@ def test_a_frozen_set_is_scored_by_the_rater_that_the_metric_names(ready: Home, 
 
 def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home, items: Path, tmp_path: Path) -> None:
     for command in (
-        ("ingest", talk(tmp_path / "log.jsonl", 60), "--log", "log"),
-        ("vectors", "train", "log", "--dimensions", "8", "--epochs", "1", "--min-count", "1", *ONE),
+        ("log", "ingest", talk(tmp_path / "log.jsonl", 60), "--log", "log"),
+        ("train", "vectors", "log", "--dimensions", "8", "--epochs", "1", "--min-count", "1", *ONE),
         ("index", "build", "log", "--check-queries", "0", *ONE),
     ):
         assert ready(*command).code == 0
@@ -254,11 +254,11 @@ def test_one_rater_weighs_what_an_index_finds_and_rates_the_replies(ready: Home,
     assert Signature.parse(one[1]["signature_full"]).settings["model"] == spec
 
 
-# ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug agreement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) -> None:
-    asked = ("meta", items, "-m", "bleu", "-m", "rater", "-m", "rater:combine=mean", "--rater", "chat", *ONE, *FEW)
+    asked = ("agreement", items, "-m", "bleu", "-m", "rater", "-m", "rater:combine=mean", "--rater", "chat", *ONE, *FEW)
     document = done(ready(*asked, "--json"))
     rows = {row["name"]: row for row in document["sets"][0]["rows"]}
     assert list(rows) == ["bleu", "rater", "rater:combine=mean", "length", "human"]
@@ -266,27 +266,29 @@ def test_agreement_is_measured_beside_other_metrics(ready: Home, items: Path) ->
     signatures = {one["name"]: one["signature"] for one in document["metrics"]}
     assert f"|model:{opened(ready).spec}|" in signatures["rater"]
     assert "rater:chat" not in signatures["bleu"]
-    based = done(ready("meta", items, "-m", "bleu", "--baseline", "rater", "--rater", "chat", *ONE, *FEW, "--json"))
+    based = done(
+        ready("agreement", items, "-m", "bleu", "--baseline", "rater", "--rater", "chat", *ONE, *FEW, "--json")
+    )
     assert based["settings"]["baseline"] == "rater"
     assert based["sets"][0]["rows"][0]["spearman"] == rows["rater"]["spearman"]
 
 
 def test_a_rater_that_nothing_asks_is_refused(ready: Home, items: Path) -> None:
-    result = ready("meta", items, "-m", "bleu", "--rater", "chat", "--json")
+    result = ready("agreement", items, "-m", "bleu", "--rater", "chat", "--json")
     assert (result.code, "--rater: it has no effect without an index" in result.error["message"]) == (2, True)
-    plain = ready("meta", items, "--rater", "chat", "--json")
+    plain = ready("agreement", items, "--rater", "chat", "--json")
     assert plain.code == 2
 
 
-# ── refaug rater evaluate ─────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug agreement rater ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_rater_is_compared_with_people_about_replies_and_references(ready: Home, items: Path) -> None:
-    document = done(ready("rater", "evaluate", "chat", items, *ONE, *FEW, "--json"))
+    document = done(ready("agreement", "rater", "chat", items, *ONE, *FEW, "--json"))
     assert document["rater"] == opened(ready).spec
     names = [row["name"] for row in document["replies"]["sets"][0]["rows"]]
     assert names == [*(f"rater:combine={one}" for one in COMBINES), "length", "human"]
-    meta = done(ready("meta", items, "-m", "rater:combine=first", "--rater", "chat", *ONE, *FEW, "--json"))
+    meta = done(ready("agreement", items, "-m", "rater:combine=first", "--rater", "chat", *ONE, *FEW, "--json"))
     assert document["replies"]["sets"][0]["rows"][0]["spearman"] == meta["sets"][0]["rows"][0]["spearman"]
     assert document["replies"]["sets"][0]["data"] == meta["sets"][0]["data"]
     (references,) = document["references"]["sets"]
@@ -297,7 +299,7 @@ def test_a_rater_is_compared_with_people_about_replies_and_references(ready: Hom
 
 def test_tables_of_an_evaluation_name_rater_data_and_ways(ready: Home, items: Path, tmp_path: Path) -> None:
     more = written(tmp_path / "more.jsonl", [{**line, "id": f"m{line['id']}"} for line in lines_of(20)[12:]])
-    asked = ("rater", "evaluate", "chat", items, more, "--combine", "mean", "--combine", "first", "--calibrated", *ONE)
+    asked = ("agreement", "rater", "chat", items, more, "--combine", "mean", "--combine", "first", "--calibrated", *ONE)
     result = ready(*asked, *FEW)
     assert result.code == 0, result.err
     told = result.out.splitlines()
@@ -335,13 +337,13 @@ def test_an_evaluation_that_makes_no_sense_is_refused(
 ) -> None:
     plain = written(tmp_path / "plain.jsonl", [{"utterance": "how", "references": ["so"], "replies": {"a": "well"}}])
     files = {"ITEMS": items, "PLAIN": plain}
-    result = ready("rater", "evaluate", *(files.get(one, one) for one in arguments), "--json")
+    result = ready("agreement", "rater", *(files.get(one, one) for one in arguments), "--json")
     assert (result.code, told in result.error["message"]) == (code, True), result.err
 
 
 def test_a_bad_item_is_told_of_and_strict_makes_it_an_error(ready: Home, items: Path) -> None:
     items.write_bytes(items.read_bytes() + b'{"id": 1.5}\n')
-    asked = ("rater", "evaluate", "chat", items, "--combine", "first", *ONE, *FEW)
+    asked = ("agreement", "rater", "chat", items, "--combine", "first", *ONE, *FEW)
     assert (ready(*asked).code, ready(*asked, "--strict").code) == (0, 3)
     (problem,) = done(ready(*asked, "--json"))["problems"]
     assert (problem["line"], problem["field"]) == (13, "id")

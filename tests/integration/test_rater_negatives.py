@@ -21,9 +21,9 @@ from refaug.logs.store import StoredLog
 
 COUNT = 30
 SMALL = ("--preset", "small", "--threads", "1")
-READ = ("rater", "negatives", "chat", *SMALL, "-n", str(COUNT))
+READ = ("train", "negatives", "chat", *SMALL, "-n", str(COUNT))
 TRAIN = (
-    *("rater", "train", "chat", *SMALL, "--epochs", "1", "--max-tokens", "12", "--positives", "100"),
+    *("train", "rater", "chat", *SMALL, "--epochs", "1", "--max-tokens", "12", "--positives", "100"),
     *("--validation-share", "0.45"),
 )
 
@@ -149,10 +149,10 @@ def test_without_vectors_hard_negatives_are_neither_measured_nor_allowed(logged:
         ((*TRAIN, "--negatives", "easy"), 2, "--negatives: 'easy' is not one of random, hard, mixed"),
         ((*TRAIN, "--negatives", "hard", "--embeddings", "random"), 2, "--embeddings vectors, or --negatives random"),
         ((*TRAIN, "--negatives", "mixed", "--preset", "paper"), 2, "mixed negatives are found by vectors"),
-        (("rater", "negatives", "nowhere"), 3, "no log 'nowhere'"),
-        (("rater", "negatives", "chat", "--preset", "huge"), 2, "there is no preset 'huge'"),
-        (("rater", "negatives", "chat", "-n", "0"), 2, "-n"),
-        (("rater", "negatives", "chat", "--min-words", "7"), 3, "at least 200 are needed"),
+        (("train", "negatives", "nowhere"), 3, "no log 'nowhere'"),
+        (("train", "negatives", "chat", "--preset", "huge"), 2, "there is no preset 'huge'"),
+        (("train", "negatives", "chat", "-n", "0"), 2, "-n"),
+        (("train", "negatives", "chat", "--min-words", "7"), 3, "at least 200 are needed"),
     ],
 )
 def test_what_cannot_be_done_is_refused(logged: Home, arguments: tuple[str, ...], code: int, told: str) -> None:

@@ -1,4 +1,4 @@
-"""`refaug rater report`: a page with pictures, of training alone, and of what an index has for test pairs."""
+"""`refaug train report rater`: a page with pictures, of training alone, and of what an index has for test pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def written(path: Path, *rows: dict[str, Any] | bytes) -> Path:
 
 
 def reported(home: Home, to: Path, *arguments: Any) -> dict[str, Any]:
-    result = home("rater", "report", "chat", "--to", to, *arguments, *ONE, "--json")
+    result = home("train", "report", "rater", "chat", "--to", to, *arguments, *ONE, "--json")
     assert result.code == 0, result.err
     found: dict[str, Any] = result.json
     assert found == orjson.loads((to / "report.json").read_bytes())
@@ -44,7 +44,7 @@ def test_without_an_index_the_report_is_of_the_training_alone(ready: Home, tmp_p
     assert found["rater"] == f"chat@{shown['version']}#{shown['id'][:12]}"
     assert set(files(to)) - {"ratings.png"} == {"index.html", "report.json", *PICTURES}
     assert "Retrieved references" not in (to / "index.html").read_text("utf-8")
-    people = ready("rater", "report", f"chat@{shown['version']}", "--to", to)
+    people = ready("train", "report", "rater", f"chat@{shown['version']}", "--to", to)
     assert people.code == 0
     lines = [" ".join(line.split()) for line in people.out.splitlines()]
     assert lines[0] == f"rater chat@{shown['version']}"
@@ -76,13 +76,15 @@ def test_references_of_given_items_are_those_that_refs_prints(
     ready: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = written(tmp_path / "items.jsonl", ROW, b"{", {"id": "i2", "references": ["at the mill"]})
-    result = ready("rater", "report", "chat", "--to", tmp_path / "a", "--index", "chat", "--items", file, *ONE)
+    result = ready("train", "report", "rater", "chat", "--to", tmp_path / "a", "--index", "chat", "--items", file, *ONE)
     assert result.code == 0, result.err
     assert f"{file}, line 2" in result.err
     lines = [" ".join(line.split()) for line in result.out.splitlines()]
     assert {"test_pairs 2", "with_references 1", "references 15"} <= set(lines)
     (example,) = orjson.loads((tmp_path / "a" / "report.json").read_bytes())["retrieved"]["examples"]
-    refs = ready("refs", file, "--index", "chat", "--rater", "chat", "--parrot", "rated", *ONE).out.splitlines()[0]
+    refs = ready(
+        "sets", "references", file, "--index", "chat", "--rater", "chat", "--parrot", "rated", *ONE
+    ).out.splitlines()[0]
     wanted = [one for one in orjson.loads(refs)["references"] if one["source"] != "gold"]
     wanted.sort(key=lambda one: -one["weight"])
     for name in ("text", "source", "weight", "rating", "similarity", "utterance"):
@@ -90,7 +92,9 @@ def test_references_of_given_items_are_those_that_refs_prints(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     from_stdin = reported(ready, tmp_path / "b", "--index", "chat", "--items", "-")["retrieved"]
     assert (from_stdin["examples"], from_stdin["pairs_from"]) == ([example], "stdin")
-    strict = ready("rater", "report", "chat", "--to", tmp_path / "c", "--index", "chat", "--items", file, "--strict")
+    strict = ready(
+        "train", "report", "rater", "chat", "--to", tmp_path / "c", "--index", "chat", "--items", file, "--strict"
+    )
     assert (strict.code, "1 item could not be used" in strict.err) == (3, True)
 
 
@@ -102,7 +106,7 @@ def test_when_the_log_is_gone_or_has_lost_something_items_must_be_given(
     ready: Home, tmp_path: Path, deletion: tuple[str, ...], told: str
 ) -> None:
     assert ready("log", "delete", "chat", *deletion).code == 0
-    refused = ready("rater", "report", "chat", "--to", tmp_path / "a", "--index", "chat", *ONE, "--json")
+    refused = ready("train", "report", "rater", "chat", "--to", tmp_path / "a", "--index", "chat", *ONE, "--json")
     assert (refused.code, refused.error["code"], told in refused.error["message"]) == (3, "not_found", True)
     assert "--items FILE" in refused.error["remedy"]
     assert not (tmp_path / "a").exists()
@@ -129,12 +133,12 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     arguments = tuple(str(empty) if argument == empty.name else argument for argument in arguments)
-    result = ready("rater", "report", *arguments, "--to", tmp_path / "report")
+    result = ready("train", "report", "rater", *arguments, "--to", tmp_path / "report")
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
     assert not (tmp_path / "report").exists()
 
 
 def test_a_place_that_is_no_folder_is_refused_before_any_work(ready: Home, tmp_path: Path) -> None:
     file = written(tmp_path / "file", ROW)
-    result = ready("rater", "report", "nobody", "--to", file / "report")
+    result = ready("train", "report", "rater", "nobody", "--to", file / "report")
     assert (result.code, "is not a folder" in result.err) == (2, True)

@@ -60,8 +60,8 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
     for command in (
-        ("encoder", "import", "tiny", encoder),
-        ("ingest", folder / "log.jsonl", "--log", "chat"),
+        ("index", "encoder", "import", "tiny", encoder),
+        ("log", "ingest", folder / "log.jsonl", "--log", "chat"),
         ("index", "build", "chat", "--encoder", "tiny", "--check-queries", "0"),
     ):
         assert main(["--home", str(home), "--quiet", *map(str, command)]) == 0, command
@@ -123,7 +123,7 @@ def test_the_metric_finds_its_own_references(expected: dict[str, Any]) -> None:
 def test_every_face_gives_the_same_number(
     command: Home, ready: Path, web: TestClient, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    found = command("refs", ready / "items.jsonl", "--index", "chat", "--preset", "refaug-1")
+    found = command("sets", "references", ready / "items.jsonl", "--index", "chat", "--preset", "refaug-1")
     assert found.code == 0, found.err
     (tmp_path / "found.jsonl").write_text(found.out)
     by_file = scored(command, tmp_path / "found.jsonl", "-m", METRIC)["scores"][0]
@@ -209,7 +209,7 @@ def test_a_score_file_is_verified_and_its_signature_scores_again(
 ) -> None:
     document = scored(command, ready / "items.jsonl", "-m", METRIC, "--index", "chat")
     (tmp_path / "scores.json").write_text(json.dumps(document))
-    verified = command("verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
+    verified = command("score", "verify", tmp_path / "scores.json", ready / "items.jsonl", "--threads", "2", "--json")
     assert verified.code == 0, verified.out
     again = scored(command, ready / "items.jsonl", "--signature", expected["signature_full"])["scores"][0]
     assert replies_of(again) == pytest.approx(replies_of(expected), abs=1e-6)
@@ -242,7 +242,9 @@ def test_other_references_than_its_own_are_refused(
 
 
 def test_items_whose_references_were_found_another_way_are_refused(command: Home, ready: Path, tmp_path: Path) -> None:
-    found = command("refs", ready / "items.jsonl", "--index", "chat", "--reference-weights", "one", "-k", "3")
+    found = command(
+        "sets", "references", ready / "items.jsonl", "--index", "chat", "--reference-weights", "one", "-k", "3"
+    )
     assert found.code == 0, found.err
     (tmp_path / "few.jsonl").write_text(found.out)
     refused = command("score", tmp_path / "few.jsonl", "-m", METRIC, "--json").error

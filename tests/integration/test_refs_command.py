@@ -1,4 +1,4 @@
-"""`refaug refs`, and `refaug score` with an index: the same references, weights and scores by either way."""
+"""`refaug sets references`, and `refaug score` with an index: the same references, weights and scores by either way."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def signature_of(score: dict[str, Any]) -> Signature:
     return Signature.parse(score["signature_full"])
 
 
-# ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── references ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_item_is_a_line_with_its_references_in_order_and_sources(ready: Home, items: Path) -> None:
-    result = ready("refs", items, *BOTH, "-k", "4", "--parrot", "rated")
+    result = ready("sets", "references", items, *BOTH, "-k", "4", "--parrot", "rated")
     assert result.code == 0, result.err
     rows, given = rows_of(result.out), items_of()
     assert [row["id"] for row in rows] == [row["id"] for row in given]
@@ -111,11 +111,11 @@ def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Pat
     row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"]}
     options = ("--combine", "mean", "--calibrated", "--parrot", "rated")
     rating = options[:3]
-    (found,) = rows_of(ready("refs", written(tmp_path / "one.jsonl", [row]), *BOTH, *options).out)
+    (found,) = rows_of(ready("sets", "references", written(tmp_path / "one.jsonl", [row]), *BOTH, *options).out)
     assert len(found["references"]) == 2 + 15
     for one in found["references"][1:]:
         to = ("--to", one["utterance"]) if "utterance" in one else ()
-        asked = ready("rater", "rate", "tiny", ASKED[0], "at the market", one["text"], *to, *rating, "--json")
+        asked = ready("judge", "score", "rater", "tiny", ASKED[0], "at the market", one["text"], *to, *rating, "--json")
         assert [one["rating"]] == pytest.approx(asked.json["ratings"], abs=1e-5)
 
 
@@ -134,7 +134,7 @@ def test_ratings_are_those_of_the_rater_asked_by_hand(ready: Home, tmp_path: Pat
 def test_what_refs_prints_scores_as_score_does_with_the_index(
     ready: Home, items: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    result = ready("refs", items, *options)
+    result = ready("sets", "references", items, *options)
     assert result.code == 0, result.err
     file = tmp_path / "refs.jsonl"
     file.write_text(result.out)
@@ -179,7 +179,7 @@ def test_references_without_origins_say_texts_weights_and_the_index_alone(ready:
 def test_score_reads_what_refs_prints_without_a_word_about_its_fields(ready: Home, items: Path, tmp_path: Path) -> None:
     row = {"id": "first", "references": ["at the mill"], "replies": {"a": "at the mill"}}  # will have a note
     every = written(tmp_path / "every.jsonl", [row, *items_of()])
-    result = ready("refs", every, *UNRATED)
+    result = ready("sets", "references", every, *UNRATED)
     assert "note" in rows_of(result.out)[0]
     (tmp_path / "refs.jsonl").write_text(result.out)
     assert "is not used" not in ready("score", tmp_path / "refs.jsonl", *NO_INTERVALS).err
@@ -188,13 +188,13 @@ def test_score_reads_what_refs_prints_without_a_word_about_its_fields(ready: Hom
 def test_what_is_excluded_is_counted_and_a_log_can_be_left_out(ready: Home, tmp_path: Path) -> None:
     row = {"id": "one", "utterance": ASKED[0], "references": ["at the market"], "replies": {"a": "at the mill"}}
     one = written(tmp_path / "one.jsonl", [row])
-    (found,) = rows_of(ready("refs", one, *UNRATED, "-k", "100").out)
+    (found,) = rows_of(ready("sets", "references", one, *UNRATED, "-k", "100").out)
     texts = [each["text"] for each in found["references"]]
     assert Counter(texts).most_common(1)[0][1] == 1
     assert all(count > 0 for count in found["excluded"].values())
-    (none,) = rows_of(ready("refs", one, *UNRATED, "--exclude-log", "chat").out)
+    (none,) = rows_of(ready("sets", "references", one, *UNRATED, "--exclude-log", "chat").out)
     assert [each["source"] for each in none["references"]] == ["gold"]
-    unknown = ready("refs", one, *UNRATED, "--exclude-log", "other")
+    unknown = ready("sets", "references", one, *UNRATED, "--exclude-log", "other")
     assert (unknown.code, "no log 'other'" in unknown.err) == (2, True)
 
 
@@ -206,7 +206,7 @@ def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Hom
         *items_of(2),
     ]
     file = written(tmp_path / "items.jsonl", rows)
-    found = rows_of(ready("refs", file, *BOTH).out)
+    found = rows_of(ready("sets", "references", file, *BOTH).out)
     assert [len(row["references"]) for row in found[:2]] == [1, 1]
     assert ["note" in row for row in found] == [True, True, False, False]
     (score,) = scored(ready, file, *BOTH, "-m", "upsilon-bleu")
@@ -214,7 +214,7 @@ def test_an_item_without_utterance_or_gold_keeps_its_own_and_is_noted(ready: Hom
     assert problems == ["no_utterance", None, None, None]
 
 
-# ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── signatures ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_signature_has_retrieval_and_weighting_only_where_they_count(ready: Home, items: Path) -> None:
@@ -270,7 +270,7 @@ def test_every_option_changes_the_signature(ready: Home, items: Path) -> None:
     assert {"rater", "combine", "cal"}.isdisjoint(bare)
 
 
-# ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refusals ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
         (("--index", "chat", "--rater", "chat@2020-01-01.1"), 3, "no rater 'chat@2020-01-01.1'"),
     ],
 )
-@pytest.mark.parametrize("command", ["refs", "score"])
+@pytest.mark.parametrize("command", ["sets", "references", "score"])
 def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
     ready: Home, items: Path, command: str, options: tuple[str, ...], code: int, told: str
 ) -> None:
@@ -327,7 +327,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
 
 
-# ── bad items, stdin ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── bad items, stdin ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 BAD = [b"{", {"id": "nameless", "references": [{"weight": 1}]}, {"id": "i0", "references": ["again"]}]
 
@@ -335,20 +335,20 @@ BAD = [b"{", {"id": "nameless", "references": [{"weight": 1}]}, {"id": "i0", "re
 def test_bad_items_are_reported_and_the_others_done(ready: Home, tmp_path: Path) -> None:
     first, *rest = items_of(5)
     file = written(tmp_path / "some.jsonl", [first, *BAD, *rest])
-    result = ready("refs", file, *UNRATED)
+    result = ready("sets", "references", file, *UNRATED)
     assert result.code == 0
     assert [row["id"] for row in rows_of(result.out)] == [f"i{number}" for number in range(5)]
     for line, what in ((2, ""), (3, "references[0]"), (4, "'i0' was used in line 1")):
         assert f"{file}, line {line}" in result.err
         assert what in result.err
-    strict = ready("refs", file, *UNRATED, "--strict")
+    strict = ready("sets", "references", file, *UNRATED, "--strict")
     assert (strict.code, strict.out) == (3, result.out)
     assert "3 items could not be used" in strict.err
 
 
 def test_only_the_first_of_many_bad_items_are_shown_without_score_options(ready: Home, tmp_path: Path) -> None:
     file = written(tmp_path / "some.jsonl", [*items_of(2), *[b"{"] * 9])
-    err = ready("refs", file, *UNRATED).err
+    err = ready("sets", "references", file, *UNRATED).err
     assert "and 4 more bad items" in err
     assert "--json" not in err  # an option of score
 
@@ -359,16 +359,16 @@ def from_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 
 def test_items_come_from_stdin_too(ready: Home, items: Path, from_stdin: Callable[[bytes], None]) -> None:
-    wanted = ready("refs", items, *BOTH, "-k", "2")
+    wanted = ready("sets", "references", items, *BOTH, "-k", "2")
     from_stdin(items.read_bytes())
-    found = ready("refs", "-", *BOTH, "-k", "2")
+    found = ready("sets", "references", "-", *BOTH, "-k", "2")
     assert (found.code, found.out) == (0, wanted.out)
     assert rows_of(found.out)
 
 
 def test_a_bad_item_from_stdin_is_said_to_be_from_there(ready: Home, from_stdin: Callable[[bytes], None]) -> None:
     from_stdin(b'{"id": "x"\n')
-    result = ready("refs", "-", *UNRATED)
+    result = ready("sets", "references", "-", *UNRATED)
     assert "stdin, line 1" in result.err
     assert "refaug-stdin-" not in result.err  # where it was put aside
 
@@ -384,17 +384,17 @@ class Pressed(io.BytesIO):
 def test_ctrl_c_does_not_promise_that_refs_goes_on(ready: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Pressed()))
-    result = ready("refs", "-", *UNRATED)
+    result = ready("sets", "references", "-", *UNRATED)
     signal.signal(signal.SIGINT, before)
     assert (result.code, result.out) == (5, "")
     assert "nothing was kept: run it again" in result.err
 
 
 def test_what_came_as_found_is_found_anew(ready: Home, items: Path, tmp_path: Path) -> None:
-    once = ready("refs", items, *BOTH, "-k", "5").out
+    once = ready("sets", "references", items, *BOTH, "-k", "5").out
     (tmp_path / "once.jsonl").write_text(once)
-    assert ready("refs", tmp_path / "once.jsonl", *BOTH, "-k", "5").out == once
-    fewer = rows_of(ready("refs", tmp_path / "once.jsonl", *UNRATED, "-k", "2").out)
+    assert ready("sets", "references", tmp_path / "once.jsonl", *BOTH, "-k", "5").out == once
+    fewer = rows_of(ready("sets", "references", tmp_path / "once.jsonl", *UNRATED, "-k", "2").out)
     for row in fewer:
         counts = Counter(one["source"] for one in row["references"])
         assert (counts[Origin.PARROT], counts[Origin.RETRIEVED]) == (0, 2)
@@ -403,7 +403,7 @@ def test_what_came_as_found_is_found_anew(ready: Home, items: Path, tmp_path: Pa
 def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Path, tmp_path: Path) -> None:
     flags = ("-m", "upsilon-bleu", "--draws", "0", "--json")
     direct = ready("score", items, *BOTH, "-k", "5", "--parrot", "rated", *flags).json["scores"][0]
-    (tmp_path / "refs.jsonl").write_text(ready("refs", items, *BOTH, "-k", "5", "--parrot", "rated").out)
+    (tmp_path / "refs.jsonl").write_text(ready("sets", "references", items, *BOTH, "-k", "5", "--parrot", "rated").out)
     from_file = ready("score", tmp_path / "refs.jsonl", *flags).json["scores"][0]
     frozen = ready("sets", "freeze", tmp_path / "refs.jsonl", "--purpose", "test", "--json").json
     from_set = ready("sets", "score", frozen["id"], items, *flags).json["scores"][0]
@@ -417,7 +417,7 @@ def test_the_same_score_has_one_signature_and_reads_back(ready: Home, items: Pat
     named = ready("score", items, "--metric", direct["signature"], *BOTH, *flags[2:]).json["scores"][0]
     assert named["signature"].partition("|k:")[0] == direct["signature"].partition("|k:")[0]
     assert "--signature" not in ready("score", tmp_path / "refs.jsonl", "--metric", direct["signature"]).err
-    listed = ready("signature", "diff", direct["signature_full"], named["signature_full"], "--json").json
+    listed = ready("compare", "--signatures", direct["signature_full"], named["signature_full"], "--json").json
     assert {row["key"]: (row["first"], row["second"]) for row in listed["differences"]}["k"] == ("5", "15")
 
     other = ready("score", items, "--signature", direct["signature"], "-k", "4")
@@ -454,7 +454,7 @@ def test_items_without_golds_are_scored_retrieved_frozen_and_verified(ready: Hom
     beside = scored(ready, plain, *BOTH, "--gold", "none", "-m", "bleu", "-m", "upsilon-bleu")
     assert beside[:1] == scored(ready, plain, "-m", "bleu")
 
-    refs = ready("refs", plain, *BOTH, "-k", "4", "--gold", "none").out
+    refs = ready("sets", "references", plain, *BOTH, "-k", "4", "--gold", "none").out
     assert {
         (one["source"], one.get("unused"), "weight" in one) for row in rows_of(refs) for one in row["references"]
     } == {
@@ -474,7 +474,7 @@ def test_items_without_golds_are_scored_retrieved_frozen_and_verified(ready: Hom
 
     for path in (bare, plain):
         (tmp_path / "scores.json").write_text(ready("score", path, *flags, *NO_INTERVALS).out)
-        assert ready("verify", tmp_path / "scores.json", path, "--threads", "1").code == 0
+        assert ready("score", "verify", tmp_path / "scores.json", path, "--threads", "1").code == 0
 
 
 def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Home, tmp_path: Path) -> None:
@@ -497,4 +497,6 @@ def test_line_aligned_utterances_and_csv_find_the_references_of_items(ready: Hom
     expected = scored(ready, items, *BOTH, "-m", "upsilon-bleu")
     assert scored(ready, *aligned, *systems, *BOTH, "-m", "upsilon-bleu") == expected
     assert scored(ready, tmp_path / "items.csv", *BOTH, "-m", "upsilon-bleu") == expected
-    assert rows_of(ready("refs", tmp_path / "items.csv", *BOTH).out) == rows_of(ready("refs", items, *BOTH).out)
+    assert rows_of(ready("sets", "references", tmp_path / "items.csv", *BOTH).out) == rows_of(
+        ready("sets", "references", items, *BOTH).out
+    )

@@ -109,7 +109,7 @@ def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def rows_with_references(home: Home, items: Path, index: str) -> list[dict[str, Any]]:
-    refs = home("refs", items, "--index", index, "--rater", "drawn", *PRESET, *ONE)
+    refs = home("sets", "references", items, "--index", index, "--rater", "drawn", *PRESET, *ONE)
     assert refs.code == 0, refs.err
     return [orjson.loads(line) for line in refs.out.splitlines()]
 

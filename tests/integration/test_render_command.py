@@ -1,4 +1,4 @@
-"""`refaug render`: pages made again from the JSON of reports equal those that their commands wrote."""
+"""`refaug score report`: pages made again from the JSON of reports equal those that their commands wrote."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def text_and_pictures(page: str) -> tuple[str, list[np.ndarray]]:
 def require_rendered(home: Home, name: str, tmp_path: Path) -> None:
     shutil.copy(RESULTS / f"{name}.json", tmp_path)
     page, markdown = tmp_path / f"{name}.html", tmp_path / f"{name}.md"
-    rendered = home("render", tmp_path / f"{name}.json", "--json")
+    rendered = home("score", "report", tmp_path / f"{name}.json", "--json")
     assert rendered.code == 0, rendered.err
     assert rendered.json == {"written": [str(page), str(markdown)]}
     assert markdown.read_text("utf-8") == (RESULTS / f"{name}.md").read_text("utf-8")
@@ -63,43 +63,46 @@ def test_the_page_of_scores_is_rendered_from_the_scores_beside_it(home: Home, tm
     assert home("score", items, "--metric", "bleu", "--baseline", "y", "--report", report, "--details").code == 0
     written = (report / "report.html").read_bytes()
     (report / "report.html").unlink()
-    assert home("render", report / "scores.json").code == 0
+    assert home("score", "report", report / "scores.json").code == 0
     assert (report / "report.html").read_bytes() == written
     named = tmp_path / "other.html"
-    assert home("render", report / "scores.json", "--to", named).code == 0
+    assert home("score", "report", report / "scores.json", "--to", named).code == 0
     assert named.read_bytes() == written
 
 
 def test_what_has_no_page_is_refused_with_what_helps(home: Home, tmp_path: Path) -> None:
     def refused(name: str, content: bytes) -> str:
         (tmp_path / name).write_bytes(content)
-        result = home("render", tmp_path / name)
+        result = home("score", "report", tmp_path / name)
         assert result.code == 3, result.err
         return str(result.err)
 
     assert "is not JSON" in refused("cut.json", b'{"name": ')
     assert "an object was expected, a list was found" in refused("list.json", b"[1]")
     assert "not a report that has a page" in refused("other.json", b'{"benchmark": "pages"}')
-    assert "of refaug meta" in refused("meta.json", b'{"baseline": "bleu", "sets": []}')
+    assert "of refaug agreement" in refused("meta.json", b'{"baseline": "bleu", "sets": []}')
     stored = orjson.loads((RESULTS / "hybrid.json").read_bytes())
     without_page = {name: part for name, part in stored.items() if name != "page"}
     message = refused("old.json", orjson.dumps(without_page))
     assert "has no 'page'" in message
     assert stored["command"] in message
     broken = {**stored, "page": {"title": "x", "summary": [], "sections": {"0": {"title": "y"}}}}
-    assert "is not as refaug reproduce writes it: 'text'" in refused("broken.json", orjson.dumps(broken))
+    assert "is not as refaug agreement reproduce writes it: 'text'" in refused("broken.json", orjson.dumps(broken))
     assert list(tmp_path.glob("*.html")) == []
 
 
 def test_nothing_is_written_where_one_of_the_files_is_no_report(home: Home, tmp_path: Path) -> None:
     shutil.copy(RESULTS / "hybrid.json", tmp_path)
-    assert home("render", tmp_path / "hybrid.json", tmp_path / "none.json").code == 3
-    assert home("render", tmp_path / "hybrid.json", tmp_path / "hybrid.json", "--to", tmp_path / "a.html").code == 2
-    assert home("render", tmp_path / "hybrid.json", "--to", tmp_path / "hybrid.json").code == 2
+    assert home("score", "report", tmp_path / "hybrid.json", tmp_path / "none.json").code == 3
+    assert (
+        home("score", "report", tmp_path / "hybrid.json", tmp_path / "hybrid.json", "--to", tmp_path / "a.html").code
+        == 2
+    )
+    assert home("score", "report", tmp_path / "hybrid.json", "--to", tmp_path / "hybrid.json").code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["hybrid.json"]
 
 
 def test_a_device_without_an_end_is_no_report(home: Home) -> None:
-    result = home("render", "/dev/zero")
+    result = home("score", "report", "/dev/zero")
     assert result.code == 3
     assert "/dev/zero has more than the" in result.err

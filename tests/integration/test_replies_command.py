@@ -1,4 +1,4 @@
-"""`refaug replies`: bots become systems of a test file, which the other commands read and name."""
+"""`refaug bots reply`: bots become systems of a test file, which the other commands read and name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def replies_of(home: Home, text: str, items: Path) -> list[str | None]:
 
 
 def test_several_bots_reply_in_one_go_beside_the_systems_of_the_items(ready: Home, items: Path) -> None:
-    result = ready("replies", items, *BM25, *DRAWN, *ONE)
+    result = ready("bots", "reply", items, *BM25, *DRAWN, *ONE)
     assert result.code == 0, result.err
     rows = rows_of(result.out)
     assert [row["id"] for row in rows] == [row["id"] for row in items_of()]
@@ -96,22 +96,24 @@ def test_several_bots_reply_in_one_go_beside_the_systems_of_the_items(ready: Hom
 def test_stdin_and_compressed_files_in_any_order_give_the_same_replies(
     ready: Home, items: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    expected = {row["id"]: row for row in rows_of(ready("replies", items, *DRAWN, *ONE).out)}
+    expected = {row["id"]: row for row in rows_of(ready("bots", "reply", items, *DRAWN, *ONE).out)}
     packed = tmp_path / "turned.jsonl.gz"
     packed.write_bytes(gzip.compress(b"\n".join(items.read_bytes().splitlines()[::-1])))
-    turned = rows_of(ready("replies", packed, *DRAWN, *ONE).out)
+    turned = rows_of(ready("bots", "reply", packed, *DRAWN, *ONE).out)
     assert [row["id"] for row in turned] == list(expected)[::-1]
     assert {row["id"]: row for row in turned} == expected
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(items.read_bytes()), "utf-8"))
-    assert rows_of(ready("replies", "-", *DRAWN, *ONE).out) == list(expected.values())
+    assert rows_of(ready("bots", "reply", "-", *DRAWN, *ONE).out) == list(expected.values())
 
 
 def test_notes_and_references_of_refs_stay_and_score_names_the_bots(ready: Home, tmp_path: Path) -> None:
     rows = [*items_of(), {"id": "mute", "references": ["yes"], "replies": {"human": "yes"}}]
-    refs = ready("refs", written(tmp_path / "i.jsonl", rows), "--index", "chat", "--reference-weights", "one", *ONE)
+    refs = ready(
+        "sets", "references", written(tmp_path / "i.jsonl", rows), "--index", "chat", "--reference-weights", "one", *ONE
+    )
     with_references = tmp_path / "refs.jsonl"
     with_references.write_text(refs.out)
-    result = ready("replies", with_references, *BM25, *ONE)
+    result = ready("bots", "reply", with_references, *BM25, *ONE)
     assert result.code == 0, result.err
     before, after = rows_of(refs.out), rows_of(result.out)
     assert before[-1]["note"] == "no_utterance"
@@ -139,7 +141,7 @@ def test_items_without_a_reply_are_reported_skipped_or_refused(ready: Home, tmp_
     odd = {"id": "odd", "utterance": "zork blip", "references": ["yes"]}
     rows = [items_of()[0], mute, odd, items_of()[1]]
     file = written(tmp_path / "rows.jsonl", rows)
-    reported = ready("replies", file, *BM25, *ONE)
+    reported = ready("bots", "reply", file, *BM25, *ONE)
     assert reported.code == 0
     assert [sorted(row.get("replies", {})) for row in rows_of(reported.out)] == [
         ["c-bm25", "human"],
@@ -148,19 +150,19 @@ def test_items_without_a_reply_are_reported_skipped_or_refused(ready: Home, tmp_
         ["c-bm25", "human"],
     ]
     assert "c-bm25 has no reply to 2 items: mute (no_utterance), odd (no_known_word)" in reported.err
-    skipped = ready("replies", file, *BM25, *ONE, "--without-reply", "skip")
+    skipped = ready("bots", "reply", file, *BM25, *ONE, "--without-reply", "skip")
     assert [row["id"] for row in rows_of(skipped.out)] == ["i0", "i1"]
     assert "2 items without a reply left out" in skipped.err
-    refused = ready("replies", file, *BM25, *ONE, "--without-reply", "refuse")
+    refused = ready("bots", "reply", file, *BM25, *ONE, "--without-reply", "refuse")
     assert refused.code == 3
     assert "item mute: c-bm25 has no reply, no_utterance" in refused.err
 
 
 def test_a_clash_is_refused_and_replaced_on_request(ready: Home, items: Path) -> None:
-    clash = ready("replies", items, "--bot", f"human={BM25_BOT}", *ONE)
+    clash = ready("bots", "reply", items, "--bot", f"human={BM25_BOT}", *ONE)
     assert (clash.code, clash.out) == (3, "")
     assert "item i0, replies.human: a system of this name has replied already" in clash.err
-    replaced = ready("replies", items, "--bot", f"human={BM25_BOT}", "--replace", *ONE)
+    replaced = ready("bots", "reply", items, "--bot", f"human={BM25_BOT}", "--replace", *ONE)
     assert replaced.code == 0
     rows = rows_of(replaced.out)
     assert [row["replies"] for row in rows] == [{"human": text} for text in replies_of(ready, BM25_BOT, items)]
@@ -170,10 +172,10 @@ def test_a_clash_is_refused_and_replaced_on_request(ready: Home, items: Path) ->
 
 def test_bad_items_are_reported_and_strict_ends_with_3(ready: Home, tmp_path: Path) -> None:
     file = written(tmp_path / "bad.jsonl", [items_of()[0], {"id": "x", "references": "no list"}, items_of()[1]])
-    result = ready("replies", file, *BM25, *ONE)
+    result = ready("bots", "reply", file, *BM25, *ONE)
     assert (result.code, [row["id"] for row in rows_of(result.out)]) == (0, ["i0", "i1"])
     assert "bad.jsonl, line 2, item x, references: a list was expected" in result.err
-    assert ready("replies", file, *BM25, *ONE, "--strict").code == 3
+    assert ready("bots", "reply", file, *BM25, *ONE, "--strict").code == 3
 
 
 @pytest.mark.parametrize(
@@ -191,13 +193,13 @@ def test_bad_items_are_reported_and_strict_ends_with_3(ready: Home, tmp_path: Pa
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused(ready: Home, items: Path, options, code, message) -> None:
-    result = ready("replies", items, *options, *ONE)
+    result = ready("bots", "reply", items, *options, *ONE)
     assert (result.code, result.out) == (code, "")
     assert message in result.err
 
 
 def test_the_dialog_modes_warn_that_they_see_the_gold(ready: Home, items: Path) -> None:
-    result = ready("replies", items, "--bot", "dialog=retrieval:chat,mode=bm25-dialog", *ONE)
+    result = ready("bots", "reply", items, "--bot", "dialog=retrieval:chat,mode=bm25-dialog", *ONE)
     assert "dialog: bm25-dialog compares with the gold, which a system under test never sees" in result.err
 
 
@@ -206,6 +208,11 @@ def test_a_field_that_no_item_has_is_named_with_the_one_that_was_meant(ready: Ho
     row = {"utterance": "where do you buy tea", "reference": ["at the mill"], "replies": {"human": "no"}}
     path.write_bytes(b"".join(orjson.dumps({"id": name, **row}) + b"\n" for name in "ab"))
     unrated = ("--index", "chat", "--reference-weights", "one", *ONE)
-    for command in (("replies", path, *DRAWN, *ONE), ("refs", path, *unrated), ("score", path), ("meta", path)):
+    for command in (
+        ("bots", "reply", path, *DRAWN, *ONE),
+        ("sets", "references", path, *unrated),
+        ("score", path),
+        ("agreement", path),
+    ):
         told = ready(*command).err
         assert told.count("warning: field 'reference' is not used; did you mean 'references'?") == 1, command

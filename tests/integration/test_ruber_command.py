@@ -1,4 +1,4 @@
-"""`refaug ruber …`: trained to the same bits however often it is stopped, kept in versions, asked for scores."""
+"""`refaug train ruber …`: trained to the same bits however often it is stopped, kept in versions, asked for scores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from refaug.rater.training.examples import hash_share
 from refaug.scoring.home.networks import open_ruber
 
 SMALL = ("--preset", "small", "--epochs", "2", "--threads", "1", "--max-tokens", "12", "--pairs", "500")
-TRAIN = ("ruber", "train", "chat", *SMALL)
+TRAIN = ("train", "ruber", "chat", *SMALL)
 SCORE = ("where do you buy your tea", "at the market", "in the old shop", "the bus was late", "")
 LEFT = ("cache", "rubers")
 
@@ -91,7 +91,7 @@ def listed(home: Home) -> list[tuple[str, str, bool]]:
 
 
 def scores(home: Home, ruber: str = "chat") -> list[float]:
-    result = home("ruber", "score", ruber, *SCORE, "--json")
+    result = home("judge", "score", "ruber", ruber, *SCORE, "--json")
     assert result.code == 0, result.err
     found: list[float] = result.json["scores"]
     return found
@@ -101,7 +101,7 @@ def in_cache(home: Home) -> list[str]:
     return [path.name for path in sorted((home.path / "cache").glob("*"))]
 
 
-# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
 
 def test_a_log_of_one_dialogue_has_no_reply_from_elsewhere(logged: Home, stopping: Callable[[int], None]) -> None:
     stopping(1)  # a step would be an interrupt
-    result = logged("ruber", "train", "alone", *SMALL, "--json")
+    result = logged("train", "ruber", "alone", *SMALL, "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
     assert result.error["message"].startswith("no pair is left for train: of 3")
     assert "in logs of 1 dialogues, none has a reply from another dialogue" in result.error["message"]
@@ -231,7 +231,7 @@ def test_two_trainings_of_one_name_do_not_mix(logged: Home) -> None:
     assert f"training ruber chat, process {os.getpid()}" in busy.error["message"]
 
 
-# ── stopping and killing ─────────────────────────────────────────────────────────────────────────────────────────
+# ── stopping and killing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("moment", "how"), [(1, "the same command"), (5, "resume")])
@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     assert "goes on" in stopped.error["remedy"]
     (left,) = in_cache(logged)
     assert left.startswith("ruber-chat-")
-    result = logged("ruber", "resume", "chat") if how == "resume" else logged(*TRAIN)
+    result = logged("train", "resume", "ruber", "chat") if how == "resume" else logged(*TRAIN)
     assert result.code == 0, result.err
     epochs = [line.partition(":")[0] for line in result.err.splitlines() if line.startswith("epoch ") and "AUC" in line]
     assert epochs == [f"epoch {number}" for number in range(1 + moment // 5, 3)]
@@ -261,8 +261,8 @@ def test_a_training_does_not_go_on_with_logs_that_have_grown(
     stopping(2)
     assert logged(*TRAIN).code == 5
     (tmp_path / "more.jsonl").write_bytes(orjson.dumps({"id": "new", "turns": ["a new day", "and a good one"]}))
-    assert logged("ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
-    result = logged("ruber", "resume", "chat", "--json")
+    assert logged("log", "ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
+    result = logged("train", "resume", "ruber", "chat", "--json")
     assert (result.code, result.error["code"]) == (4, "conflict")
     assert result.error["message"].startswith("chat: changed since the training of ruber 'chat' was stopped")
 
@@ -310,11 +310,11 @@ def test_kill_leaves_the_published_ruber_and_the_same_command_finishes(
         assert not any(name.startswith("ruber-") for name in in_cache(home))
 
 
-# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_replies_are_scored_by_hand(trained: Home) -> None:
-    result = trained("ruber", "score", "chat", *SCORE, "--json").json
+    result = trained("judge", "score", "ruber", "chat", *SCORE, "--json").json
     opened = open_ruber(Settings(home=trained.path), "chat", threads=1)
     assert (
         result["ruber"]
@@ -326,10 +326,10 @@ def test_replies_are_scored_by_hand(trained: Home) -> None:
     assert result["scores"] == pytest.approx(expected, abs=1e-5)
     assert result["scores"][3] == 0
     assert all(0 < one < 1 for one in result["scores"][:3])
-    people = trained("ruber", "score", "chat", *SCORE).out
+    people = trained("judge", "score", "ruber", "chat", *SCORE).out
     for one, reply in zip(result["scores"], SCORE[1:], strict=True):
         assert f"{one:.4f}  {reply}".rstrip() in people
-    strange = trained("ruber", "score", "chat", "where is the bus", "切符はどこで買えますか。")
+    strange = trained("judge", "score", "ruber", "chat", "where is the bus", "切符はどこで買えますか。")
     assert "warning: the ruber does not know 12 of" in strange.err
 
 
@@ -343,7 +343,7 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
     ]
     path = tmp_path / "items.jsonl"
     path.write_bytes(b"\n".join(map(orjson.dumps, items)))
-    result = trained("ruber", "score", "chat", "--items", path, "--json")
+    result = trained("judge", "score", "ruber", "chat", "--items", path, "--json")
     assert result.code == 0, result.err
     by_hand = scores(trained)
     expected = [("a", "one", by_hand[0]), ("a", "two", by_hand[2]), ("b", "one", None), ("c", "two", 0)]
@@ -352,11 +352,11 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
     assert [(row["item"], row["system"]) for row in found] == [row[:2] for row in expected]
     assert [row["score"] for row in found] == [pytest.approx(row[2], abs=1e-5) for row in expected]
     assert "line 4, item d, replies" in result.err
-    people = [line.split() for line in trained("ruber", "score", "chat", "--items", path).out.splitlines()]
+    people = [line.split() for line in trained("judge", "score", "ruber", "chat", "--items", path).out.splitlines()]
     assert ["a", "one", f"{by_hand[0]:.4f}"] in people
     assert ["b", "one", "-"] in people
-    assert trained("ruber", "score", "chat", "--items", path, "--strict").code == 3
-    idle = trained("ruber", "score", "chat", *SCORE, "--strict", "--json")
+    assert trained("judge", "score", "ruber", "chat", "--items", path, "--strict").code == 3
+    idle = trained("judge", "score", "ruber", "chat", *SCORE, "--strict", "--json")
     assert (idle.code, idle.error["message"]) == (2, "--strict without --items")
 
 
@@ -378,10 +378,10 @@ def test_an_altered_ruber_is_named_by_what_asks_it_and_by_the_doctor(trained: Ho
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    asked = trained("ruber", "score", "chat", *SCORE, "--json")
+    asked = trained("judge", "score", "ruber", "chat", *SCORE, "--json")
     assert (asked.code, asked.error["code"]) == (3, "corrupt")
     assert str(path) in asked.error["message"]
-    doctor = trained("doctor", "--verify", "--json")
+    doctor = trained("admin", "doctor", "--verify", "--json")
     assert (doctor.code, doctor.error["code"]) == (3, "corrupt")
     (wrong,) = (one for one in doctor.json["findings"] if one["state"] == "wrong")
     assert wrong["what"] == f"ruber chat@{path.parent.name}"

@@ -78,7 +78,7 @@ def expected(ready: Home, signature: Signature, line: dict[str, Any], reply: str
     return sum(parts) / 2
 
 
-# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_scores_use_the_ranges_of_the_sample_and_the_signature_has_them(ready: Home, items: Path) -> None:
@@ -162,7 +162,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
-    for command in (("score",), ("meta",), ("meta", "probe")):
+    for command in (("score",), ("agreement",), ("agreement", "probe")):
         result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")
         assert result.error["message"] == "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"
         assert result.error["remedy"] == "refaug artefacts list ruber"
@@ -178,32 +178,32 @@ def test_a_frozen_set_is_scored_by_it_as_the_items_are(ready: Home, items: Path)
         assert next(scores) == pytest.approx(next(scores), abs=1e-5)
 
 
-# ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug agreement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_agreement_has_the_same_scores(ready: Home, items: Path) -> None:
     asked = ("-m", SAMPLED, *ONE, *FEW, "--json")
     scores = done(ready("score", items, *asked))["scores"][0]
-    found = done(ready("meta", items, *asked))
+    found = done(ready("agreement", items, *asked))
     assert found["sets"][0]["signatures"][SAMPLED]["signature_full"] == scores["signature_full"]
 
 
 def test_a_weighted_part_has_the_rater_weigh_the_sample_alone(ready: Home, items: Path, tmp_path: Path) -> None:
     asked = "ruber:model=some,referenced=upsilon-rouge-1"
-    refs = ready("refs", items, "--index", "chat", "--rater", "some", *ONE)
+    refs = ready("sets", "references", items, "--index", "chat", "--rater", "some", *ONE)
     weighted = tmp_path / "weighted.jsonl"
     weighted.write_text(refs.out, "utf-8")
     sampled = f"{asked},sample=chat"
-    found = done(ready("meta", weighted, "-m", sampled, "--rater", "some", *ONE, *FEW, "--json"))
+    found = done(ready("agreement", weighted, "-m", sampled, "--rater", "some", *ONE, *FEW, "--json"))
     signature = found["sets"][0]["signatures"][sampled]["signature_full"]
     assert "sample-rater.:some@" in signature
-    idle = ready("meta", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
+    idle = ready("agreement", weighted, "-m", f"{asked};b=0,norm=none", "--rater", "some", "--json")
     assert idle.error["message"] == "--rater: it has no effect without an index"
 
 
 def test_probes_are_scored_too(ready: Home, items: Path) -> None:
     asked = ("-m", SAMPLED, *ONE)
-    found = done(ready("meta", "probe", items, *asked, "--json"))
+    found = done(ready("agreement", "probe", items, *asked, "--json"))
     rows = {row["name"]: row for row in found["scores"][0]["rows"]}
     signature = Signature.parse(found["scores"][0]["signature_full"])
     golds = [expected(ready, signature, line, line["references"][0]) for line in lines_of()]

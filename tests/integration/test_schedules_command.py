@@ -1,4 +1,4 @@
-"""`refaug schedules` as a command: putting, listing, showing, ticking, deleting."""
+"""`refaug admin schedules` as a command: putting, listing, showing, ticking, deleting."""
 
 from __future__ import annotations
 
@@ -32,9 +32,20 @@ def set_back(home, **by) -> None:
 
 
 def test_a_schedule_is_put_shown_listed_and_deleted(home, order) -> None:
-    put = home("schedules", "put", "nightly", "--cron", "30 2 * * *", "--timezone", "Asia/Tokyo", "--order", order)
+    put = home(
+        "admin",
+        "schedules",
+        "put",
+        "nightly",
+        "--cron",
+        "30 2 * * *",
+        "--timezone",
+        "Asia/Tokyo",
+        "--order",
+        order,
+    )
     assert put.code == 0
-    found = home("schedules", "show", "nightly", "--json").json
+    found = home("admin", "schedules", "show", "nightly", "--json").json
     assert (found["cron"], found["timezone"], found["enabled"], found["failing"]) == (
         "30 2 * * *",
         "Asia/Tokyo",
@@ -49,54 +60,54 @@ def test_a_schedule_is_put_shown_listed_and_deleted(home, order) -> None:
     tokyo = datetime.now(ZoneInfo("Asia/Tokyo"))
     assert (first.hour, first.minute) == (2, 30)
     assert timedelta(0) < first - tokyo <= timedelta(hours=24)
-    lines = [" ".join(line.split()) for line in home("schedules", "list").out.splitlines()]
+    lines = [" ".join(line.split()) for line in home("admin", "schedules", "list").out.splitlines()]
     assert lines[1:] == [
         "name cron timezone job enabled next failing",
         f"nightly 30 2 * * * Asia/Tokyo gc yes {first:%Y-%m-%d %H:%M} -",
     ]
-    assert home("schedules", "delete", "nightly").out == "schedule nightly is deleted\n"
-    assert home("schedules", "list", "--json").json == []
-    gone = home("schedules", "show", "nightly", "--json")
+    assert home("admin", "schedules", "delete", "nightly").out == "schedule nightly is deleted\n"
+    assert home("admin", "schedules", "list", "--json").json == []
+    gone = home("admin", "schedules", "show", "nightly", "--json")
     assert (gone.code, gone.error["message"]) == (3, "there is no schedule 'nightly'")
 
 
 def test_a_tick_queues_what_is_due_once(home, order) -> None:
-    home("schedules", "put", "often", "--cron", "*/5 * * * *", "--order", order)
+    home("admin", "schedules", "put", "often", "--cron", "*/5 * * * *", "--order", order)
     set_back(home, minutes=11)
-    fired = home("schedules", "tick", "--json").json
+    fired = home("admin", "schedules", "tick", "--json").json
     assert [one["note"] for one in fired[:-1]] == ["missed: a later one fired"] * (len(fired) - 1)
     assert 2 <= len(fired) <= 3
-    [job] = home("jobs", "list", "--json").json["jobs"]
+    [job] = home("admin", "jobs", "list", "--json").json["jobs"]
     assert (fired[-1]["job"], job["schedule"], job["order"]) == (
         job["id"],
         "often",
         {**ORDER, "keep": 3, "even_pinned": False},
     )
-    shown = home("schedules", "show", "often")
+    shown = home("admin", "schedules", "show", "often")
     assert f"{job['id']}" in shown.out
     assert "missed: a later one fired" in shown.out
-    home("schedules", "tick")  # nothing is due, or five minutes are over and the job still waits
-    assert [one["id"] for one in home("jobs", "list", "--json").json["jobs"]] == [job["id"]]
+    home("admin", "schedules", "tick")  # nothing is due, or five minutes are over and the job still waits
+    assert [one["id"] for one in home("admin", "jobs", "list", "--json").json["jobs"]] == [job["id"]]
 
 
 def test_a_schedule_that_is_off_is_never_due(home, order) -> None:
-    home("schedules", "put", "off", "--cron", "* * * * *", "--order", order, "--no-enabled")
+    home("admin", "schedules", "put", "off", "--cron", "* * * * *", "--order", order, "--no-enabled")
     set_back(home, hours=1)
-    assert home("schedules", "tick").out == "nothing is due\n"
-    [row] = home("schedules", "list", "--json").json
+    assert home("admin", "schedules", "tick").out == "nothing is due\n"
+    [row] = home("admin", "schedules", "list", "--json").json
     assert (row["enabled"], row["next"], row["failing"]) == (False, [], None)
 
 
 def test_a_schedule_that_nobody_looks_after_is_listed_as_failing(home, order) -> None:
-    home("schedules", "put", "often", "--cron", "* * * * *", "--order", order)
+    home("admin", "schedules", "put", "often", "--cron", "* * * * *", "--order", order)
     set_back(home, minutes=30)
-    assert "no worker runs, or too many jobs wait" in home("schedules", "list", "--json").json[0]["failing"]
-    assert "no worker runs, or too many jobs wait" in home("schedules", "show", "often").out
+    assert "no worker runs, or too many jobs wait" in home("admin", "schedules", "list", "--json").json[0]["failing"]
+    assert "no worker runs, or too many jobs wait" in home("admin", "schedules", "show", "often").out
 
 
 def test_what_makes_no_sense_is_refused_by_name(home, order, tmp_path) -> None:
     def refused(*options, order=order):
-        found = home("schedules", "put", "s", "--order", order, *options, "--json")
+        found = home("admin", "schedules", "put", "s", "--order", order, *options, "--json")
         return found.code, found.error["message"]
 
     assert refused("--cron", "0 25 * * *") == (3, "'0 25 * * *' is no cron expression: its hour cannot be read")
@@ -116,4 +127,4 @@ def test_what_makes_no_sense_is_refused_by_name(home, order, tmp_path) -> None:
     wrong.write_text("{", "utf-8")
     code, message = refused("--cron", "0 2 * * *", order=wrong)
     assert (code, message.startswith(f"{wrong}: not JSON: ")) == (3, True)
-    assert home("schedules", "list", "--json").json == []
+    assert home("admin", "schedules", "list", "--json").json == []

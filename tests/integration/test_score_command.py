@@ -46,7 +46,7 @@ def systems(result, metric: int = 0) -> dict:
     return result.json["scores"][metric]["systems"]
 
 
-# ── layouts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── layouts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_items_and_line_aligned_files_give_the_same_scores(home, tmp_path: Path, items: Path) -> None:
@@ -85,9 +85,9 @@ def test_line_aligned_utterances_are_those_of_items_and_verify(home, tmp_path: P
     assert scores.json["utterances"] == of_items.json["utterances"]
     assert scores.json["inputs"]["utterances"] == [str(tmp_path / "u")]
     (tmp_path / "scores.json").write_text(scores.out, "utf-8")
-    assert home("verify", tmp_path / "scores.json").code == 0
+    assert home("score", "verify", tmp_path / "scores.json").code == 0
     lines(tmp_path / "u", "When do you close?", "", "May I?")
-    changed = home("verify", tmp_path / "scores.json")
+    changed = home("score", "verify", tmp_path / "scores.json")
     assert (changed.code, "these utterances are not those of the file" in changed.out) == (6, True)
 
 
@@ -182,7 +182,7 @@ def test_items_of_a_cut_gzip_are_scored_only_on_request(home, tmp_path: Path) ->
     assert "breaks off" in scored.err
 
 
-# ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_several_metrics_come_in_the_order_asked_for_with_signatures(home, items: Path) -> None:
@@ -215,7 +215,7 @@ def test_only_the_systems_that_are_named_are_scored(home, tmp_path: Path, items:
     assert list(systems(home("score", items, "--systems", "b,a", "-m", "bleu", "--json"))) == ["b", "a"]
     assert alone.json["inputs"]["systems"] == ["b"]
     (tmp_path / "b.json").write_text(alone.out, "utf-8")
-    assert home("verify", tmp_path / "b.json").code == 0
+    assert home("score", "verify", tmp_path / "b.json").code == 0
     unknown = home("score", items, "--systems", "a,z", "-m", "bleu")
     assert (unknown.code, "no system is called 'z'" in unknown.err, "there are: a, b" in unknown.err) == (2, True, True)
 
@@ -339,7 +339,7 @@ def test_a_language_decides_the_tokenizer_where_the_specification_does_not(home,
     assert "|tok:char|" in found[1]["signature"]
 
 
-# ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── problems ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_bad_item_is_reported_with_its_place_and_the_rest_is_scored(home, tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_huge_reply_and_strange_texts_are_scored_beside_the_others(home, tmp_p
     assert scores == {"marks": 0.0, "combining": 1.0, "nothing": 0.0}
 
 
-# ── the demo, the catalogue, start-up ─────────────────────────────────────────────────────────────────────────────
+# ── the demo, the catalogue, start-up ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_demo_systems_come_in_their_order(home, tmp_path: Path) -> None:

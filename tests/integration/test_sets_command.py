@@ -91,14 +91,14 @@ def freeze(home, path, *more):
     return made(home("sets", "freeze", path, "--purpose", "test", *more, "--json"))
 
 
-# ── with an index and a rater ─────────────────────────────────────────────────────────────────────────────────────
+# ── with an index and a rater ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_set_scores_as_the_index_did_when_index_and_rater_are_gone(with_tools, items, tmp_path) -> None:
     home, tools = with_tools, ("--index", "chat", "--rater", "chat", "-k", "4", "--threads", "1")
     frozen = freeze(home, items, *tools)
     direct = made(home("score", items, *tools, "-m", "upsilon-bleu", *QUIET))
-    listed = home("refs", items, *tools)
+    listed = home("sets", "references", items, *tools)
     given = freeze(home, write(tmp_path / "refs.jsonl", map(json.loads, listed.out.splitlines())))
     assert given["content"] == frozen["content"]
     assert (given["provenance"], given["details"]) == (frozen["provenance"], frozen["details"])
@@ -193,7 +193,7 @@ def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
     assert home("sets", "list", "--json").json == []
 
 
-# ── without them ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── without them ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_sets_are_listed_shown_verified_and_withdrawn(home, weighted) -> None:
@@ -305,7 +305,7 @@ def test_the_purposes_of_the_command_are_those_of_the_sets() -> None:
     assert purposes.choices == tuple(one.value for one in Purpose)
 
 
-# ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.slow

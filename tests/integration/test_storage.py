@@ -136,7 +136,7 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk_too(home_at, tmp_path, whic
         one.ingest(given[0])
     whole.ingest(given[which])
     before = home.files()
-    command = ("--home", home.path, "ingest", given[which], "--log", "chat", "--json")
+    command = ("--home", home.path, "log", "ingest", given[which], "--log", "chat", "--json")
     done = limited(20_000, *command)
     assert done.returncode == 1
     error = orjson.loads(done.stderr[done.stderr.index(b'{"error"') :])["error"]

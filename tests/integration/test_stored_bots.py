@@ -174,14 +174,14 @@ def test_the_commands_add_show_try_ask_and_remove(tmp_path: Path, bot_file, capf
     assert "> HELLO" in capfd.readouterr().out
     assert command(home, "bots", "try", "mine", "fail") == 4
     assert "status 500" in capfd.readouterr().err
-    assert command(home, "replies", str(items), "--bot", "mine=mine") == 0
+    assert command(home, "bots", "reply", str(items), "--bot", "mine=mine") == 0
     first = capfd.readouterr()
     answered = [orjson.loads(line) for line in first.out.splitlines()]
     assert [row.get("replies", {}).get("mine") for row in answered] == ["ONE", None, "TWO", None]
     assert "mine has no reply to 2 items: i1 (server), i3 (server)" in first.err
     assert "mine: 2 asked, 0 from stored answers" in first.err
     count = len(fake.received)
-    assert command(home, "replies", str(items), "--bot", "mine=mine") == 0
+    assert command(home, "bots", "reply", str(items), "--bot", "mine=mine") == 0
     assert len(fake.received) == count + 2  # the two that failed
     assert capfd.readouterr().out == first.out
     changed = orjson.loads(path.read_bytes())

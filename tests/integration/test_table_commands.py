@@ -57,17 +57,17 @@ def test_scores_of_a_table_are_those_of_its_items_and_verify(home, tmp_path: Pat
     assert [of_table.json[name] for name in hashes] == [of_items.json[name] for name in hashes]
     assert of_table.json["inputs"] == {"items": [str(table)], "map": list(RATED[1::2]), "encoding": "cp1252"}
     (tmp_path / "scores.json").write_text(of_table.out, "utf-8")
-    verified = home("verify", tmp_path / "scores.json")
+    verified = home("score", "verify", tmp_path / "scores.json")
     assert (verified.code, " unchecked " in verified.out) == (0, False), verified.out + verified.err
-    named = home("verify", tmp_path / "scores.json", table, *RATED, "--encoding", "cp1252")
+    named = home("score", "verify", tmp_path / "scores.json", table, *RATED, "--encoding", "cp1252")
     assert named.code == 0
     table.write_text(table.read_text("cp1252").replace("I like tea", "I love tea"), "cp1252")
-    assert home("verify", tmp_path / "scores.json").code == 6
+    assert home("score", "verify", tmp_path / "scores.json").code == 6
 
 
 def test_meta_of_a_table_is_that_of_its_items(home, items: Path, table: Path) -> None:
     options = ("-m", "bleu", "-m", "chrf", "--draws", "50", "--json")
-    of_table, of_items = home("meta", table, *RATED, *options).json, home("meta", items, *options).json
+    of_table, of_items = home("agreement", table, *RATED, *options).json, home("agreement", items, *options).json
     assert of_table["metrics"] == of_items["metrics"]
     different = {"name", "label"}
     (table_set,), (item_set,) = of_table["sets"], of_items["sets"]
@@ -91,25 +91,25 @@ def test_frozen_sets_take_tables_of_items_and_of_replies(home, items: Path, tabl
 
 def test_diagnose_and_stdin_read_tables(home, items: Path, table: Path) -> None:
     options = ("--encoding", "cp1252", "--json")
-    assert home("diagnose", table, *RATED, *options).json == home("diagnose", items, "--json").json
+    assert home("score", "diagnose", table, *RATED, *options).json == home("score", "diagnose", items, "--json").json
 
 
 def test_convert_writes_what_the_items_are(home, tmp_path: Path, items: Path, table: Path) -> None:
     output = tmp_path / "converted.jsonl"
-    assert home("items", "convert", table, *RATED, "--encoding", "cp1252", "-o", output).code == 0
+    assert home("sets", "convert", table, *RATED, "--encoding", "cp1252", "-o", output).code == 0
     written = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
     expected = [json.loads(line) for line in items.read_text("utf-8").splitlines()]
     for document in expected:
         document["references"] = [{"text": text, "source": "gold"} for text in document["references"]]
     assert written == expected
-    again = home("items", "convert", output)
+    again = home("sets", "convert", output)
     assert [json.loads(line) for line in again.out.splitlines()] == written
 
 
 def test_convert_refuses_an_id_of_two_files_and_writes_nothing(home, tmp_path: Path, items: Path) -> None:
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(items.read_bytes())
-    result = home("items", "convert", items, copy, "-o", tmp_path / "out.jsonl")
+    result = home("sets", "convert", items, copy, "-o", tmp_path / "out.jsonl")
     assert (result.code, "item 'tea' is in" in result.err, (tmp_path / "out.jsonl").exists()) == (3, True, False)
 
 
@@ -117,11 +117,11 @@ def test_a_dry_run_shows_five_items_and_what_is_not_used(home, tmp_path: Path) -
     path = tmp_path / "many.csv"
     rows = "".join(f"{n},r,x,n\n" for n in range(9))
     path.write_text(f"id,reference,reply:a,note\n{rows}bad\n", "utf-8")
-    result = home("items", "convert", path, "--dry-run", "-o", tmp_path / "out.jsonl")
+    result = home("sets", "convert", path, "--dry-run", "-o", tmp_path / "out.jsonl")
     lines = result.out.splitlines()
     assert [json.loads(line)["id"] for line in lines[:5]] == ["0", "1", "2", "3", "4"]
     assert "  not used    note" in lines
     assert lines[-1] == "9 items, 9 replies, 0 ratings; 1 rows or items could not be used"
     assert (result.code, (tmp_path / "out.jsonl").exists()) == (0, False)
     assert "column 'note' is not used" in result.err
-    assert home("items", "convert", path, "--dry-run", "--strict").code == 3
+    assert home("sets", "convert", path, "--dry-run", "--strict").code == 3

@@ -1,4 +1,4 @@
-"""`refaug vectors …`: trained to the same bits however often it is interrupted, taken over to the same numbers."""
+"""Word vectors: trained to the same bits however often it is interrupted, taken over to the same numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def glove(folder, *, name="glove.txt"):
 
 
 def train(home, *more):
-    return home("vectors", "train", "chat", *SMALL, *more, "--json")
+    return home("train", "vectors", "chat", *SMALL, *more, "--json")
 
 
 def listed(home):
@@ -74,11 +74,11 @@ def logged(home, with_log):
 
 @pytest.fixture
 def imported(home, tmp_path):
-    assert home("vectors", "import", "glove", glove(tmp_path)).code == 0
+    assert home("index", "vectors", "import", "glove", glove(tmp_path)).code == 0
     return home
 
 
-# ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── training ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_bits_are_the_same_with_one_thread_and_with_two(logged):
@@ -132,9 +132,9 @@ def test_rarer_words_and_all_but_the_most_frequent_get_no_vector(home, tmp_path)
     home.ingest(tmp_path / "log.jsonl")
 
     def words(*more):
-        told = home("vectors", "train", "chat", "--dimensions", "4", "--epochs", "1", *more, "--json").json
+        told = home("train", "vectors", "chat", "--dimensions", "4", "--epochs", "1", *more, "--json").json
         written = tmp_path / "written.txt"
-        assert home("vectors", "write", "chat", written).code == 0
+        assert home("index", "vectors", "write", "chat", written).code == 0
         return [line.split()[0] for line in written.read_text().splitlines()], told["details"]["coverage"]
 
     assert words("--min-count", "2") == (
@@ -142,7 +142,7 @@ def test_rarer_words_and_all_but_the_most_frequent_get_no_vector(home, tmp_path)
         {"tokens": 12, "known_tokens": 11, "texts": 3, "without_vector": 0},
     )
     assert words("--min-count", "1", "--max-words", "2")[0] == ["tea", "rain"]
-    result = home("vectors", "train", "chat", "--json")
+    result = home("train", "vectors", "chat", "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
     assert result.error["message"] == "1 of 4 words in chat occur 5 times"
 
@@ -200,7 +200,7 @@ PROGRAM = """if True:
 @pytest.fixture
 def waiting(logged):
     """A training in another process, in the middle of it."""
-    command = ["--home", logged.path, "vectors", "train", "chat", *SMALL, "--json"]
+    command = ["--home", logged.path, "train", "vectors", "chat", *SMALL, "--json"]
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, command)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -225,7 +225,7 @@ def test_ctrl_c_keeps_the_epochs_that_are_done_and_the_bits_are_the_same(logged,
     assert (waiting.returncode, error["code"]) == (5, "interrupted")
     assert "goes on" in error["remedy"]
     assert listed(logged) == [("whole", "1", True)]
-    again = logged("vectors", "train", "chat", *SMALL, "--threads", "2")
+    again = logged("train", "vectors", "chat", *SMALL, "--threads", "2")
     epochs = [line for line in again.err.splitlines() if line.startswith("epoch ") and "loss" in line]
     assert epochs == [f"epoch {n}: loss {loss:.6f}" for n, loss in enumerate(whole["details"]["losses"], 1) if n > 2]
     assert logged("artefacts", "show", "vectors", "chat", "--json").json["sha256"] == whole["sha256"]
@@ -241,7 +241,7 @@ def test_other_settings_do_not_resume_an_interrupted_training(logged, waiting):
     assert wanted["details"]["losses"] != train(logged, "--name", "other").json["details"]["losses"]
 
 
-# ── taking over ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── taking over ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def as_text(folder):
@@ -280,22 +280,22 @@ def numbers_in(path):
 
 @pytest.mark.parametrize("file", [as_text, as_text_with_header, as_packed_text, as_binary, as_packed_binary])
 def test_a_published_file_in_any_of_its_forms_gives_its_numbers_back(home, tmp_path, file):
-    told = home("vectors", "import", "glove", file(tmp_path), "--json").json
+    told = home("index", "vectors", "import", "glove", file(tmp_path), "--json").json
     assert (told["words"], told["dimensions"], told["published"]) == (len(GLOVE), 3, True)
     assert told["details"]["made"] == "imported"
-    assert home("vectors", "write", "glove", tmp_path / "written.txt").code == 0
+    assert home("index", "vectors", "write", "glove", tmp_path / "written.txt").code == 0
     wanted = {word: tuple(map(np.float32, numbers)) for word, numbers in GLOVE.items()}
     assert numbers_in(tmp_path / "written.txt") == wanted
     assert list(numbers_in(tmp_path / "written.txt")) == list(GLOVE)  # order is frequency
-    home("vectors", "import", "again", tmp_path / "written.txt")
+    home("index", "vectors", "import", "again", tmp_path / "written.txt")
     assert home("artefacts", "show", "vectors", "again", "--json").json["sha256"] == told["sha256"]
 
 
 def test_trained_vectors_survive_being_written_and_read_to_the_last_bit(logged, tmp_path):
     sha256 = train(logged).json["sha256"]
-    assert logged("vectors", "write", "chat", tmp_path / "written.vec", "--header").code == 0
+    assert logged("index", "vectors", "write", "chat", tmp_path / "written.vec", "--header").code == 0
     assert (tmp_path / "written.vec").read_text().splitlines()[0] == f"{len(WORDS)} 12"
-    assert logged("vectors", "import", "again", tmp_path / "written.vec", "--json").json["sha256"] == sha256
+    assert logged("index", "vectors", "import", "again", tmp_path / "written.vec", "--json").json["sha256"] == sha256
 
 
 def test_coverage_is_what_one_counts_by_hand(imported, tmp_path):
@@ -308,9 +308,9 @@ def test_coverage_is_what_one_counts_by_hand(imported, tmp_path):
     ]
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     imported.ingest(tmp_path / "log.jsonl")
-    shown = imported("vectors", "try", "glove", "--log", "chat", "--json").json
+    shown = imported("index", "vectors", "try", "glove", "--log", "chat", "--json").json
     assert shown["of_logs"] == {"tokens": 16, "known_tokens": 8, "texts": 5, "without_vector": 1}
-    people = imported("vectors", "try", "glove", "--log", "chat").out
+    people = imported("index", "vectors", "try", "glove", "--log", "chat").out
     assert "known_tokens          8 of 16 (50.00 %)" in people
     assert "texts_without_vector  1 of 5 (20.00 %)" in people
 
@@ -319,10 +319,10 @@ def test_the_words_most_like_one_are_those_of_the_largest_cosine(imported):
     matrix = np.array(list(GLOVE.values()), np.float64)
     units = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     cosines = dict(zip(GLOVE, units @ units[1], strict=True))
-    near = imported("vectors", "try", "glove", "--like", "cat", "--json").json["nearest"]["cat"]
+    near = imported("index", "vectors", "try", "glove", "--like", "cat", "--json").json["nearest"]["cat"]
     assert [word for word, _ in near] == sorted(cosines.keys() - {"cat"}, key=cosines.get, reverse=True)
     assert [number for _, number in near] == pytest.approx([cosines[word] for word, _ in near], abs=2e-6)
-    result = imported("vectors", "try", "glove", "--like", "Cat", "--json")
+    result = imported("index", "vectors", "try", "glove", "--like", "Cat", "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
     assert "no word 'Cat'" in result.error["message"]
 
@@ -342,21 +342,21 @@ def test_the_words_most_like_one_are_those_of_the_largest_cosine(imported):
 def test_a_file_that_is_no_vectors_is_refused_with_the_line(home, tmp_path, data, code, told):
     path = tmp_path / ("file.gz" if data.startswith(b"\x1f") else "file.txt")
     path.write_bytes(data)
-    result = home("vectors", "import", "glove", path, "--json")
+    result = home("index", "vectors", "import", "glove", path, "--json")
     assert (result.code, result.error["code"]) == (3, code)
     assert told in result.error["message"]
     assert str(path) in result.error["message"]
     assert listed(home) == []
 
 
-# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
     for number in range(2, 5):
         file = tmp_path / f"{number}.txt"
         file.write_text(f"the {number} 0\ncat 0 {number}\n")
-        imported("vectors", "import", "glove", file, *(["--no-publish"] if number == 4 else []))
+        imported("index", "vectors", "import", "glove", file, *(["--no-publish"] if number == 4 else []))
     assert listed(imported) == [("glove", str(number), number == 3) for number in range(1, 5)]
     day = imported("artefacts", "list", "vectors", "--json").json["versions"][0]["version"].partition(".")[0]
     dimensions = [row["dimensions"] for row in imported("artefacts", "list", "vectors", "--json").json["versions"]]
@@ -377,7 +377,7 @@ def test_versions_are_listed_rolled_back_and_removed(imported, tmp_path):
         "needed_by_judges": {},
     }
     assert listed(imported) == [("glove", "2", True), ("glove", "4", False)]
-    imported("vectors", "import", "glove", tmp_path / "2.txt")
+    imported("index", "vectors", "import", "glove", tmp_path / "2.txt")
     assert listed(imported)[-1] == ("glove", "5", True)  # no name is given twice
     assert sorted(path.name for path in (imported.path / "vectors/glove").iterdir()) == [
         *(".lock", ".newest", ".publications.json"),
@@ -443,7 +443,7 @@ def test_damaged_vectors_are_named_with_what_was_expected(imported, tmp_path, mo
 
 def test_a_damaged_version_does_not_hide_the_others_from_the_list(imported, tmp_path):
     path = damaged(imported, "no JSON")
-    imported("vectors", "import", "other", tmp_path / "glove.txt")
+    imported("index", "vectors", "import", "other", tmp_path / "glove.txt")
     result = imported("artefacts", "list", "vectors", "--json")
     assert result.code == 0, result.err
     rows = {row["name"]: row for row in result.json["versions"]}

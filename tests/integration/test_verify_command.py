@@ -1,4 +1,4 @@
-"""`refaug verify` as its users call it: what holds, what differs, what is missing, and which file is none of ours."""
+"""`refaug score verify` as users call it: what holds, what differs, what is missing, and which file is none of ours."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Desk:
 
     def parts(self, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
         """Verify, and return the exit code and the parts."""
-        code, out, err = self.run("verify", *(arguments or ("scores.json",)), "--threads", "1", "--json")
+        code, out, err = self.run("score", "verify", *(arguments or ("scores.json",)), "--threads", "1", "--json")
         assert out, err
         document = json.loads(out)
         assert (document["verdict"], code) in ((HOLDS, 0), (DIFFERS, 6), (MISSING, 3))
@@ -111,7 +111,7 @@ def frozen(desk: Desk) -> str:
     return str(json.loads(out)["id"])
 
 
-# ── what holds ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what holds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_scores_with_index_and_rater_hold_part_by_part(desk: Desk) -> None:
@@ -134,7 +134,7 @@ def test_scores_with_index_and_rater_hold_part_by_part(desk: Desk) -> None:
         *(("bleu", part) for part in ("metric parameters", "libraries", "references", "reply scores")),
         *(("bleu", part) for part in ("corpus scores", "intervals", "comparisons")),
     ]
-    code, out, _ = desk.run("verify", "scores.json", "items.jsonl")
+    code, out, _ = desk.run("score", "verify", "scores.json", "items.jsonl")
     assert (code, out.splitlines()[-1]) == (0, f"reproduced: {len(parts)} parts hold")
 
 
@@ -156,7 +156,7 @@ def test_every_form_of_scores_holds(desk: Desk, options: tuple[str, ...]) -> Non
 
 
 def test_scores_of_weighted_items_and_of_a_frozen_set_need_neither_index_nor_rater(desk: Desk) -> None:
-    _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH)
+    _, weighted, _ = desk.run("sets", "references", "items.jsonl", *BOTH)
     (desk.folder / "weighted.jsonl").write_text(weighted)
     desk.score("weighted.jsonl", "-m", "upsilon-bleu", name="of-items.json")
     desk.score("sets", "score", frozen(desk), "items.jsonl", "-m", "upsilon-bleu", name="of-set.json")
@@ -197,7 +197,7 @@ def test_a_file_that_was_moved_with_its_items_still_names_them(desk: Desk) -> No
 def test_scores_of_items_made_in_several_ways_hold(desk: Desk) -> None:
     lines = []
     for options in (("-k", "3"), ("-k", "5")):
-        _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH, *options)
+        _, weighted, _ = desk.run("sets", "references", "items.jsonl", *BOTH, *options)
         lines.append([json.loads(line) for line in weighted.splitlines()])
     write(desk.folder / "mixed.jsonl", [*lines[0][:4], *lines[1][4:]])
     document = desk.score("mixed.jsonl", "-m", "upsilon-bleu")
@@ -207,7 +207,7 @@ def test_scores_of_items_made_in_several_ways_hold(desk: Desk) -> None:
 
 
 def test_another_index_under_the_name_differs_though_weighted_items_need_none(desk: Desk) -> None:
-    _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH)
+    _, weighted, _ = desk.run("sets", "references", "items.jsonl", *BOTH)
     (desk.folder / "weighted.jsonl").write_text(weighted)
     desk.score("weighted.jsonl", "-m", "upsilon-bleu")
     folder = desk.home.home / "indexes" / "chat"
@@ -218,7 +218,7 @@ def test_another_index_under_the_name_differs_though_weighted_items_need_none(de
     assert "reply scores" in [part["part"] for part in desk.parts()[1] if part["state"] == HOLDS]
 
 
-# ── what differs ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what differs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_short_signatures(document: dict[str, Any]) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def test_without_index_rater_and_vectors_all_three_are_missing(desk: Desk) -> No
 
 
 def test_a_reference_removed_from_weighted_items_is_named_by_its_item(desk: Desk) -> None:
-    _, weighted, _ = desk.run("refs", "items.jsonl", *BOTH, "-k", "5")
+    _, weighted, _ = desk.run("sets", "references", "items.jsonl", *BOTH, "-k", "5")
     lines = [json.loads(line) for line in weighted.splitlines()]
     write(desk.folder / "weighted.jsonl", lines)
     desk.score("weighted.jsonl", "-m", "upsilon-bleu", "-m", "bleu")
@@ -410,7 +410,7 @@ def test_another_release_and_another_parameter_are_named(desk: Desk) -> None:
     assert list(desk.differing()) == ["reply scores", "corpus scores"]
 
 
-# ── what a file says of itself ────────────────────────────────────────────────────────────────────────────────────
+# ── what a file says of itself ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_file_cannot_widen_its_own_tolerance(desk: Desk) -> None:
@@ -420,7 +420,7 @@ def test_a_file_cannot_widen_its_own_tolerance(desk: Desk) -> None:
     for scale in (1e12, -1, True, 0):
         document["scores"][0]["scale"] = scale
         desk.write(sealed(document))
-        code, _, err = desk.run("verify", "scores.json")
+        code, _, err = desk.run("score", "verify", "scores.json")
         assert (code, f"scores[0].scale: {scale!r}; 1 was expected, or 100 for per cent" in err) == (3, True), err
     document["scores"][0]["scale"] = 1
     desk.write(sealed(document))
@@ -533,7 +533,7 @@ def test_only_ratings_and_vectors_widen_the_tolerance(desk: Desk) -> None:
     assert messages == ["equal within 1e-09"]
 
 
-# ── files that cannot be verified ─────────────────────────────────────────────────────────────────────────────────
+# ── files that cannot be verified ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def cut(content: bytes) -> bytes:
@@ -559,7 +559,7 @@ def without_inputs(content: bytes) -> bytes:
         (lambda _: b"", "the file is empty"),
         (lambda _: b"bleu|n:2\nsystem  corpus\n", "it is not JSON (line 1, column 1"),
         (lambda _: b"[1]", "a JSON object was expected, not a list"),
-        (lambda _: b'{"sets": [], "metrics": []}', "this is the agreement of refaug meta"),
+        (lambda _: b'{"sets": [], "metrics": []}', "this is the agreement of refaug agreement"),
         (lambda _: b'{"stats": []}', "this is sums for combining, not scores"),
         (lambda _: b'{"scores": []}', "it has no scores"),
         (lambda _: b'{"scores": [{"systems": {"a": {}}}]}', "scores[0]: it has no signature_full"),
@@ -575,13 +575,13 @@ def test_a_file_that_is_no_whole_score_file_is_refused(
     desk.score("items.jsonl", "-m", "bleu", "--draws", "0")
     path = desk.folder / "scores.json"
     path.write_bytes(change(path.read_bytes()))
-    code, out, err = desk.run("verify", "scores.json")
+    code, out, err = desk.run("score", "verify", "scores.json")
     assert (code, out) == (3, "")
     assert message in err
-    assert desk.run("verify", "no-such.json")[0] == 3
+    assert desk.run("score", "verify", "no-such.json")[0] == 3
 
 
-# ── the seal ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the seal ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_seal_survives_programs_that_read_and_write_the_file() -> None:

@@ -35,7 +35,7 @@ def run(tmp_path: Path, *arguments: str) -> int:
 def test_ingest_prints_its_report_as_one_json_document(
     tmp_path: Path, source: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert run(tmp_path, "ingest", str(source), "--log", "shop", "--json") == 0
+    assert run(tmp_path, "log", "ingest", str(source), "--log", "shop", "--json") == 0
     report = json.loads(capfdbinary.readouterr().out)
     assert report["pairs_added"] == 2
     assert report["totals"] == {"pairs": 2, "dialogues": 1, "distinct_pairs": 2, "distinct_utterances": 2}
@@ -46,7 +46,7 @@ def test_ingest_prints_its_report_as_one_json_document(
 def test_progress_goes_to_stderr_and_results_to_stdout(
     tmp_path: Path, source: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(tmp_path, "ingest", str(source), "--log", "shop")
+    run(tmp_path, "log", "ingest", str(source), "--log", "shop")
     shown_out, shown_err = capfd.readouterr()
     assert "2 pairs added from 1 file\n" in shown_out
     assert "reading: done" in shown_err
@@ -56,7 +56,7 @@ def test_progress_goes_to_stderr_and_results_to_stdout(
 def test_sample_shows_ids_and_texts_and_is_the_same_each_time(
     tmp_path: Path, source: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    run(tmp_path, "ingest", str(source), "--log", "shop")
+    run(tmp_path, "log", "ingest", str(source), "--log", "shop")
     capfdbinary.readouterr()
     run(tmp_path, "log", "sample", "shop", "--json")
     first = capfdbinary.readouterr().out
@@ -87,7 +87,7 @@ def test_stats_of_a_log_with_times_name_first_and_last(
     path = tmp_path / "timed.jsonl"
     turns = [{"text": f"turn number {n}", "time": f"2026-01-0{n}T10:00:00Z", "speaker": f"s{n % 2}"} for n in (1, 2, 3)]
     path.write_text(json.dumps({"id": "t", "turns": turns, "tags": ["a", "b"]}) + "\n", "utf-8")
-    run(tmp_path, "ingest", str(path), "--log", "timed")
+    run(tmp_path, "log", "ingest", str(path), "--log", "timed")
     capfdbinary.readouterr()
     run(tmp_path, "log", "stats", "timed", "--json")
     figures = json.loads(capfdbinary.readouterr().out)
@@ -99,14 +99,14 @@ def test_stats_of_a_log_with_times_name_first_and_last(
     ("arguments", "code", "exit_code"),
     [
         (["nonsense"], "usage", 2),
-        (["ingest", "--log", "x"], "usage", 2),
-        (["ingest", "nowhere.jsonl", "--log", "x"], "no_source", 3),
-        (["ingest", "nowhere.jsonl", "--log", "No Name"], "usage", 2),
+        (["log", "ingest", "--log", "x"], "usage", 2),
+        (["log", "ingest", "nowhere.jsonl", "--log", "x"], "no_source", 3),
+        (["log", "ingest", "nowhere.jsonl", "--log", "No Name"], "usage", 2),
         (["log", "show", "absent"], "not_found", 3),
         (["log", "show", "../etc"], "usage", 2),
         (["log", "delete", "absent"], "usage", 2),
-        (["tokenizer", "run", "nonsense", "a"], "usage", 2),
-        (["demo-log", "--dialogues", "-1"], "usage", 2),
+        (["log", "tokenize", "nonsense", "a"], "usage", 2),
+        (["log", "demo", "--dialogues", "-1"], "usage", 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
@@ -186,7 +186,7 @@ def test_plain_progress_says_when_stages_end_and_warns_at_once(monkeypatch: pyte
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, source: Path) -> None:
-    run(tmp_path, "ingest", str(source), "--log", "shop")
+    run(tmp_path, "log", "ingest", str(source), "--log", "shop")
     command = [sys.executable, "-m", "refaug", "--home", str(tmp_path / "home"), "log", "show", "shop"]
     read, write = os.pipe()
     os.close(read)
@@ -203,7 +203,7 @@ def test_being_terminated_ends_with_the_code_for_interrupted(tmp_path: Path) -> 
         "import refaug.cli.logs.ingest as command\n"
         "def stop(*_, **__): os.kill(os.getpid(), signal.SIGTERM)\n"
         "command.ingest = stop\n"
-        "raise SystemExit(cli.main(['--home', 'home', 'ingest', 'x', '--log', 'l', '--json']))\n"
+        "raise SystemExit(cli.main(['--home', 'home', 'log', 'ingest', 'x', '--log', 'l', '--json']))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == errors.Interrupted.exit_code
@@ -231,7 +231,7 @@ def test_shared_prints_utterances_with_several_responses(tmp_path: Path, capfd: 
         "One answer to this one.\tRight.\n",
         "utf-8",
     )
-    run(tmp_path, "ingest", str(path), "--log", "eat")
+    run(tmp_path, "log", "ingest", str(path), "--log", "eat")
     capfd.readouterr()
     assert run(tmp_path, "log", "shared", "eat") == 0
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -243,7 +243,7 @@ def test_shared_prints_utterances_with_several_responses(tmp_path: Path, capfd: 
 def test_delete_says_what_it_removed_and_the_whole_log_needs_a_yes(
     tmp_path: Path, source: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    run(tmp_path, "ingest", str(source), "--log", "shop")
+    run(tmp_path, "log", "ingest", str(source), "--log", "shop")
     capfdbinary.readouterr()
     assert run(tmp_path, "log", "delete", "shop", "--dialogue", "d1", "--dialogue", "d2", "--json") == 0
     removed = json.loads(capfdbinary.readouterr().out)

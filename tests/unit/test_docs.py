@@ -173,7 +173,7 @@ def test_every_command_shown_in_a_block_parses(name: str, line: str) -> None:
 def test_commands_are_found_in_the_pages_at_all() -> None:
     assert len(shown_commands()) > 50
     pages = {(name, line.split()[0]) for name, line in shown_commands()}
-    assert {("beyond-one-machine.md", "artefacts"), ("self-play.md", "selfplay")} <= pages
+    assert {("beyond-one-machine.md", "artefacts"), ("self-play.md", "bots")} <= pages
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -132,12 +132,12 @@ def test_the_wheel_alone_scores_and_names_the_extra_of_what_it_lacks(tmp_path: P
     assert (scored.returncode, scored.stderr) == (0, "")
     scores = tmp_path / "scores.json"
     scores.write_text(scored.stdout, "utf-8")
-    assert run("verify", str(scores), str(items)).returncode == 0
+    assert run("score", "verify", str(scores), str(items)).returncode == 0
     assert run("sets", "freeze", str(items), "--purpose", "test").returncode == 0
     wanted = {
-        ("ingest", str(items), "--log", "x"): "index",
-        ("refs", str(items), "--index", "x", "--reference-weights", "one", "--parrot", "off"): "index",
-        ("meta", str(items)): "meta",
+        ("log", "ingest", str(items), "--log", "x"): "index",
+        ("sets", "references", str(items), "--index", "x", "--reference-weights", "one", "--parrot", "off"): "index",
+        ("agreement", str(items)): "meta",
         ("serve",): "serve",
     }
     in_python = program.replace("from refaug.cli.main import main\nsys.exit(main(sys.argv[1:]))\n", (
@@ -255,8 +255,8 @@ def test_modules_of_the_user_are_not_taken_for_ours(hostile_folder: Path, is_on_
     run = [*COMMAND, "--home", str(hostile_folder / "home")]
     environment = {**os.environ, **({"PYTHONPATH": str(hostile_folder)} if is_on_path else {})}
     for arguments in (
-        ["demo-log", "--dialogues", "40", "--output", "log.jsonl"],
-        ["ingest", "log.jsonl", "--log", "demo", "--workers", "2"],
+        ["log", "demo", "--dialogues", "40", "--output", "log.jsonl"],
+        ["log", "ingest", "log.jsonl", "--log", "demo", "--workers", "2"],
         ["metrics", "list"],
     ):
         done = subprocess.run(

@@ -326,7 +326,7 @@ def test_a_key_of_a_real_server_that_is_revoked_opens_nothing_any_more(tmp_path_
 
     def keys(*arguments: str) -> Any:
         start = "import sys; from refaug.cli import start; sys.exit(start())"
-        command = [sys.executable, "-c", start, "--home", str(home), "keys", *arguments, "--json"]
+        command = [sys.executable, "-c", start, "--home", str(home), "admin", "keys", *arguments, "--json"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
         return json.loads(done.stdout)
 

@@ -29,8 +29,8 @@ def stored_rater_report(document: Mapping[str, Any], shown_name: str) -> report.
         return report.RaterReport(about=about, retrieved=None if retrieved is None else _retrieval(retrieved))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(
-            f"{shown_name} is not as refaug rater report writes it: {error}",
-            remedy="run refaug rater report again",
+            f"{shown_name} is not as refaug train report rater writes it: {error}",
+            remedy="run refaug train report rater again",
         ) from error
 
 

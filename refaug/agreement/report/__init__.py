@@ -1,4 +1,4 @@
-"""The report of `refaug meta`: CSV, LaTeX, an HTML page and plots.
+"""The report of `refaug agreement`: CSV, LaTeX, an HTML page and plots.
 
 The main names:
 

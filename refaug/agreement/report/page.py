@@ -1,4 +1,4 @@
-"""Write the result of `refaug meta` as one HTML page that contains the tables, the plots and the settings."""
+"""Write the result of `refaug agreement` as one HTML page that contains the tables, the plots and the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from refaug.metrics.statistics.resampling import Estimate
 from refaug.tables.reports.html_page import Table, render_page
 from refaug.tables.reports.plotting import Plot
 
-# ── The tables of the report of `refaug meta` as plain text, without their appearance ─────────────────────────────────
+# ── The tables of the report of `refaug agreement` as plain text, without their appearance ────────────────────────────
 
 _LISTED_ITEMS: Final = 100  # unreadable items that the page lists
 

@@ -1,4 +1,4 @@
-"""Draw the plots of the report of `refaug meta`.
+"""Draw the plots of the report of `refaug agreement`.
 
 Equal results give equal bytes: points are jittered with the seed of the result, and the style is always the same.
 """

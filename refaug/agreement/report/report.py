@@ -1,4 +1,4 @@
-"""Write the result of `refaug meta` as CSV, as tables for LaTeX, or as a page with plots in a folder.
+"""Write the result of `refaug agreement` as CSV, as tables for LaTeX, or as a page with plots in a folder.
 
 Nothing is computed here but what a plot needs, and no file contains a time: equal results give equal bytes.
 """
@@ -32,7 +32,7 @@ from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
 from refaug.tables.reports.table_texts import csv_text, escape_latex, latex_table
 
-# ── Write the result of `refaug meta` as LaTeX tables for a paper, which need only booktabs ───────────────────────────
+# ── Write the result of `refaug agreement` as LaTeX tables for a paper, which need only booktabs ──────────────────────
 
 _WIDE_NAME: Final = 26  # characters; a column of longer names gets a fixed width, and lines break
 
@@ -221,7 +221,7 @@ def _latex_signatures(meta_result: MetaResult) -> str:
     return latex_table("Signatures of the metrics.", "meta-signatures", columns, ("Metric", "Signature"), [rows])
 
 
-# ── Write the result of `refaug meta` as CSV, as tables for LaTeX, or as a page with plots in a folder ────────────────
+# ── Write the result of `refaug agreement` as CSV, as tables for LaTeX, or as a page with plots in a folder ───────────
 
 
 @dataclass(frozen=True, kw_only=True)

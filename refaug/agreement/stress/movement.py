@@ -1,4 +1,4 @@
-"""Stress rows of `refaug meta probe`: how far a metric's scores move when replies are altered, in their own units.
+"""Stress rows of `refaug agreement probe`: how far a metric's scores move when replies are altered, in their own units.
 
 The altered replies are those of the probes and those below. A change is the mean over items of the altered
 reply's score less the base's, divided by the standard deviation of all scores of the table but those of empty replies,
@@ -29,7 +29,7 @@ from refaug.metrics.statistics.resampling import count_blocks, percentile_interv
 from refaug.metrics.words.meteor import WordNet
 from refaug.scoring.cases import NO_REPLY, bind_metric, references_for, score_replies
 
-# ── Altered replies ────────────────────
+# ── Altered replies ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 WORDNET: Final = Path("/usr/share/wordnet")
 FALLS, HOLDS = "falls", "holds"  # what the score of an altered reply should do
@@ -132,7 +132,7 @@ def _unknown_words(text: str, generator: random.Random) -> str:
     return _WORD.sub(replaced, text)
 
 
-# ── Stress rows of `refaug meta probe` ────────────────────────────────────────────────────────────────────────────────
+# ── Stress rows of `refaug agreement probe` ───────────────────────────────────────────────────────────────────────────
 
 NOT_ALTERED: Final = Problem("not_altered", "the alteration leaves the reply as it is")
 NO_EARLIER_TURN: Final = Problem("no_earlier_turn", "the speaker has said nothing before")
@@ -270,7 +270,7 @@ def _elsewhere(texts: Sequence[str | None], shifted: Mapping[int, int], place: i
     return NO_SUCH_GOLD
 
 
-# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_metric(

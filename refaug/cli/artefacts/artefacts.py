@@ -35,11 +35,6 @@ from refaug.core.errors import Corrupt, Usage
 from refaug.core.home import Settings
 from refaug.scoring.home.stored_artefacts import StoredArtefacts, stored_artefacts
 
-app = typer.Typer(
-    help="Versions of every kind: list, show, publish, roll back, remove, verify, take to other machines.",
-    no_args_is_help=True,
-)
-
 AnyKindArgument = Annotated[str | None, typer.Argument(help=f"{KINDS} By default all of them.", metavar="KIND")]
 NameArgument = Annotated[str, typer.Argument(help="Its name.", metavar="NAME")]
 OfStoreOption = Annotated[
@@ -63,7 +58,6 @@ def _only_name(verb: str, name: str, remedy: str) -> str:
 # ── Looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("list")
 def list_command(
     context: typer.Context, kind: AnyKindArgument = None, store: OfStoreOption = None, as_json: JsonFlag = False
 ) -> None:
@@ -100,7 +94,6 @@ def _print_rows(home: Settings, kind: ArtefactKind, rows: list[dict[str, object]
     )
 
 
-@app.command("show")
 def show_command(context: typer.Context, kind: KindArgument, artefact: SpecArgument, as_json: JsonFlag = False) -> None:
     """What a version holds, how it was made, and how good it is."""
     shown = stored_artefacts(context.obj, kind).show(artefact)
@@ -112,7 +105,6 @@ def show_command(context: typer.Context, kind: KindArgument, artefact: SpecArgum
         print_sections(shown.sections())
 
 
-@app.command("verify")
 def verify_command(
     context: typer.Context,
     kind: AnyKindArgument = None,
@@ -161,7 +153,6 @@ def _versions_of(stored: StoredArtefacts, artefact: str | None) -> list[tuple[st
 # ── Publishing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("publish")
 def publish_command(
     context: typer.Context,
     kind: KindArgument,
@@ -179,7 +170,6 @@ def publish_command(
     print_published(kind, name, version, as_json=as_json)
 
 
-@app.command("rollback")
 def rollback_command(
     context: typer.Context,
     kind: KindArgument,
@@ -201,7 +191,6 @@ def rollback_command(
 # ── Removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("gc")
 def gc_command(
     context: typer.Context,
     kind: Annotated[str | None, typer.Argument(help=KINDS, metavar="KIND")] = None,
@@ -253,7 +242,6 @@ def gc_command(
             print_line(f"  {version} stays for the {noun}{'s' if len(names) > 1 else ''} {', '.join(names)}")
 
 
-@app.command("remove")
 def remove_command(
     context: typer.Context,
     kind: KindArgument,

@@ -2,7 +2,7 @@
 
 The main names:
 
-- `bots.app`: the group of commands
+- `bots.list_command`: all bots, with what each replies from
 - `bots.add_command`: stores a bot from a file
 - `bots.try_command`: lets a bot reply once.
 """

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from refaug.bots.replier import BotReply
     from refaug.bots.stored.specification import StoredBot
 
-app = typer.Typer(
-    help="Bots by name: retrieval, a model behind an endpoint, a server of your own, fixed replies, a network.",
-    no_args_is_help=True,
-)
 
 NameArgument = Annotated[str, typer.Argument(help="The name of the bot.", metavar="NAME")]
 BotHostsOption = Annotated[
@@ -34,7 +30,6 @@ BotHostsOption = Annotated[
 _SHOWN = 12  # digits of a hash
 
 
-@app.command("add")
 def add_command(
     context: typer.Context,
     name: NameArgument,
@@ -81,7 +76,6 @@ def add_command(
     print_line(f"bot {put.bot.spec} ({put.bot.kind}): {what}")
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All bots, with kind, hash, and what each replies from."""
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy
@@ -95,7 +89,6 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     print_table("bots", ("name", "kind", "hash", "replies from"), rows)
 
 
-@app.command("show")
 def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """The specification of a bot, as it is hashed; keys are not in it."""
     bot = _find(context, name)
@@ -105,7 +98,6 @@ def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag =
     print_facts(f"bot {bot.name}", {"sha256": bot.sha256, **dict(bot.fields)})
 
 
-@app.command("try")
 def try_command(
     context: typer.Context,
     name: NameArgument,
@@ -153,7 +145,6 @@ def try_command(
         print_line(f"{reply.prompt_tokens or 0:,} tokens in, {reply.answer_tokens:,} out")
 
 
-@app.command("remove")
 def remove_command(context: typer.Context, name: NameArgument) -> None:
     """Remove a bot; what it has replied stays, with its hash."""
     from refaug.service.bots.bot_store import BotStore  # noqa: PLC0415  sqlalchemy

@@ -4,7 +4,7 @@ The main names:
 
 - `index.build_command`: `refaug index build`
 - `index_search.search_command`: `refaug index search`
-- `vectors.train_command`: `refaug vectors train`.
+- `vectors.train_command`: `refaug train vectors`.
 """
 
 __all__ = ["index", "index_search", "index_versions", "vectors"]

@@ -1,4 +1,4 @@
-"""`refaug encoder …`: encoders in ONNX's format, which metrics name as `vectors=NAME`."""
+"""`refaug index encoder …`: encoders in ONNX's format, which metrics name as `vectors=NAME`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ from refaug.core.files import read_json
 if TYPE_CHECKING:
     from refaug.scoring.home.encoders import StoredEncoder
 
-app = typer.Typer(
-    help="Take over encoders of texts, for refaug-1, bertscore and sentence-cosine.", no_args_is_help=True
-)
 
 _NameArgument = Annotated[str, typer.Argument(help="Name of the encoder.", metavar="ENCODER")]
 
 
-@app.command("import")
 def import_command(
     context: typer.Context,
     name: _NameArgument,
@@ -59,7 +55,6 @@ def _show(stored: StoredEncoder, *, as_json: bool) -> None:
     print_facts(f"encoder {stored.spec}", {"dimensions": stored.dimensions, "size": format_amount(stored.bytes, "B")})
 
 
-@app.command("calibrate")
 def calibrate_command(
     context: typer.Context,
     spec: Annotated[str, typer.Argument(help="NAME or NAME@VERSION.", metavar="ENCODER")],
@@ -84,7 +79,6 @@ def calibrate_command(
     _show(stored, as_json=as_json)
 
 
-@app.command("forget")
 def forget_command(
     context: typer.Context,
     spec: Annotated[str | None, typer.Argument(help="NAME or NAME@VERSION; all, if none.", metavar="ENCODER")] = None,
@@ -102,7 +96,6 @@ def forget_command(
         print_line(f"{format_amount(freed, 'B')} freed")
 
 
-@app.command("add")
 def add_command(
     context: typer.Context,
     name: _NameArgument,

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from refaug.indexer.building.plan import Limits
 
 
-app = typer.Typer(help="Plan, build, search and update indexes of logs.", no_args_is_help=True)
-
-
 def _limits(fit: str | None, recall: float, latency: float | None, factory: str | None) -> Limits:
     from refaug.indexer.building.plan import Limits  # noqa: PLC0415  compiles
 
@@ -34,7 +31,6 @@ def _limits(fit: str | None, recall: float, latency: float | None, factory: str 
 # ── Planning and building ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("plan")
 def plan_command(
     context: typer.Context,
     logs: Annotated[list[str], typer.Argument(help="Logs whose pairs are indexed.", metavar="LOG…")],
@@ -94,7 +90,6 @@ def _default_vectors(logs: list[str], vectors: str | None, encoder: str | None) 
     return vectors or (logs[0] if encoder is None else None)
 
 
-@app.command("build")
 @with_options
 def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index of some logs, measure its recall, and publish it; an interrupted build goes on where it was."""
@@ -113,7 +108,6 @@ def build_command(context: typer.Context, *, order: BuildIndex, as_json: output.
     index_options.print_built(built, as_json=as_json)
 
 
-@app.command("encode")
 @with_options
 def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: output.JsonFlag = False) -> None:
     """Encode all utterances and responses of an index, and keep their sentence vectors; kept ones stay."""
@@ -130,7 +124,6 @@ def encode_command(context: typer.Context, *, order: EncodeIndex, as_json: outpu
         output.print_facts(f"index {encoded.index}, encoder {encoded.encoder}", asdict(encoded))
 
 
-@app.command("check")
 def check_command(
     context: typer.Context,
     index: index_options.SpecArgument,

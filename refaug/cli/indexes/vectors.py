@@ -1,4 +1,4 @@
-"""`refaug vectors …`: training word vectors on logs, importing published ones, trying them."""
+"""`refaug index vectors …`: training word vectors on logs, importing published ones, trying them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from refaug.scoring.home.kinds.stored_vectors import coverage_facts, training_fa
 if TYPE_CHECKING:
     from refaug.indexer.vectors.training import StoredVectors
 
-app = typer.Typer(help="Train word vectors on logs, or take over published ones.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the vectors.", metavar="VECTORS")]
 SpecArgument = Annotated[
@@ -32,7 +31,6 @@ SpecArgument = Annotated[
 PublishOption = Annotated[bool, typer.Option(help="Let them be what their name stands for from now on.")]
 
 
-@app.command("train")
 @with_options
 def train_command(context: typer.Context, *, order: TrainVectors, as_json: output.JsonFlag = False) -> None:
     """Train GloVe vectors on logs; the same logs, settings and seed give the same bits, interrupted or not."""
@@ -72,7 +70,6 @@ def _print_stored(stored: StoredVectors, *, as_json: bool) -> None:
     output.print_facts(f"vectors {stored.name}@{stored.version}", facts)
 
 
-@app.command("import")
 def import_command(
     context: typer.Context,
     name: NameArgument,
@@ -94,7 +91,6 @@ def import_command(
     _print_stored(imported, as_json=as_json)
 
 
-@app.command("try")
 def try_command(
     context: typer.Context,
     vectors: SpecArgument,
@@ -140,7 +136,6 @@ def try_command(
         output.print_table(f"like {word}", ("word", "cosine"), words)
 
 
-@app.command("write")
 def write_command(
     context: typer.Context,
     vectors: SpecArgument,

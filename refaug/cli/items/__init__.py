@@ -2,9 +2,9 @@
 
 The main names:
 
-- `items.app`: the group `refaug items`
-- `items.convert_command`: `refaug items convert`, from a table of any kind to JSON lines
-- `items`: what a dry run shows.
+- `items.convert_command`: `refaug sets convert`, from a table of any kind to JSON lines
+- `items.TableOptions`: which columns hold what
+- `items.StrictFlag`: bad items end with exit code 3.
 """
 
 __all__ = ["items"]

@@ -1,4 +1,4 @@
-"""`refaug items …`: tables of any kind as items."""
+"""`refaug sets …`: tables of any kind as items."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from refaug.core.records import Item
 from refaug.operations.item_sources import TableOptions
 from refaug.scoring.items import BadItem, item_json, read_items
 from refaug.tables.table_notes import TableNotes
-
-app = typer.Typer(help="Write tables of any kind as items.", no_args_is_help=True)
 
 _SHOWN_ITEMS: Final = 5
 
@@ -52,12 +50,6 @@ class _Counts:
         return f"{count_of(self.items, 'item')}, {replies}, {count_of(self.ratings, 'rating')}"
 
 
-@app.callback()
-def items_group() -> None:
-    """Write tables of any kind as items."""
-
-
-@app.command("convert")
 @with_options
 def convert_command(
     context: typer.Context,

@@ -1,10 +1,10 @@
-"""Commands on logs: ingest, log, demo-log, tokenizer.
+"""Commands on logs and tokenizers.
 
 The main names:
 
-- `ingest.ingest_command`: `refaug ingest`
+- `ingest.ingest_command`: `refaug log ingest`
 - `log.stats_command`: `refaug log stats`
-- `demo_log.demo_log_command`: `refaug demo-log`.
+- `demo_log.demo_log_command`: `refaug log demo`.
 """
 
 __all__ = ["demo_log", "ingest", "log", "tokenizer"]

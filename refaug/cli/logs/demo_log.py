@@ -1,4 +1,4 @@
-"""`refaug demo-log`: an invented log, to try the tool before real data is at hand."""
+"""`refaug log demo`: an invented log, to try the tool before real data is at hand."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def demo_log_command(
         )
     else:
         print_line(f"{output}: {dialogues:,} dialogues; {items_output}: {items:,} test items (seed {seed})")
-        print_line(f"next: refaug ingest {output} --log demo")
+        print_line(f"next: refaug log ingest {output} --log demo")

@@ -1,4 +1,4 @@
-"""`refaug ingest`: reading dialogue logs into a log."""
+"""`refaug log ingest`: reading dialogue logs into a log."""
 
 from __future__ import annotations
 

@@ -23,8 +23,6 @@ from refaug.logs.pairs import SharedSettings, shared_utterances
 from refaug.logs.store import StoredLog, list_logs, statistics
 from refaug.operations.logs.erase import DeletionOptions
 
-app = typer.Typer(help="Look into logs, check them, take dialogues or speakers out of them.", no_args_is_help=True)
-
 NameArgument = Annotated[str, typer.Argument(help="Name of the log.", metavar="LOG")]
 
 
@@ -34,7 +32,6 @@ def _engine(context: typer.Context, memory: str) -> QueryEngine:
     return QueryEngine(settings.cache / f"engine-{unique_suffix()}", memory=output.parse_size(memory))
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: output.JsonFlag = False) -> None:
     """All logs, with their sizes."""
     settings: Settings = context.obj
@@ -44,7 +41,7 @@ def list_command(context: typer.Context, as_json: output.JsonFlag = False) -> No
     elif rows:
         output.print_table(f"logs in {settings.logs}", list(rows[0]), [list(row.values()) for row in rows])
     else:
-        output.print_line(f"no logs in {settings.logs} yet: refaug ingest SOURCE --log NAME")
+        output.print_line(f"no logs in {settings.logs} yet: refaug log ingest SOURCE --log NAME")
 
 
 def _log_row(logs: Path, name: str) -> dict[str, Any]:
@@ -65,7 +62,6 @@ def _log_row(logs: Path, name: str) -> dict[str, Any]:
 _ROW_TOTALS = ("pairs", "dialogues", "distinct_utterances")
 
 
-@app.command("show")
 def show_command(context: typer.Context, name: NameArgument, as_json: output.JsonFlag = False) -> None:
     """What a log holds and how it came about: its manifest."""
     manifest = StoredLog.open(context.obj.logs, name).manifest
@@ -92,7 +88,6 @@ def show_command(context: typer.Context, name: NameArgument, as_json: output.Jso
         output.print_line(f"erased for good: {len(erased.dialogues):,} dialogues, {len(erased.speakers):,} speakers")
 
 
-@app.command("sample")
 def sample_command(
     context: typer.Context,
     name: NameArgument,
@@ -117,7 +112,6 @@ def _fields(pair: Pair) -> dict[str, Any]:
     return {name: content for name, content in asdict(pair).items() if name != "log" and content not in (None, ())}
 
 
-@app.command("stats")
 def stats_command(
     context: typer.Context, name: NameArgument, memory: output.MemoryOption = "2GiB", as_json: output.JsonFlag = False
 ) -> None:
@@ -138,7 +132,6 @@ def stats_command(
         output.print_facts("pairs by tag", tags)
 
 
-@app.command("shared")
 def shared_command(
     context: typer.Context,
     name: NameArgument,
@@ -160,7 +153,6 @@ def shared_command(
                 break
 
 
-@app.command("verify")
 def verify_command(context: typer.Context, name: NameArgument, as_json: output.JsonFlag = False) -> None:
     """Read every byte and compare it with the manifest; exit code 3 when something is wrong."""
     log = StoredLog.open_unchecked(context.obj.logs, name)
@@ -178,7 +170,6 @@ def verify_command(context: typer.Context, name: NameArgument, as_json: output.J
         raise Corrupt(f"{len(broken)} of {len(findings)} parts of log {name} are damaged: {broken[0]}")
 
 
-@app.command("delete")
 @with_options
 def delete_command(
     context: typer.Context,

@@ -1,4 +1,4 @@
-"""`refaug tokenizer …`: trying tokenizers, and training a vocabulary."""
+"""`refaug train tokenizer …`: trying tokenizers, and training a vocabulary."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentenc
 from refaug.core.text.tokenizers import TOKENIZERS, get_tokenizer
 from refaug.logs.store import StoredLog
 
-app = typer.Typer(help="Try tokenizers, and train a SentencePiece vocabulary on logs.", no_args_is_help=True)
 
-
-@app.command("list")
 def list_command(as_json: JsonFlag = False) -> None:
     """The tokenizers there are, by the names that settings and signatures use."""
     rows = [{"name": kind.spelling, "what": kind.summary, "needs": list(kind.packages)} for kind in TOKENIZERS]
@@ -31,7 +28,6 @@ def list_command(as_json: JsonFlag = False) -> None:
         print_table("tokenizers", ("name", "what", "needs"), [tuple(row.values()) for row in rows])
 
 
-@app.command("run")
 def run_command(
     name: Annotated[str, typer.Argument(help="Name of the tokenizer, e.g. word or sentencepiece:FILE.model.")],
     text: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines of standard input.")] = None,
@@ -49,7 +45,6 @@ def run_command(
         print_line(" ".join(tokenizer.tokenize(line)))
 
 
-@app.command("train")
 def train_command(
     context: typer.Context,
     logs: Annotated[list[str], typer.Argument(help="Logs whose texts are used.", metavar="LOG…")],

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `rater.train_command`: `refaug rater train`
-- `rater.rate_command`: `refaug rater rate`
-- `ruber.train_command`: `refaug ruber train`.
+- `rater.train_command`: `refaug train rater`
+- `rater.rate_command`: `refaug judge score rater`
+- `ruber.train_command`: `refaug train ruber`.
 """
 
 __all__ = ["rater", "ruber"]

@@ -1,4 +1,4 @@
-"""`refaug rater …`: training raters on logs, reports on them, rating by hand."""
+"""`refaug train rater …`: training raters on logs, reports on them, rating by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from refaug.rater.nn.negative_samples import HardNegative, HardNegatives
     from refaug.scoring.items import BadItem
 
-# ── `refaug rater evaluate`: agreement of a rater's ratings with people's ─────────────────────────────────────────────
+# ── `refaug agreement rater`: agreement of a rater's ratings with people's ────────────────────────────────────────────
 
 _SPEARMAN = "spearman"
 
@@ -66,7 +66,7 @@ def evaluate_command(
 
     Replies need "ratings", references a weight or "ratings" by people; both are rated beside the golds of their item.
     """
-    files = named_sets(items, remedy="refaug rater evaluate RATER ITEMS.jsonl")
+    files = named_sets(items, remedy="refaug agreement rater RATER ITEMS.jsonl")
     from refaug.agreement.rater_agreement import RaterEvaluationSettings, evaluate_rater  # noqa: PLC0415  torch
     from refaug.agreement.records import RatedItems  # noqa: PLC0415  compiles
     from refaug.scoring.home.networks import open_rater  # noqa: PLC0415
@@ -196,7 +196,7 @@ def _p_value(p: float | None) -> str:
     return "-" if p is None else f"{p:.0e}" if p < 0.0001 else f"{p:.4f}"
 
 
-# ── `refaug rater …`: training raters on logs, reports on them, rating by hand ────────────────────────────────────────
+# ── `refaug train rater …`: training raters on logs, reports on them, rating by hand ──────────────────────────────────
 
 
 def report_command(
@@ -221,7 +221,7 @@ def report_command(
 ) -> None:
     """Write a page on how a rater was trained and how good it is; with --index also on how it rates references.
 
-    For test pairs, references of the index are found and rated as `refaug refs` does it. The page has their
+    For test pairs, references of the index are found and rated as `refaug sets references` does it. The page has their
     distribution, and up to fifty test pairs with all their references to be read.
     """
     from refaug.agreement.rater_report.page import write_report  # noqa: PLC0415  matplotlib
@@ -334,7 +334,7 @@ def negatives_command(
     memory: MemoryOption = "2GiB",
     as_json: JsonFlag = False,
 ) -> None:
-    """Some of the hard negatives that `refaug rater train --negatives hard` would draw from; nothing is trained.
+    """Some of the hard negatives that `refaug train rater --negatives hard` would draw from; nothing is trained.
 
     Each is shown with the response that it shares rare words with, and the utterances that the two were said to. A hard
     negative that would do as a response to the first utterance as well is learnt as a wrong one: read how many there
@@ -399,8 +399,6 @@ def _print(negatives: HardNegatives) -> None:
     print_line(f"{100 * negatives.without_partner:.1f} % of the responses have no hard negative")
 
 
-app = typer.Typer(help="Train raters on logs, measure them, rate replies.", no_args_is_help=True)
-
 NameArgument = Annotated[str, typer.Argument(help="Name of the rater.", metavar="RATER")]
 SpecArgument = Annotated[
     str, typer.Argument(help="Name of the rater, or name@version for one that is not published.", metavar="RATER")
@@ -416,7 +414,6 @@ OnOption = Annotated[
 _KIND: Final = "rater"
 
 
-@app.command("train")
 @with_options
 def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonFlag = False) -> None:
     """Train a rater on logs; stopped, the same command goes on where it was."""
@@ -445,7 +442,6 @@ def train_command(context: typer.Context, *, options: TrainRater, as_json: JsonF
         )
 
 
-@app.command("resume")
 def resume_command(context: typer.Context, name: NameArgument, on: OnOption = None, as_json: JsonFlag = False) -> None:
     """Go on with a training that was stopped, with the settings that it was started with.
 
@@ -480,11 +476,6 @@ def _illustrate(report: Mapping[str, Any]) -> Mapping[str, bytes]:
     return training_images(report)
 
 
-app.command("report")(report_command)
-app.command("negatives")(negatives_command)
-
-
-@app.command("rate")
 def rate_command(
     context: typer.Context,
     rater: SpecArgument,
@@ -518,6 +509,3 @@ def rate_command(
         return
     rows = [(f"{rating:+.4f}", text) for rating, text in zip(ratings, candidates, strict=True)]
     network_commands.print_texts(network.spec, "rating", rows)
-
-
-app.command("evaluate")(evaluate_command)

@@ -1,4 +1,4 @@
-"""`refaug ruber …`: training networks of RUBER's unreferenced part, scoring replies."""
+"""`refaug train ruber …`: training networks of RUBER's unreferenced part, scoring replies."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.rater.ruber.network import Relevance
 
-app = typer.Typer(
-    help="Train networks that tell how related a reply is to its utterance: RUBER's unreferenced part.",
-    no_args_is_help=True,
-)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the ruber.", metavar="RUBER")]
 SpecArgument = Annotated[
@@ -35,7 +31,6 @@ SpecArgument = Annotated[
 _KIND: Final = "ruber"
 
 
-@app.command("train")
 @with_options
 def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonFlag = False) -> None:
     """Train a ruber on all pairs of logs; stopped, the same command goes on where it was."""
@@ -55,7 +50,6 @@ def train_command(context: typer.Context, *, options: TrainRuber, as_json: JsonF
     )
 
 
-@app.command("resume")
 def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Go on with a training that was stopped, with the settings that it was started with."""
     from refaug.rater.ruber.build import RuberOrder, train_ruber  # noqa: PLC0415  torch
@@ -78,7 +72,6 @@ def resume_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
 # ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("score")
 def score_command(
     context: typer.Context,
     ruber: SpecArgument,

@@ -31,7 +31,7 @@ Generated from the settings by `make docs`; `make check` and a test compare it w
 {home}
 
 `refaug --home FOLDER COMMAND` overrules the first for one command; it stands before the command. An empty variable \
-counts as not set. `refaug doctor` shows which folder is in use.
+counts as not set. `refaug admin doctor` shows which folder is in use.
 
 ## The store
 

@@ -1,10 +1,10 @@
-"""Commands on scores and reports that were written: compare, render, verify, signature, cite, the history of a set.
+"""Commands on scores and reports that were written: compare, verify, cite, pages of reports, the history of a set.
 
 The main names:
 
 - `compare.compare_command`: `refaug compare`
-- `verify.verify_command`: `refaug verify`
-- `signature.cite_command`: `refaug cite`.
+- `verify.verify_command`: `refaug score verify`
+- `cite.cite_command`: `refaug score cite`.
 """
 
-__all__ = ["compare", "render", "set_history", "signature", "verify"]
+__all__ = ["cite", "compare", "render", "set_history", "verify"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,11 +32,14 @@ class OnlyChoice(StrEnum):
 
 def compare_command(
     context: typer.Context,
-    first: Annotated[Path, typer.Argument(help="Output of refaug score --json; - for stdin.", metavar="FIRST")],
+    first: Annotated[str, typer.Argument(help="Output of refaug score --json; - for stdin.", metavar="FIRST")],
     second: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(help="The same of another run; without it, two systems of FIRST.", metavar="[SECOND]"),
     ] = None,
+    signatures: Annotated[
+        bool, typer.Option("--signatures", help="FIRST and SECOND are signatures: say in what they differ.")
+    ] = False,
     systems: Annotated[
         str | None,
         typer.Option(help="Compare the first system (of FIRST) with the second (of SECOND).", metavar="NAME,NAME"),
@@ -82,9 +86,12 @@ def compare_command(
     from refaug.scoring.comparison.reply_changes import ChangeFilter, Direction  # noqa: PLC0415
     from refaug.scoring.score_files.score_file import ScoreFile  # noqa: PLC0415
 
+    if signatures:
+        _compare_signatures(first, second, as_json=as_json)
+        return
     if as_csv + as_latex + as_json > 1:
         raise Usage("several of --json, --csv and --latex at once", remedy="one of them")
-    if second is not None and str(first) == str(second) == "-":
+    if first == second == "-":
         raise Usage("- twice", remedy="stdin can be one of the files only")
     is_long = as_json or html is not None
     request = ComparisonRequest(
@@ -104,9 +111,9 @@ def compare_command(
     with ExitStack() as stack, display_progress(quiet=context.obj.quiet) as progress:
         progress.stage("read")
         files = [
-            ScoreFile.read(stack.enter_context(file_or_stdin(path)), "stdin" if str(path) == "-" else str(path))
-            for path in (first, second)
-            if path is not None
+            ScoreFile.read(stack.enter_context(file_or_stdin(Path(name))), "stdin" if name == "-" else name)
+            for name in (first, second)
+            if name is not None
         ]
         progress.stage("compare")
         comparison = compare(files[0], files[-1], request)
@@ -118,6 +125,23 @@ def compare_command(
 
         write_file(html, page(comparison).encode())
     _print(comparison, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
+
+
+def _compare_signatures(first: str, second: str | None, *, as_json: bool) -> None:
+    """Say in what two signatures differ; details are compared where both are full."""
+    from refaug.metrics.signature import Signature  # noqa: PLC0415
+    from refaug.scoring.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
+
+    if second is None:
+        raise Usage("--signatures with one signature", remedy="give two")
+    differences = signature_differences(Signature.parse(first), Signature.parse(second))
+    if as_json:
+        print_json({"same": not differences, "differences": [asdict(difference) for difference in differences]})
+    elif differences:
+        rows = [(difference.key, difference.first, difference.second) for difference in differences]
+        print_table("what differs", ("key", "first", "second"), rows)
+    else:
+        print_line("the same metric, settings and versions")
 
 
 def _two_systems(text: str) -> tuple[str, str]:

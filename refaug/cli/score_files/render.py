@@ -1,4 +1,4 @@
-"""`refaug render`: the pages of reports, made again from their JSON."""
+"""`refaug score report`: the pages of reports, made again from their JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.installation import registrations
 
-_KINDS = "the .json of refaug reproduce, rater report, studies report, score --report or score --json"
+_KINDS = "the .json of refaug agreement reproduce, rater report, studies report, score --report or score --json"
 _LARGEST = 1 << 28  # bytes of a file
 _NO_PAGE = {  # fields by which other documents are recognised, and why there is no page of them
     "baseline": (
-        "of refaug meta, whose page plots single replies, which are not in it",
-        "refaug meta … --report FOLDER",
+        "of refaug agreement, whose page plots single replies, which are not in it",
+        "refaug agreement … --report FOLDER",
     ),
     "comparisons": (
         "of refaug compare, whose page is made from score files",

@@ -1,4 +1,4 @@
-"""`refaug verify`: scores of a file, reproduced from their signatures."""
+"""`refaug score verify`: scores of a file, reproduced from their signatures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _named_items(scores: ScoreFile, file: Path) -> ScoredItems:
     inputs = scores.inputs
     if not inputs:
         raise BadInput(
-            f"{file} does not name the items that were scored", remedy=f"name them: refaug verify {file} ITEMS"
+            f"{file} does not name the items that were scored", remedy=f"name them: refaug score verify {file} ITEMS"
         )
     items, utterances = _paths(inputs, "items", file), _paths(inputs, "utterances", file)
     texts = {

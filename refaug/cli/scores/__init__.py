@@ -3,8 +3,8 @@
 The main names:
 
 - `score.score_command`: `refaug score`
-- `refs.refs_command`: `refaug refs`
-- `meta.meta_command`: `refaug meta`.
+- `refs.refs_command`: `refaug sets references`
+- `meta.meta_command`: `refaug agreement`.
 """
 
 __all__ = ["diagnose", "meta", "meta_tables", "metrics", "probe", "refs", "score", "sets"]

@@ -1,4 +1,4 @@
-"""`refaug diagnose`: properties of the replies of each system, without a score."""
+"""`refaug score diagnose`: properties of the replies of each system, without a score."""
 
 from __future__ import annotations
 

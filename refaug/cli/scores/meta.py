@@ -1,4 +1,4 @@
-"""`refaug meta`: agreement of metrics with people."""
+"""`refaug agreement`: agreement of metrics with people."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from typer.core import TyperGroup
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import ItemInputs
@@ -48,42 +47,11 @@ class OutputForm(StrEnum):
     LATEX = "latex"
 
 
-class ItemsOrCommand(TyperGroup):
-    """A command that takes files and has subcommands: a first word that names a subcommand is no file.
-
-    A file of that name has to be written as ./name.
-    """
-
-    allow_interspersed_args = True  # files and options in any order
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leave everything after the name of a subcommand to that subcommand."""
-        if not args or args[0] not in self.commands:
-            return super().parse_args(ctx, args)
-        ctx.resilient_parsing = True  # nothing is missing where a subcommand is named
-        super().parse_args(ctx, [])
-        ctx.resilient_parsing, ctx.args = False, args
-        return args
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the named subcommand alone, or this command."""
-        if not ctx.args:
-            return super().invoke(ctx)
-        name, *rest = ctx.args
-        command = self.commands[name]
-        # A sibling of this command, not a child: else the usage line would have ITEMS before the name.
-        with ctx, command.make_context(f"{ctx.info_name} {name}", rest, parent=ctx.parent) as inner:
-            return command.invoke(inner)
-
-
-app = typer.Typer(cls=ItemsOrCommand, invoke_without_command=True, subcommand_metavar="")
-
 _Report = Annotated[
     Path | None, typer.Option(help="Write a page with plots into this folder as well.", metavar="FOLDER")
 ]
 
 
-@app.callback()
 @with_options
 def meta_command(
     context: typer.Context,
@@ -208,7 +176,9 @@ def _output_form(*, as_json: bool, as_csv: bool, as_latex: bool) -> OutputForm:
     return forms[0] if forms else OutputForm.TABLES
 
 
-def named_sets(paths: Sequence[Path], *, remedy: str = "refaug meta ITEMS.jsonl -m bleu -m rouge-l") -> dict[str, Path]:
+def named_sets(
+    paths: Sequence[Path], *, remedy: str = "refaug agreement ITEMS.jsonl -m bleu -m rouge-l"
+) -> dict[str, Path]:
     """Name every set by its file without endings, or by its path where two names would be equal."""
     if not paths:
         raise Usage("no test set", remedy=remedy)

@@ -1,4 +1,4 @@
-"""The tables that `refaug meta` prints for people."""
+"""The tables that `refaug agreement` prints for people."""
 
 from __future__ import annotations
 

@@ -12,10 +12,7 @@ from refaug.metrics.catalogue import METRICS, find
 from refaug.metrics.metric_info import MetricInfo
 from refaug.metrics.packages.package_metrics import metrics_of_packages
 
-app = typer.Typer(help="The metrics by name: what each needs, its range, its parameters.", no_args_is_help=True)
 
-
-@app.command("list")
 def list_command(as_json: output.JsonFlag = False) -> None:
     """All metrics, those of other packages last."""
     added, errors = metrics_of_packages()
@@ -36,7 +33,6 @@ def list_command(as_json: output.JsonFlag = False) -> None:
         output.print_line(f"{error.message} ({error.remedy})")
 
 
-@app.command("describe")
 def describe_command(
     name: Annotated[str, typer.Argument(help="Name of the metric.", metavar="METRIC")], as_json: output.JsonFlag = False
 ) -> None:
@@ -67,7 +63,6 @@ def describe_command(
     output.print_line(f"for example: {example(info)}")
 
 
-@app.command("baseline")
 def baseline_command(
     context: typer.Context,
     specification: Annotated[str, typer.Argument(help="A metric with an upsilon- form.", metavar="SPEC")],

@@ -1,4 +1,4 @@
-"""`refaug meta probe`: what each metric gives to artificial replies that deserve no more than before, or nothing."""
+"""`refaug agreement probe`: what metrics give to artificial replies that deserve no more than before, or nothing."""
 
 from __future__ import annotations
 

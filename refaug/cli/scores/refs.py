@@ -1,4 +1,4 @@
-"""`refaug refs`: weighted references for a test file."""
+"""`refaug sets references`: weighted references for a test file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`refaug replies`: bots reply to the items of a test file, each as a further system."""
+"""`refaug bots reply`: bots reply to the items of a test file, each as a further system."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ from refaug.tables.table_request import TableRequest
 if TYPE_CHECKING:
     from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
 
-app = typer.Typer(help="Freeze weighted references, and score against them.", no_args_is_help=True)
 
 IdArgument = Annotated[
     str, typer.Argument(help="Id of the set, or at least the first 6 characters of it.", metavar="ID")
@@ -43,7 +42,6 @@ def _sets(settings: Settings) -> ReferenceSets:
 # ── Freezing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("freeze")
 @with_options
 def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFlag = False) -> None:
     """Freeze a test file with its weighted references.
@@ -65,7 +63,6 @@ def freeze_command(context: typer.Context, *, order: FreezeSet, as_json: JsonFla
     _print_frozen(frozen, as_json=as_json)
 
 
-@app.command("derive")
 def derive_command(
     context: typer.Context,
     name: IdArgument,
@@ -148,7 +145,6 @@ def _lines_of(path: Path, ids: set[str | None], table: TableRequest) -> dict[str
 # ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("score")
 @with_options
 def score_command(
     context: typer.Context,
@@ -203,7 +199,6 @@ def score_command(
 # ── Showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All sets, withdrawn ones too."""
     sets = _sets(context.obj)
@@ -234,7 +229,6 @@ def _set_row(sets: ReferenceSets, name: str) -> dict[str, Any]:
     }
 
 
-@app.command("show")
 def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """How a set was made, and on what scores against it stand; withdrawn ones too."""
     from refaug.scoring.reference_sets.set_scores import BIN_EDGES, evidence  # noqa: PLC0415  compiles
@@ -280,7 +274,6 @@ def show_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = F
     print_table("weights of references beside the gold", ("from", "to", "references"), rows)
 
 
-@app.command("verify")
 def verify_command(context: typer.Context, name: IdArgument, as_json: JsonFlag = False) -> None:
     """Read all of a set again, and say what is wrong with it, if anything."""
     reference_set = _sets(context.obj).open(name)
@@ -294,7 +287,6 @@ def verify_command(context: typer.Context, name: IdArgument, as_json: JsonFlag =
         print_line(f"set {reference_set.id}: {sizes_in_words}, as the manifest says")
 
 
-@app.command("withdraw")
 def withdraw_command(
     context: typer.Context,
     name: IdArgument,

@@ -3,8 +3,8 @@
 The main names:
 
 - `serve.serve_command`: `refaug serve`
-- `jobs.start_command`: `refaug jobs start`
-- `doctor.doctor_command`: `refaug doctor`.
+- `jobs.start_command`: `refaug admin jobs start`
+- `doctor.doctor_command`: `refaug admin doctor`.
 """
 
 __all__ = ["doctor", "jobs", "kernels", "keys", "schedules", "serve", "serve_check"]

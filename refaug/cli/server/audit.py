@@ -1,4 +1,4 @@
-"""`refaug audit`: who did what, from the audit log of the database."""
+"""`refaug admin audit`: who did what, from the audit log of the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`refaug backup` and `refaug restore`: a whole home as one folder, and back."""
+"""`refaug admin backup` and `refaug admin restore`: a whole home as one folder, and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def backup_command(
 
     home: Settings = context.obj
     if not home.home.is_dir():
-        raise NotFound(f"{home.home} is not there", remedy="name the home: refaug --home FOLDER backup TARGET")
+        raise NotFound(f"{home.home} is not there", remedy="name the home: refaug --home FOLDER admin backup TARGET")
     with _database_as_it_is(home) as database, display_progress(quiet=home.quiet) as progress:
         report = back_up(home, database, target, progress, share)
     _print(report, target, as_json=as_json)
@@ -59,7 +59,7 @@ def _database_as_it_is(home: Settings) -> Iterator[Database | None]:
 
 def restore_command(
     context: typer.Context,
-    backup: Annotated[Path, typer.Argument(help="A folder that refaug backup has written.", metavar="FOLDER")],
+    backup: Annotated[Path, typer.Argument(help="A folder that refaug admin backup has written.", metavar="FOLDER")],
     as_json: JsonFlag = False,
 ) -> None:
     """Make an empty home from a backup; every hash is checked before anything is in place."""

@@ -1,4 +1,4 @@
-"""`refaug doctor`: check whether everything is present that refaug needs, with a remedy where it is not."""
+"""`refaug admin doctor`: check whether everything is present that refaug needs, with a remedy where it is not."""
 
 from __future__ import annotations
 

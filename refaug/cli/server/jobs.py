@@ -1,4 +1,4 @@
-"""`refaug jobs …`: queueing jobs, following and cancelling them, and working them off."""
+"""`refaug admin jobs …`: queueing jobs, following and cancelling them, and working them off."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from refaug.service.server_settings import ServeSettings
 if TYPE_CHECKING:
     from refaug.service.jobs.store import Event, Job, JobStore
 
-app = typer.Typer(help="Queue work, follow it, and do it.", no_args_is_help=True)
 
 _POLL_S: Final = 0.5  # as often as a job writes its progress
 _MAX_ORDER_BYTES: Final = 16 << 20  # bytes; orders name files, they do not hold them
@@ -33,7 +32,6 @@ IdArgument = Annotated[str, typer.Argument(help="Id of the job.", metavar="ID")]
 # ── Starting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("start")
 def start_command(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="What is to be done, such as ingest or nightly.", metavar="KIND")],
@@ -43,7 +41,7 @@ def start_command(
     wait: Annotated[bool, typer.Option("--wait", help="Follow the job, and end with its exit code.")] = False,
     as_json: output.JsonFlag = False,
 ) -> None:
-    """Queue a job; a server or `refaug jobs work` does it.
+    """Queue a job; a server or `refaug admin jobs work` does it.
 
     The same job is not queued a second time while it waits: that is a conflict, and names the one that is there.
     """
@@ -97,7 +95,7 @@ def _wait_for_end(jobs: JobStore, job: str, *, quiet: bool) -> Job:
     except KeyboardInterrupt:
         raise Interrupted(
             f"no longer waiting; job {job} goes on",
-            remedy=f"refaug jobs events {job} --follow, or refaug jobs cancel {job}",
+            remedy=f"refaug admin jobs events {job} --follow, or refaug admin jobs cancel {job}",
         ) from None
     return jobs.get(job)
 
@@ -150,7 +148,6 @@ class StateChoice(StrEnum):
     CANCELLED = "cancelled"
 
 
-@app.command("list")
 def list_command(
     context: typer.Context,
     state: Annotated[StateChoice | None, typer.Option(help="Only those that are there.")] = None,
@@ -181,14 +178,12 @@ def list_command(
         output.print_line(f"there are more: --after {following}")
 
 
-@app.command("show")
 def show_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """A job: what was asked for, where it is, what came of it."""
     with open_database(context.obj) as database:
         _print_job(job_store(database, context.obj).get(name), as_json=as_json)
 
 
-@app.command("events")
 def events_command(
     context: typer.Context,
     name: IdArgument,
@@ -215,7 +210,6 @@ def _all_events(jobs: JobStore, job: str) -> Iterator[Event]:
         events = jobs.events(job, events[-1].id)
 
 
-@app.command("cancel")
 def cancel_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """Let a job end: at once where it waits, else as soon as it can stop; what it has finished is kept."""
     with open_database(context.obj) as database:
@@ -226,7 +220,6 @@ def cancel_command(context: typer.Context, name: IdArgument, as_json: output.Jso
         output.print_line(f"job {job.id} is cancelled" if job.state.is_ended else f"job {job.id} has been told to stop")
 
 
-@app.command("retry")
 def retry_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
     """Queue a job again that failed or was cancelled; what it had finished is not done again."""
     with open_database(context.obj) as database:
@@ -312,7 +305,6 @@ def _to_second(moment: str | None) -> str | None:
 # ── Working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@app.command("work")
 def work_command(
     context: typer.Context,
     once: Annotated[bool, typer.Option("--once", help="Do what waits and is due now, and end.")] = False,

@@ -22,12 +22,12 @@ from refaug.core.home import Settings
 _VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
 _SCORED = ("bleu", "multi-bleu:smooth=floor", "chrf", "ter", "cider", "upsilon-bleu", "upsilon-chrf", "upsilon-rouge-l")
 COMMANDS = (
-    ("demo-log", "--dialogues", "1500", "--items", "12", "--output", "all.jsonl", "--items-output", "items.jsonl"),
-    ("ingest", "all.jsonl", "--log", "demo"),
-    ("vectors", "train", "demo", "--dimensions", "64", "--epochs", "1", "--min-count", "2"),
-    ("vectors", "write", "demo", "vectors.txt"),
+    ("log", "demo", "--dialogues", "1500", "--items", "12", "--output", "all.jsonl", "--items-output", "items.jsonl"),
+    ("log", "ingest", "all.jsonl", "--log", "demo"),
+    ("train", "vectors", "demo", "--dimensions", "64", "--epochs", "1", "--min-count", "2"),
+    ("index", "vectors", "write", "demo", "vectors.txt"),
     ("index", "build", "demo", "--check-queries", "20"),
-    ("ingest", "more.jsonl", "--log", "demo"),
+    ("log", "ingest", "more.jsonl", "--log", "demo"),
     ("index", "update", "demo"),
     ("index", "delete", "demo", "--dialogue", "demo/000003"),
     *(
@@ -42,8 +42,8 @@ COMMANDS = (
     ("index", "build", "demo", "--name", "lists", "--factory", "PCAR32,IVF8,PQ16x4fs", "--recall", "0.01"),
     ("index", "search", "lists", "where is the bus", "--gold", "at the stop"),
     (
-        "rater",
         "train",
+        "rater",
         "demo",
         "--preset",
         "small",
@@ -56,7 +56,7 @@ COMMANDS = (
         "--threads",
         "1",
     ),
-    ("refs", "items.jsonl", "--index", "demo", "--rater", "demo"),
+    ("sets", "references", "items.jsonl", "--index", "demo", "--rater", "demo"),
     (
         "score",
         "items.jsonl",
@@ -65,8 +65,8 @@ COMMANDS = (
     ),
     ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=./vectors.txt"))),
     ("metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
-    ("meta", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
-    ("jobs", "list"),  # makes the tables of the database
+    ("agreement", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
+    ("admin", "jobs", "list"),  # makes the tables of the database
 )
 
 
@@ -75,7 +75,7 @@ def fill() -> None:
     with tempfile.TemporaryDirectory(prefix="refaug-kernels-") as folder, contextlib.chdir(folder):
         for command in COMMANDS:
             _do(command)
-            if command[0] == "demo-log":
+            if command[:2] == ("log", "demo"):
                 _part(Path("all.jsonl"), Path("more.jsonl"))
         with _discarded_output():
             asyncio.run(_serve(Settings(home=Path(folder, "home"))))
@@ -98,7 +98,7 @@ def _do(command: tuple[str, ...]) -> None:
         code = run(["--quiet", "--home", "home", *command])
     if code != 0:
         raise RuntimeError(f"refaug {' '.join(command)} ended with {code}")
-    sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  refaug {' '.join(command[:2])}\n")
+    sys.stderr.write(f"{time.perf_counter() - begun:6.1f} s  refaug {' '.join(command[:3])}\n")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""`refaug keys …`: the keys of the service, with their scopes and limits."""
+"""`refaug admin keys …`: the keys of the service, with their scopes and limits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from refaug.service.scopes import Scope
 if TYPE_CHECKING:
     from refaug.service.keys import Key
 
-app = typer.Typer(help="Make and revoke the keys of the service.", no_args_is_help=True)
 
-
-@app.command("create")
 def create_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Whose key it is; a name is not used again.", metavar="NAME")],
@@ -51,7 +48,6 @@ def create_command(
     print_line("the token is not shown again: keep it where only its user can read it")
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All keys, revoked ones too; never their tokens."""
     from refaug.service.keys import KeyStore  # noqa: PLC0415
@@ -65,7 +61,6 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     print_table("keys", columns, [[key.name, *_facts(key).values(), _note(key)] for key in keys])
 
 
-@app.command("revoke")
 def revoke_command(
     context: typer.Context,
     key: Annotated[str, typer.Argument(help="Name or id of the key.", metavar="KEY")],

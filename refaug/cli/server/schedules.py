@@ -1,4 +1,4 @@
-"""`refaug schedules …`: jobs that start by the clock."""
+"""`refaug admin schedules …`: jobs that start by the clock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from refaug.cli.shared.output import JsonFlag, print_facts, print_json, print_li
 if TYPE_CHECKING:
     from refaug.service.jobs.schedules import Schedule, ScheduleStore
 
-app = typer.Typer(help="Let jobs begin by the clock.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the schedule.", metavar="NAME")]
 
 _SHOWN_TIMES: Final = 5  # of the next due times
 
 
-@app.command("put")
 def put_command(
     context: typer.Context,
     name: NameArgument,
@@ -54,7 +52,6 @@ def put_command(
         _show(schedules, name, as_json=as_json)
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """All schedules, when they are due next, and what is wrong with them."""
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
@@ -86,7 +83,6 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     )
 
 
-@app.command("show")
 def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """A schedule, the times to come, and what became of the last ones."""
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
@@ -95,7 +91,6 @@ def show_command(context: typer.Context, name: NameArgument, as_json: JsonFlag =
         _show(ScheduleStore(database), name, as_json=as_json)
 
 
-@app.command("delete")
 def delete_command(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Take a schedule away; jobs that it has begun go on."""
     from refaug.service.audit import AuditLog, user_of_machine  # noqa: PLC0415
@@ -110,7 +105,6 @@ def delete_command(context: typer.Context, name: NameArgument, as_json: JsonFlag
         print_line(f"schedule {name} is deleted")
 
 
-@app.command("tick")
 def tick_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """Queue the jobs that are due now, as a worker does by itself twice a second: for another program's clock."""
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415

@@ -8,7 +8,6 @@ The main names:
 """
 
 __all__ = [
-    "command_place",
     "database",
     "field_options",
     "index_options",

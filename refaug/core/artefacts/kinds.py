@@ -37,36 +37,36 @@ class ArtefactKind(StrEnum):
         member.folder, member.rules, member.made_by = folder, f"refaug.{rules}", f"refaug {made_by}"
         return member
 
-    ADEM = "adem", "adems", "scoring.home.kinds.stored_networks:StoredAdems", "adem train ITEMS --encoder NAME"
+    ADEM = "adem", "adems", "scoring.home.kinds.stored_networks:StoredAdems", "train adem ITEMS --encoder NAME"
     ENCODER = (
         "encoder",
         "encoders",
         "scoring.home.kinds.stored_vectors:StoredEncoders",
-        "encoder import NAME FOLDER",
+        "index encoder import NAME FOLDER",
     )
     HYBRID = (
         "hybrid",
         "hybrids",
         "extras.conversations.hybrids.stored_hybrids:StoredHybrids",
-        "hybrid fit CONVERSATIONS --name NAME --vectors VECTORS",
+        "train hybrid CONVERSATIONS --name NAME --vectors VECTORS",
     )
     INDEX = "index", "indexes", "scoring.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
     JUDGE_FIT = (
         "judge-fit",
         "fitted-judges",
         "extras.judges.fitted.stored_judges:StoredJudges",
-        "judge-fit train ITEMS --name NAME -m METRIC",
+        "train judge-fit ITEMS --name NAME -m METRIC",
     )
-    RATER = "rater", "raters", "scoring.home.kinds.stored_networks:StoredRaters", "rater train LOG"
-    RUBER = "ruber", "rubers", "scoring.home.kinds.stored_networks:StoredRubers", "ruber train LOG"
+    RATER = "rater", "raters", "scoring.home.kinds.stored_networks:StoredRaters", "train rater LOG"
+    RUBER = "ruber", "rubers", "scoring.home.kinds.stored_networks:StoredRubers", "train ruber LOG"
     SELF_PLAY = (
         "self-play",
         "self-plays",
         "extras.conversations.selfplay.stored_self_plays:StoredSelfPlays",
-        "selfplay play BOT --name NAME --start log:NAME",
+        "bots play BOT --name NAME --start log:NAME",
     )
-    VECTORS = "vectors", "vectors", "scoring.home.kinds.stored_vectors:StoredWordVectors", "vectors train LOG"
-    VHRED = "vhred", "vhreds", "scoring.home.kinds.stored_networks:StoredVhreds", "adem pretrain LOG"
+    VECTORS = "vectors", "vectors", "scoring.home.kinds.stored_vectors:StoredWordVectors", "train vectors LOG"
+    VHRED = "vhred", "vhreds", "scoring.home.kinds.stored_networks:StoredVhreds", "train vhred LOG"
 
     @property
     def noun(self) -> str:

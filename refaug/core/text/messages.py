@@ -13,7 +13,7 @@ HIDDEN: Final = "…"
 _ABSOLUTE_PATH: Final = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\",;:]+/)*([^\s/'\",;:]+)")
 _NO_FOLDERS: Final = frozenset({"", ".", "./", "/", "//"})  # spellings that say nothing about this machine
 _SECRETS: Final = (
-    # our keys, as `refaug keys create` makes them, in any place
+    # our keys, as `refaug admin keys create` makes them, in any place
     (re.compile(r"refaug_[A-Za-z0-9-]{2,}_[A-Za-z0-9_-]{4,}"), f"refaug_{HIDDEN}"),
     # headers with a key, also as a pair in a list of headers, up to the end of the quotes or of the line
     (

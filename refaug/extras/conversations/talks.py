@@ -53,7 +53,7 @@ def played_conversations(settings: Settings, spec: str, progress: Progress) -> l
     if short:
         progress.warn(f"{spec}: {short:,} conversations ended before the second turn, and are left out")
     if not talks:
-        raise BadInput(f"{spec} has no conversation of two turns", remedy="refaug selfplay play … --start log:NAME")
+        raise BadInput(f"{spec} has no conversation of two turns", remedy="refaug bots play … --start log:NAME")
     return talks
 
 

@@ -1,4 +1,4 @@
-"""The method's claims on real logs and real ratings, each beside a control that could refute it: `refaug reproduce`.
+"""The method's claims on real logs and ratings, each beside a control that could refute it: agreement reproduce.
 
 The main names:
 

@@ -1,4 +1,4 @@
-"""`refaug reproduce`: whether the claims of the method hold on logs and ratings, beside possible refutations."""
+"""`refaug agreement reproduce`: whether the method's claims hold on logs and ratings, beside possible refutations."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _reproduce(
 
 def command_of(context: typer.Context) -> str:
     """Return the command as typed, with paths cut to their last part, so that no folder is published."""
-    words = ["refaug", "reproduce"]
+    words = ["refaug", "agreement", "reproduce"]
     for parameter in context.command.params:
         argument = context.params.get(str(parameter.name))
         source = context.get_parameter_source(str(parameter.name))

@@ -1,4 +1,4 @@
-"""The reports by name: what `refaug reproduce NAME` runs."""
+"""The reports by name: what `refaug agreement reproduce NAME` runs."""
 
 from __future__ import annotations
 

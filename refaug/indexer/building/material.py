@@ -113,7 +113,7 @@ def _logs_with_pairs(places: Places, names: Sequence[str]) -> tuple[StoredLog, .
     logs = _logs(places, names)
     empty = next((log.manifest.name for log in logs if not any(part.pairs for part in log.manifest.parts)), None)
     if empty is not None:
-        raise BadInput(f"log {empty} has no pairs", remedy="refaug ingest some dialogues into it, or leave it out")
+        raise BadInput(f"log {empty} has no pairs", remedy="refaug log ingest some dialogues into it, or leave it out")
     return logs
 
 
@@ -150,7 +150,7 @@ def _open_vectors(places: Places, spec: str) -> HeldVersion:
     try:
         return places.vectors.open(spec)
     except NotFound as error:
-        raise NotFound(error.message, remedy=f"{error.remedy}; or refaug vectors train LOG --name {spec}") from error
+        raise NotFound(error.message, remedy=f"{error.remedy}; or refaug train vectors LOG --name {spec}") from error
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def require_coverage(work: SegmentWork, words: Mapping[str, Any]) -> None:
         raise BadInput(
             f"only {100 * known / tokens:.1f} % of the words of the log have a vector in "
             f"{work.material.source.name}; at least {100 * work.least_coverage:.0f} % are wanted",
-            remedy="use vectors of the log's language and tokenizer (refaug vectors train), or lower --least-coverage",
+            remedy="use vectors of the log's language and tokenizer (refaug train vectors), or lower --least-coverage",
         )
 
 

@@ -40,7 +40,7 @@ class MetricAgreement:
 
     @classmethod
     def of(cls, set_name: str, row: AgreementRow | MeanRow) -> Self:
-        """Read a row of `refaug meta`."""
+        """Read a row of `refaug agreement`."""
         difference = row.differences.get("spearman")
         return cls(
             set=set_name,
@@ -66,7 +66,7 @@ class AgreementTable:
     versions: ArtefactVersions = field(default_factory=ArtefactVersions)
     problems: tuple[ItemProblem, ...] = ()
     warnings: tuple[str, ...] = ()
-    document: Mapping[str, Any] = field(default_factory=dict, compare=False)  # what `refaug meta --json` prints
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False)  # what `refaug agreement --json` prints
 
     def __getitem__(self, metric: str) -> MetricAgreement:
         """Return the row of a metric: on the only set, or the mean over several."""
@@ -82,7 +82,7 @@ class AgreementTable:
         return len(self.rows)
 
     def to_dict(self) -> dict[str, object]:
-        """Return all figures as `refaug meta --json` prints them; a copy."""
+        """Return all figures as `refaug agreement --json` prints them; a copy."""
         return copy.deepcopy(dict(self.document))
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
@@ -118,7 +118,7 @@ class AgreementTable:
 
     @classmethod
     def of(cls, meta: MetaResult, versions: Mapping[str, str], warnings: tuple[str, ...]) -> Self:
-        """Read the result of `refaug meta`; `warnings` come before its own."""
+        """Read the result of `refaug agreement`; `warnings` come before its own."""
         rows = [MetricAgreement.of(set_result.name, row) for set_result in meta.sets for row in set_result.rows]
         means = [MetricAgreement.of(_MEAN, row) for row in meta.mean.rows] if meta.mean is not None else []
         listed = tuple(dict.fromkeys((*warnings, *meta.warnings)))

@@ -42,7 +42,9 @@ class ReferencedItem:
     excluded: Mapping[str, int] = field(default_factory=dict)  # what was left out on the way, counted by the reason
     note: str | None = None  # why nothing was found, or nothing could be rated
     evidence: Mapping[str, Any] = field(default_factory=dict)  # how many references support a weighted score of it
-    document: Mapping[str, Any] = field(default_factory=dict, compare=False)  # the line that `refaug refs` writes
+    document: Mapping[str, Any] = field(
+        default_factory=dict, compare=False
+    )  # the line that `refaug sets references` writes
 
     def to_dict(self) -> dict[str, object]:
         """Return the item as a line of a test file; a copy."""
@@ -54,7 +56,7 @@ class ReferencedItem:
 
     @classmethod
     def of(cls, line: Mapping[str, Any], evidence: Mapping[str, Any]) -> Self:
-        """Read a line as `refaug refs` writes it."""
+        """Read a line as `refaug sets references` writes it."""
         return cls(
             id=line["id"],
             references=tuple(

@@ -257,7 +257,7 @@ class Scores:
         return [score if score is not None else missing for score in replies]  # type: ignore[misc]  # refused above
 
     def to_dict(self) -> dict[str, object]:
-        """Return the scores as `refaug score --json` prints them, for `refaug verify`; a copy."""
+        """Return the scores as `refaug score --json` prints them, for `refaug score verify`; a copy."""
         from refaug.scoring.score_files.score_file import sealed  # noqa: PLC0415
 
         return sealed(copy.deepcopy(dict(self.document)))

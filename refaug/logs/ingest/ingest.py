@@ -1,4 +1,4 @@
-"""`refaug ingest`: sources → a log. The steps are in `ingest`, in order.
+"""`refaug log ingest`: sources → a log. The steps are in `ingest`, in order.
 
 Everything is staged beside the log, under a key made of the sources' contents and the settings. An interrupted run
 continues from the last finished part; a run with any change starts afresh. The log itself changes by one rename at the
@@ -278,7 +278,7 @@ def _rewrite_part(stage: Stage, index: int, rows: Sequence[int], units: Sequence
     return asdict(writer.close())
 
 
-# ── `refaug ingest` ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── `refaug log ingest` ───────────────────────────────────────────────────────────────────────────────────────────────
 
 __all__ = ["IngestOrder", "IngestReport", "ingest"]
 

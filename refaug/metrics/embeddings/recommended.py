@@ -57,7 +57,7 @@ _MOST_UNKNOWN: Final = 0.05  # of the pieces; more is another language, or anoth
 _PAIRS_AT_ONCE: Final = 2**14
 _NAME: Final = "refaug-1"
 _CALIBRATION: Final = "refaug_1.json"
-_CALIBRATE: Final = "refaug encoder calibrate NAME --index INDEX"
+_CALIBRATE: Final = "refaug index encoder calibrate NAME --index INDEX"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +319,7 @@ def _open(spec: str, own: MetricCalibration, source: VectorOpener | None) -> Ope
         name = _name_of(own.encoder)
         raise MissingPart(
             f"metric `refaug-1` needs the encoder {name}, and this home does not have it",
-            remedy=f"refaug encoder add {name}",
+            remedy=f"refaug index encoder add {name}",
         ) from error
 
 

@@ -143,7 +143,7 @@ def metric_differences(first: StoredScores, second: StoredScores) -> Iterator[Ru
             first=str(before or ""),
             second=str(now or ""),
             matters=True,
-            remedy="score both against the same references: a frozen set, or items of one refaug refs",
+            remedy="score both against the same references: a frozen set, or items of one refaug sets references",
             metric=first.name,
         )
 

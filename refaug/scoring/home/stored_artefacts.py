@@ -36,7 +36,7 @@ HYBRID_KIND: Final = "hybrid"
 def versions_for_judges(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
     """Return the versions of an artefact that fitted judges need, each with these judges as `name@version`.
 
-    Every version of a judge counts, published or not. Damaged judges need nothing; `refaug doctor` lists them.
+    Every version of a judge counts, published or not. Damaged judges need nothing; `refaug admin doctor` lists them.
     """
     judges, needed = artefact_stores(settings)[JUDGE_KIND], dict[str, list[str]]()
     for judge in judges.names():
@@ -63,7 +63,7 @@ def versions_named(metrics: Iterable[str], kind: str, name: str) -> Iterator[str
 def versions_for_hybrids(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
     """Return the versions of an artefact that hybrids need, each with these hybrids as `hybrid name@version`.
 
-    Damaged hybrids need nothing; `refaug doctor` lists them.
+    Damaged hybrids need nothing; `refaug admin doctor` lists them.
     """
     hybrids = artefact_stores(settings)[HYBRID_KIND]
     needed = dict[str, list[str]]()

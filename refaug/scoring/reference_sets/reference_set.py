@@ -156,8 +156,8 @@ _LEVEL: Final = 9  # of compression: a set is written once and read often
 def line_of(test_item: Item) -> bytes:
     """Return the canonical line of an item: keys in order, no replies, no ratings of replies.
 
-    An item that `refaug refs` has printed makes the same line as one whose references are found here: golds that were
-    never rated have no weight in it.
+    An item that `refaug sets references` has printed makes the same line as one whose references are found here: golds
+    that were never rated have no weight in it.
     """
     references = map(_without_shown_weight, test_item.references) if test_item.provenance else test_item.references
     fields = {

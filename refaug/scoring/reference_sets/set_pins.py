@@ -15,7 +15,7 @@ PINNED_KINDS: Final = ("index", "rater")  # as signatures name them
 def pinned_versions(settings: Settings, kind: str, name: str) -> dict[str, list[str]]:
     """Return the versions of an artefact that frozen sets name, each with the ids of these sets, oldest first.
 
-    Withdrawn sets pin nothing, and neither do damaged ones, which `refaug doctor` lists.
+    Withdrawn sets pin nothing, and neither do damaged ones, which `refaug admin doctor` lists.
     """
     if kind not in PINNED_KINDS:
         return {}

@@ -1,6 +1,7 @@
 """A document with signatures as it was written: scores, or the sums of scores, read the same way for every use.
 
-`refaug verify`, `compare` and `cite` read files here, so that one says of a damaged file what the others say.
+`refaug score verify`, `score cite` and `compare` read files here, so that one says of a damaged file what the others
+say.
 
 The seal is a SHA-256 of the content in a canonical form, so a file that a program has read and written again still
 fits it, whatever the spacing and the order of fields; one in which a value was changed does not.
@@ -57,9 +58,9 @@ _ENTRIES_AT_ONCE: Final = 200
 _SEALED_AT_ONCE: Final = 1 << 20  # bytes
 _OTHER_DOCUMENTS: Final[Mapping[str, str]] = {  # a field that tells them → what they are
     "batches": "scores of several batches together, which have no signature of all their items",
-    "sets": "the agreement of refaug meta: its metrics have the signatures of scores, but its correlations are not "
-    "reproduced; run refaug meta again and compare data and signatures",
-    "without_gold": "the scores of refaug meta probe, whose replies are made, not given",
+    "sets": "the result of refaug agreement: its metrics have the signatures of scores, but its correlations are not "
+    "reproduced; run it again and compare data and signatures",
+    "without_gold": "the scores of refaug agreement probe, whose replies are made, not given",
 }
 
 

@@ -291,7 +291,7 @@ def _settings_table(file: ScoreFile) -> Table:
 
 def _commands(file: ScoreFile) -> str:
     items = [name for name in file.inputs.get("items") or [] if isinstance(name, str)]
-    return shlex.join(["refaug", "verify", "scores.json", *(items or ["ITEMS"])])
+    return shlex.join(["refaug", "score", "verify", "scores.json", *(items or ["ITEMS"])])
 
 
 # ── A score file as one long table for spreadsheets, pandas and R: a line for each system, then one for each reply ────

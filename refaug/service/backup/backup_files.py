@@ -52,7 +52,8 @@ class BackupManifest:
         path = backup / MANIFEST
         if not path.is_file():
             raise NotFound(
-                f"{backup} is not a complete backup: it has no {MANIFEST}", remedy="name a folder of refaug backup"
+                f"{backup} is not a complete backup: it has no {MANIFEST}",
+                remedy="name a folder of refaug admin backup",
             )
         manifest = read_json(path)
         if manifest.get("format_version") != FORMAT_VERSION:

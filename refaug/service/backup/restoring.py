@@ -60,7 +60,8 @@ def restore(backup: Path, home: Settings, database_url: str, progress: Progress)
 def _require_empty(home: Settings) -> None:
     if home.home.is_dir() and any(path.name not in _PASSING for path in home.home.iterdir()):
         raise Conflict(
-            f"{home.home} is not empty", remedy="name an empty home: refaug --home FOLDER restore; nothing is replaced"
+            f"{home.home} is not empty",
+            remedy="name an empty home: refaug --home FOLDER admin restore; nothing is replaced",
         )
 
 

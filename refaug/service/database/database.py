@@ -209,7 +209,7 @@ class Database:
                 "the database has no tables yet"
                 if revision is None
                 else f"the database's tables are of step {revision}",
-                remedy="start the server, or run any `refaug jobs` command: both bring it up to date",
+                remedy="start the server, or run any `refaug admin jobs` command: both bring it up to date",
             )
 
     def _extend_timeouts(self, connection: Connection) -> None:

@@ -22,7 +22,7 @@ def damaged_database(where: str) -> DamagedDatabase:
     """Return the error for a damaged database; `where` says which table, as far as it is known."""
     return DamagedDatabase(
         f"{FILE}: the database is damaged{f': {where}' if where else ''}",
-        remedy="stop the server, and restore a backup into an empty home: refaug restore BACKUP",
+        remedy="stop the server, and restore a backup into an empty home: refaug admin restore BACKUP",
     )
 
 

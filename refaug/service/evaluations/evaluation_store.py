@@ -3,7 +3,7 @@
 evaluations/<id>/evaluation.json   what it is: kind, name, owner, files, counts, times and hashes; written last
 evaluations/<id>/scores.json       of a score: what `refaug score --json --details` prints
 evaluations/<id>/scores.tex        of a score: what `refaug score --latex` prints
-evaluations/<id>/agreement.json    of a meta: what `refaug meta --json` prints, and its table, page and plots
+evaluations/<id>/agreement.json    of a meta: what `refaug agreement --json` prints, and its table, page and plots
 evaluations/.<id>.part/            an evaluation whose job has not ended
 """
 

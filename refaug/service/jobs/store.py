@@ -457,7 +457,7 @@ def _load_job(connection: Connection, id: str, *, locked: bool = False) -> Job:
 
 def job_not_found(id: str) -> NotFound:
     """Return the error for a job that is not there, or is of another key."""
-    return NotFound(f"no job {id[:40]!r}", remedy="refaug jobs list, or GET /v1/jobs")
+    return NotFound(f"no job {id[:40]!r}", remedy="refaug admin jobs list, or GET /v1/jobs")
 
 
 def _require_owner(job: Job, worker: str) -> None:

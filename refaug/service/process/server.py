@@ -83,7 +83,7 @@ def require_keys_if_public(settings: ServeSettings, has_keys: Callable[[], bool]
     if not settings.keys and not has_keys():
         raise Usage(
             f"{settings.host} can be reached from elsewhere, and there are no keys",
-            remedy="refaug keys create NAME --scope score, or --host 127.0.0.1, or --open for anybody who reaches it",
+            remedy="refaug admin keys create NAME --scope score, or --host 127.0.0.1, or --open for all who reach it",
         )
     return replace(settings, keys=True)
 

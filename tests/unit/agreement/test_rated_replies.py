@@ -96,7 +96,7 @@ def expected(one: Item, system: str, *, first_alone: bool = False) -> float:
 ITEMS = [item(number) for number in range(8)]
 
 
-# ── which references ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── which references ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("turns", "said"), [(1, "c"), (2, "b c"), (3, "a b c"), (9, "a b c")])
@@ -136,7 +136,7 @@ def test_rater_gets_the_golds_and_the_utterance_only() -> None:
         assert references_of(mixed, uses, "hello") == references_of(mixed, uses)
 
 
-# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug score ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("first_alone", [False, True])
@@ -206,7 +206,7 @@ def test_a_frozen_set_is_scored_by_the_rater_that_a_metric_is_bound_to(tmp_path:
         set_scores.score(stored, joined, [build("rater")], QUICK)
 
 
-# ── refaug meta ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug agreement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def rated(items: Sequence[Item]) -> list[Item]:
@@ -251,7 +251,7 @@ def test_items_that_share_their_references_keep_their_own_utterances() -> None:
     assert found.points.values["rater"].tolist() == [expected(one, name) for one in items for name in one.replies]
 
 
-# ── a rater as the judge ──────────────────────────────────────────────────────────────────────────────────────────
+# ── a rater as the judge ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ GOOD = {
     "an attribute": "cell.value = 1\n",
     "a public import": "from __future__ import annotations\nfrom os import path\n",
     "plain sentences": '"""The count of rows."""\n\ndef count():\n    """Return the count."""\n',
-    "the help of a command": '@app.command("drop")\ndef drop():\n    """Drop one that was made."""\n',
+    "the help of a command": 'def drop_command():\n    """Drop one that was made."""\n',
     "the description of a route": '@router.get("/rows")\nasync def rows():\n    """What is known of rows."""\n',
     "the title of an error": 'class Gone(Exception):\n    """Nobody may use it."""\n\n    code, status = "gone", 410\n',
     "a docstring of any length": 'def count():\n    """Return.\n' + "\n    text" * 60 + '\n    """\n',

@@ -48,10 +48,10 @@ def test_a_command_that_is_run_unattended_has_its_options(words: list[str]) -> N
     assert name in words
 
 
-@pytest.mark.parametrize(("words", "own"), [(BY_ENCODER, "add"), (BY_WORDS, "train")], ids=["encoder", "words"])
+@pytest.mark.parametrize(("words", "own"), [(BY_ENCODER, "add"), (BY_WORDS, "vectors")], ids=["encoder", "words"])
 def test_the_makefile_runs_the_demo_from_log_to_self_play(words: list[list[str]], own: str) -> None:
     commands = [read(line)[0] for line in words]
-    assert (commands[0], commands[-1]) == ("demo-log", "check")
-    assert {"ingest", own, "build", "score", "verify", "meta", "play"} <= set(commands)
+    assert (words[0][:2], words[-1][:2]) == (["log", "demo"], ["bots", "check"])
+    assert {"ingest", own, "build", "score", "verify", "agreement", "play"} <= set(commands)
     indexes = [line for line in words if line[:2] == ["index", "build"]]
     assert ["--encoder" in line for line in indexes] == [own == "add"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from refaug.cli.main import COMMANDS, app, command_names, find_place
+from refaug.cli.command_tree import command_at
+from refaug.cli.commands import COMMANDS, ENTRIES, GROUPS, path_of
+from refaug.core.installation import registrations
 
 ROOT = Path(__file__).resolve().parents[3]
+ALL = {**COMMANDS, **registrations.BUILT_IN[registrations.COMMANDS]}
 HEAVY = {"scipy", "pyarrow", "numba", "numpy", "duckdb", "torch", "faiss", "sqlalchemy", "fastapi", "matplotlib"}
 PROGRAM = """
 import sys
@@ -43,7 +46,7 @@ def test_the_version_is_told_before_any_library_is_there() -> None:
     assert not modules & {"typer", "rich", "orjson", "refaug.cli.main", *HEAVY}
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list"), ("score", "--help"), ("tokenizer", "list")])
+@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list"), ("score", "--help"), ("log", "tokenizers")])
 def test_what_computes_and_stores_is_not_imported_to_print_a_list(arguments: tuple[str, ...]) -> None:
     assert not imported_by(*arguments) & (HEAVY - {"numpy", "pyarrow", "duckdb"})
 
@@ -55,34 +58,46 @@ def test_the_help_and_the_list_of_metrics_do_without_arrays_and_tables(arguments
 
 def test_the_help_imports_no_command() -> None:
     ours = {name for name in imported_by("--help") if name.startswith("refaug.cli.")}
-    assert ours == {f"refaug.cli.{name}" for name in ("main", "shared", "shared.command_place", "shared.output")}
+    assert ours == {f"refaug.cli.{name}" for name in ("shared", "shared.output", "commands", "command_tree", "main")}
 
 
-@pytest.mark.parametrize("name", command_names())
-def test_a_command_is_announced_with_the_first_lines_of_its_own_help(name: str) -> None:
-    own = get_command(app).commands[name]
-    place = find_place(name)
-    assert place is not None
-    assert place.help == " ".join(own.help.split("\n\n")[0].split())
-    assert own.name == name
-    assert not own.hidden
-    assert not own.deprecated
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_has_a_function_and_a_sentence(path: str) -> None:
+    command = command_at(path)
+    assert command.name == path.rpartition(" ")[2]
+    assert command.help.partition("\n\n")[0]
+    assert not command.deprecated
 
 
-def test_every_group_is_announced() -> None:
-    places = {name: find_place(name) for name in command_names()}
-    groups = {
-        ("refaug.cli." if name in COMMANDS else "") + place.at.partition(":")[0]
-        for name, place in places.items()
-        if place is not None and place.at.endswith(":app")
-    }
+def test_every_command_below_an_entry_is_in_a_group_with_a_sentence() -> None:
+    groups = {" ".join(path.split()[:length]) for path in ALL for length in range(1, len(path.split()))}
+    assert groups - ALL.keys() - ENTRIES.keys() == set(GROUPS)
+    assert {path.split()[0] for path in ALL} == set(ENTRIES)
+
+
+def test_every_function_of_a_command_is_in_the_table() -> None:
     written = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for folder in ("cli", "extras")
-        for path in (ROOT / "refaug" / folder).rglob("*.py")
-        if path.stem != "main" and "app = typer.Typer(" in path.read_text("utf-8")
+        f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}:{name}"
+        for folder in ("refaug/cli", "refaug/extras")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"^def ([a-z]\w*_command)\(", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert written == groups
+    assert written - set(ALL.values()) == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("score items.jsonl verify", "score"),
+        ("score verify scores.json", "score verify"),
+        ("--quiet --home log admin jobs list", "admin jobs list"),
+        ("--home=x agreement reproduce all", "agreement reproduce"),
+        ("--version", ""),
+        ("refs items.jsonl", ""),
+    ],
+)
+def test_the_command_of_a_line_is_found(words: str, path: str) -> None:
+    assert path_of(words.split()) == path
 
 
 def test_threads_of_a_command_wait_asleep_unless_told_otherwise() -> None:

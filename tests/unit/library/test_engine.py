@@ -81,7 +81,7 @@ def test_weighted_scores_are_those_of_the_command(
 def test_references_are_those_of_the_command_and_items_again(
     home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printed = by_command(home, capsys, tmp_path / "items.jsonl", "refs", "-k", "3").splitlines()
+    printed = by_command(home, capsys, tmp_path / "items.jsonl", "sets", "references", "-k", "3").splitlines()
     references = refaug.references(ITEMS, home=home.home, settings={"k": 3}, **NAMED)
     assert references.to_dicts() == [json.loads(line) for line in printed]
     first = references["d0"]

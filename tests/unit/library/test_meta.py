@@ -39,7 +39,10 @@ def by_command(
     for name, items in sets.items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)))
     files = [str(folder / f"{name}.jsonl") for name in sets]
-    assert main(["--quiet", "--home", str(folder / "home"), "meta", *files, "--json", "--draws", "100", *options]) == 0
+    assert (
+        main(["--quiet", "--home", str(folder / "home"), "agreement", *files, "--json", "--draws", "100", *options])
+        == 0
+    )
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
 

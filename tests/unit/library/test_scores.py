@@ -88,7 +88,7 @@ def test_results_have_the_names_of_the_client() -> None:
 def test_a_score_file_of_the_library_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, ITEMS)))
     (tmp_path / "scores.json").write_text(json.dumps(refaug.score(ITEMS, metric="delta-bleu").to_dict()))
-    assert main(["--quiet", "verify", str(tmp_path / "scores.json"), str(tmp_path / "items.jsonl")]) == 0
+    assert main(["--quiet", "score", "verify", str(tmp_path / "scores.json"), str(tmp_path / "items.jsonl")]) == 0
     assert "holds" in capsys.readouterr().out
 
 

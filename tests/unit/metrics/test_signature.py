@@ -43,7 +43,7 @@ def signature(specification: str) -> Signature:
     return Signature.of(build(asked))
 
 
-# ── signatures ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── signatures ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_short_signature_is_exactly_this() -> None:
@@ -143,7 +143,7 @@ def test_a_line_that_is_no_signature_is_refused(text: str) -> None:
     assert "copy the whole line" in refused.value.remedy
 
 
-# ── no two settings share a signature ─────────────────────────────────────────────────────────────────────────────
+# ── no two settings share a signature ─────────────────────────────────────────────────────────────────────────────────
 
 SMOOTHINGS = ("none", "exp", "floor", "floor[0.2]", "add-k", "add-k[2]", "add-k[0.5]", "epsilon", "epsilon[1e-9]")
 TOKENIZERS = ("word", "char", "13a", "intl", "mecab", "mecab:unidic-lite")
@@ -255,7 +255,7 @@ def test_of_a_metric_that_is_not_known_here_everything_is_its_own() -> None:
     assert asked == Specification("other", (("a", "1"),))
 
 
-# ── specifications ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── specifications ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_specification_is_a_name_and_what_was_given() -> None:
@@ -355,7 +355,7 @@ def remedy_for(specification: str) -> str | None:
     return None
 
 
-# ── parameters ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── parameters ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -414,7 +414,7 @@ def test_a_text_holds_no_comma_which_would_end_it_in_a_specification() -> None:
         parameter.parse("a,b", "greedy")
 
 
-# ── the register ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the register ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("info", list(METRICS.values()), ids=EVERY)
@@ -469,7 +469,7 @@ def test_the_upsilon_forms_are_those_of_metrics_that_have_one() -> None:
         assert METRICS[name].uses is Uses.WEIGHTED
         assert METRICS[name].higher_is_better
         assert METRICS[name].needs == base.needs
-        kept = [one.name for one in base.parameters if one.name not in ("refs", "multi")]
+        kept = [one.name for one in base.parameters if one.name not in ("sets", "references", "multi")]
         assert [one.name for one in METRICS[name].parameters] == ["agg", "keep-gold", "lambda", "b", *kept]
 
 

@@ -36,16 +36,16 @@ COMMANDS: Final = {
     "index-compact": "index compact",
     "index-encode": "index encode",
     "index-update": "index update",
-    "ingest": "ingest",
-    "meta": "meta",
-    "rater-train": "rater train",
-    "references": "refs",
+    "ingest": "log ingest",
+    "meta": "agreement",
+    "rater-train": "train rater",
+    "references": "sets references",
     "score": "score",
-    "replies": "replies",
-    "vectors": "vectors train",
-    "self-play": "selfplay play",
-    "judge-conversations": "conversations judge",
-    "hybrid-fit": "hybrid fit",
+    "replies": "bots reply",
+    "vectors": "train vectors",
+    "self-play": "bots play",
+    "judge-conversations": "judge conversations",
+    "hybrid-fit": "train hybrid",
 }
 # What a command has beside its operation: how the result is printed, and where items lie.
 OF_COMMANDS: Final = {
@@ -121,7 +121,7 @@ def test_the_order_of_a_job_has_the_options_of_its_operation(schemas: dict[str, 
         assert properties[option.spelling]["description"] == option.doc
 
 
-@pytest.mark.parametrize("path", ["refs", "score", "meta", "sets freeze"])
+@pytest.mark.parametrize("path", ["sets references", "score", "agreement", "sets freeze"])
 def test_commands_have_all_settings_of_references(path: str) -> None:
     assert {flag_of(option.spelling) for option in options_of(AugmentSettings)} <= flags_of(path)
 

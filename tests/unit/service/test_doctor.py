@@ -64,7 +64,7 @@ def test_a_flipped_byte_is_found_only_when_it_is_looked_for(home: Settings) -> N
 
 def test_a_missing_part_makes_the_command_fail_with_its_name(home: Settings, capfd: pytest.CaptureFixture[str]) -> None:
     (home.logs / "talk" / "part-00001.parquet").unlink()
-    assert cli.main(["--home", str(home.home), "doctor", "--json"]) == 3
+    assert cli.main(["--home", str(home.home), "admin", "doctor", "--json"]) == 3
     out, err = capfd.readouterr()
     troubles = [finding for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
     assert [trouble["what"] for trouble in troubles] == ["log talk"]
@@ -81,14 +81,14 @@ def test_findings_are_lines_and_remedies_stand_below_theirs(
         Finding(what="log talk", state=FindingState.WRONG, found="a part is missing", remedy="restore it"),
     ]
     monkeypatch.setattr(doctor_command, "examine", lambda _home, *, verify: findings if verify else findings[:2])
-    assert cli.main(["--home", str(home.home), "doctor"]) == 0
+    assert cli.main(["--home", str(home.home), "admin", "doctor"]) == 0
     lines = [
         f"ok   {'disk':<22} 9 GB",
         f"note {'torch':<22} old",
         f"     {'':<22} → take the new one",
     ]
     assert capfd.readouterr().out.splitlines() == lines
-    assert cli.main(["--home", str(home.home), "doctor", "--verify"]) == 3
+    assert cli.main(["--home", str(home.home), "admin", "doctor", "--verify"]) == 3
     out, err = capfd.readouterr()
     assert out.splitlines() == [*lines, f"BAD  {'log talk':<22} a part is missing", f"     {'':<22} → restore it"]
     assert "1 thing to fix: log talk" in err
@@ -257,7 +257,7 @@ def test_a_schedule_that_fails_is_noted(home: Settings) -> None:
         (
             FindingState.NOTE,
             "due at 2024-05-02 02:30 UTC, and not begun: no worker runs, or too many jobs wait",
-            "refaug schedules show nightly",
+            "refaug admin schedules show nightly",
         )
     ]
 

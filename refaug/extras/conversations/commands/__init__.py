@@ -2,11 +2,10 @@
 
 The main names:
 
-- `hybrid.evaluate_command`: `refaug hybrid evaluate`
-- `hybrid.app`: `refaug hybrid …`
-- `hybrid.fit_command` and its siblings: `refaug hybrid fit|score`
-- `judging.judge_command`: `refaug conversations judge`
-- `selfplay.play_command`: `refaug selfplay play`
+- `hybrid.evaluate_command`: `refaug agreement hybrid`
+- `hybrid.fit_command`: `refaug train hybrid`
+- `judging.judge_command`: `refaug judge conversations`
+- `selfplay.play_command`: `refaug bots play`
 - `inputs.read_conversations`: the conversations that a command names.
 """
 

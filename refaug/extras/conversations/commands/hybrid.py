@@ -1,4 +1,4 @@
-"""`refaug hybrid evaluate`: the hybrid metric on bots that its fit has not seen."""
+"""`refaug agreement hybrid`: the hybrid metric on bots that its fit has not seen."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ from refaug.extras.conversations.hybrids.stored_hybrids import hybrid_sections
 from refaug.extras.conversations.operations.fit_hybrid import FitHybrid, HybridOptions
 from refaug.extras.conversations.options.conversation_source import ConversationSource
 
-app = typer.Typer(
-    help="The hybrid metric of whole conversations, beside what it has to be better than.", no_args_is_help=True
-)
 
-
-@app.command("evaluate")
 @with_options
 def evaluate_command(
     context: typer.Context,
@@ -50,7 +45,7 @@ def evaluate_command(
     print_sections(hybrid_sections(report))
 
 
-# ── `refaug hybrid fit|score`: a hybrid metric that stays, and what it says of other conversations ────────────────────
+# ── `refaug train hybrid|score`: a hybrid metric that stays, and what it says of other conversations ──────────────────
 
 SpecArgument = Annotated[str, typer.Argument(help="Name of the hybrid, or name@version.", metavar="NAME")]
 

@@ -1,4 +1,4 @@
-"""`refaug conversations judge`: every reply of a conversation scored in its context, and the course of the whole."""
+"""`refaug judge conversations`: every reply of a conversation scored in its context, and the course of the whole."""
 
 from __future__ import annotations
 
@@ -15,15 +15,7 @@ from refaug.extras.conversations.operations.judge_conversations import JudgeConv
 if TYPE_CHECKING:
     from refaug.extras.conversations.judged import JudgedConversations
 
-app = typer.Typer(help="Whole conversations: judge them turn by turn.", no_args_is_help=True)
 
-
-@app.callback()
-def conversation_commands() -> None:
-    """Keep `judge` a command of a group."""
-
-
-@app.command("judge")
 @with_options
 def judge_command(context: typer.Context, *, order: JudgeConversations, as_json: JsonFlag = False) -> None:
     """Score every reply of a bot in its context, without a gold: the mean, the worst reply, and the course.

@@ -1,4 +1,4 @@
-"""`refaug selfplay …`: bots talk to themselves or to a partner."""
+"""`refaug bots play …`: bots talk to themselves or to a partner."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ from refaug.extras.conversations.operations.play_conversations import PlayConver
 if TYPE_CHECKING:
     from refaug.extras.conversations.selfplay.check import SelfPlayCheck
 
-app = typer.Typer(
-    help="Let bots talk to themselves or to a partner, and count what their conversations share.",
-    no_args_is_help=True,
-)
 
 SpecArgument = Annotated[str, typer.Argument(help="Name of the self-play, or name@version.", metavar="NAME")]
 
 
-@app.command("play")
 @with_options
 def play_command(context: typer.Context, *, order: PlayConversations, as_json: JsonFlag = False) -> None:
     """Let each bot have conversations; what was stopped goes on where it was, with the same bytes.
@@ -63,14 +58,13 @@ def _counts(facts: dict[str, Any]) -> dict[str, Any]:
     return {"conversations": facts["conversations"], "resumed_at": facts["resumed_at"], "ended_early": ended}
 
 
-@app.command("check")
 def check_command(
     context: typer.Context,
     spec: SpecArgument,
     log: Annotated[
         str | None, typer.Option(help="A log that the bots were trained on, or retrieve from.", metavar="NAME")
     ] = None,
-    tokenizer: Annotated[str, typer.Option(help="What counts as a word (refaug tokenizer list).")] = "word",
+    tokenizer: Annotated[str, typer.Option(help="What counts as a word (refaug log tokenizers).")] = "word",
     as_json: JsonFlag = False,
 ) -> None:
     """Say what conversations share with each other and with a log, and how varied and long their replies are."""

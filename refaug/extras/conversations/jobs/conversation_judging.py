@@ -25,7 +25,7 @@ _ANONYMOUS: Final = "anonymous"
 
 
 def judge_conversations_job(order: JudgeConversations, context: JobContext) -> Mapping[str, Any]:
-    """Judge as `refaug conversations judge` does; return the figures of bots, and where the scores of replies are."""
+    """Judge as `refaug judge conversations` does; return the figures of bots, and where the scores of replies are."""
     judges = turn_judges(order, context)
     file = source_file(order, context)
     talks = read_talks(context.home, order, file, context.progress)

@@ -16,7 +16,7 @@ from refaug.service.jobs.kinds.sources import require_source
 
 
 def hybrid_fit_job(order: FitHybrid, context: JobContext) -> Mapping[str, Any]:
-    """Fit and publish what `refaug hybrid fit` does, and return the version with its figures."""
+    """Fit and publish what `refaug train hybrid` does, and return the version with its figures."""
     judges = turn_judges(order, context) if order.metrics else None
     fitted_to, encoders = source_file(order, context), _encoders(order, context)
 

@@ -13,7 +13,7 @@ from refaug.service.jobs.kinds.sources import named_file
 
 
 def self_play_job(order: PlayConversations, context: JobContext) -> Mapping[str, Any]:
-    """Play as `refaug selfplay play` does; a job that was killed goes on behind the last whole conversation."""
+    """Play as `refaug bots play` does; a job that was killed goes on behind the last whole conversation."""
     log = compared_log(context.home, order)
     recorded = context.stages.run("played", lambda: _play(order, context))
     facts = {name: fact for name, fact in recorded.items() if name != "seconds"}

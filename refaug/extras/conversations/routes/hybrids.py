@@ -155,7 +155,7 @@ async def score_by_hybrid(
     """Scores of whole conversations, or of a self-play, by a hybrid that was fitted to others.
 
     A bot that the hybrid was fitted to is scored by the fit without it. A hybrid that judges turns by models, or whose
-    encoders are files, is for `refaug hybrid score`: 409.
+    encoders are files, is for `refaug judge score hybrid`: 409.
     """
     return await while_connected(request, _scores(request, name, body))
 
@@ -188,7 +188,7 @@ def _content(state: ServiceState, name: str, body: HybridScoresIn) -> Mapping[st
 
 def _require_light(stored: StoredHybrid) -> None:
     """Raise Conflict for a hybrid that a request cannot be scored by."""
-    remedy = f"score by command: refaug hybrid score {stored.name} …"
+    remedy = f"score by command: refaug judge score hybrid {stored.name} …"
     if stored.manifest["turns"] is not None:
         judges = ", ".join(stored.manifest["turns"]["metrics"])
         raise Conflict(f"hybrid {stored.name} judges turns by {judges}", remedy=remedy)
@@ -234,7 +234,7 @@ def _require_few(state: ServiceState, talks: Sequence[Conversation]) -> None:
         raise TooLarge(
             f"{len(talks):,} conversations have {turns:,} turns, more than the {state.serve.replies:,} that one "
             "request may have",
-            remedy="send them in several requests, or score them by command: refaug hybrid score",
+            remedy="send them in several requests, or score them by command: refaug judge score hybrid",
         )
 
 
@@ -245,7 +245,7 @@ def _require_few_played(state: ServiceState, self_play: str) -> None:
     if most > state.serve.replies:
         raise TooLarge(
             f"self-play {self_play} has {most:,} conversations, and one request may have {state.serve.replies:,} turns",
-            remedy="score it by command: refaug hybrid score",
+            remedy="score it by command: refaug judge score hybrid",
         )
 
 

@@ -101,7 +101,7 @@ def with_fitted_judges(
         if asking := next((text for text in stored.metrics if text.partition(":")[0] == "judge"), None):
             raise Usage(
                 f"{stored.name} adds {asking}, which calls an endpoint, and {metric.name} may not",
-                remedy=f"refaug judge-fit score {stored.name} ITEMS",
+                remedy=f"refaug judge score judge-fit {stored.name} ITEMS",
             )
         bound.append(metric.with_judge(ReplyCombination(stored, bound_components(stored, models, bind))))
     return bound

@@ -4,7 +4,7 @@ The main names:
 
 - `judge.check_command`: `refaug judge check`
 - `judge.compare_command`: `refaug judge compare`
-- `judge_fit.train_command`: `refaug judge-fit train`.
+- `judge_fit.train_command`: `refaug train judge-fit`.
 """
 
 __all__ = ["judge", "judge_fit"]

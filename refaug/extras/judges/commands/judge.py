@@ -32,17 +32,11 @@ if TYPE_CHECKING:
     from refaug.metrics.statistics.resampling import Estimate
 
 
-app = typer.Typer(
-    help="Language models behind an endpoint as judges: try them, compare replies in pairs, probe for bias.",
-    no_args_is_help=True,
-)
-
 JudgeArgument = Annotated[
     str, typer.Argument(help="A name of the folder judges/ of the home, or the path of a file.", metavar="JUDGE")
 ]
 
 
-@app.command("list")
 def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the judges of the home, with the model and the address of each."""
     from refaug.bots.endpoint.judge_files import find_judge, judge_names  # noqa: PLC0415  httpx
@@ -62,7 +56,6 @@ def list_command(context: typer.Context, as_json: JsonFlag = False) -> None:
         print_table("judges", ("name", "model", "address"), rows)
 
 
-@app.command("rubrics")
 def rubrics_command(
     name: Annotated[
         str | None, typer.Argument(help="A rubric to show, or the path of one.", metavar="[RUBRIC]")
@@ -111,7 +104,6 @@ def _show_rubric(rubric: Rubric) -> None:
             print_line(line)
 
 
-@app.command("check")
 def check_command(
     context: typer.Context,
     judge: JudgeArgument,
@@ -245,8 +237,8 @@ def weigh_command(
 ) -> None:
     """Weigh the retrieved references of a test file by a judge instead of a rater, and print the items.
 
-    ITEMS is the output of refaug refs. A reference that the judge does not rate is left out. The printed items can be
-    frozen: refaug sets freeze.
+    ITEMS is the output of refaug sets references. A reference that the judge does not rate is left out. The printed
+    items can be frozen: refaug sets freeze.
     """
     from refaug.extras.judges.language_models.pointwise import (  # noqa: PLC0415  httpx2
         PointwiseJudge,
@@ -265,7 +257,7 @@ def weigh_command(
         if weighed.left_out:
             progress.warn(f"{count_of(weighed.left_out, 'reference')} without a rating left out")
         if not weighed.weighed:
-            progress.warn("no reference was weighed: refaug refs finds some")
+            progress.warn("no reference was weighed: refaug sets references finds some")
 
 
 def _usable(items: Path, progress: Progress) -> list[Item]:

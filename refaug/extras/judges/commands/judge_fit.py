@@ -1,4 +1,4 @@
-"""`refaug judge-fit …`: judges that are fitted to people's ratings, as a combination of metrics."""
+"""`refaug train judge-fit …`: judges that are fitted to people's ratings, as a combination of metrics."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from refaug.metrics.base import Metric
     from refaug.scoring.metric_setup.model_registry import ModelRegistry
 
-app = typer.Typer(
-    help="Judges fitted to people's ratings: a small combination of metrics, never scored on its own training rows.",
-    no_args_is_help=True,
-)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the judge, or name@version.", metavar="JUDGE")]
 RaterOption = Annotated[
@@ -55,7 +51,6 @@ class _FitOptions:
     seed: Annotated[int, typer.Option(help="Of the folds over contexts.", min=0, max=2**32 - 1)] = 1
 
 
-@app.command("train")
 @with_options
 def train_command(
     context: typer.Context,
@@ -88,7 +83,7 @@ def train_command(
     if nested := next((metric for metric in metrics if metric.partition(":")[0] == "judge-fit"), None):
         raise Usage(f"{nested} is a fitted judge", remedy="name the metrics that it adds")
     require_models(context.obj, metrics, rater=rater)
-    files = named_sets(items, remedy="refaug judge-fit train ITEMS.jsonl --name NAME -m bleu -m chrf")
+    files = named_sets(items, remedy="refaug train judge-fit ITEMS.jsonl --name NAME -m bleu -m chrf")
     with display_progress(quiet=context.obj.quiet) as progress:
         sets = [
             RatedRows.of(
@@ -125,7 +120,6 @@ def _bound_metrics(models: ModelRegistry, specifications: Sequence[str], progres
     return bound_metrics(metrics, models, progress=progress)
 
 
-@app.command("score")
 @with_options
 def score_command(
     context: typer.Context,

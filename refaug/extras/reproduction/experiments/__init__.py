@@ -1,4 +1,4 @@
-"""The experiments of `refaug reproduce`, one a file.
+"""The experiments of `refaug agreement reproduce`, one a file.
 
 The main names:
 

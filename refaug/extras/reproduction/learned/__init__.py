@@ -1,4 +1,4 @@
-"""Judges that are learnt from ratings, and the controls that they are compared with: `refaug reproduce adem`.
+"""Judges that are learnt from ratings, and the controls that they are compared with: `refaug agreement reproduce adem`.
 
 The main names:
 

@@ -111,7 +111,7 @@ class ProofLogs:
         if fingerprints and (sha256_of(source),) not in fingerprints:
             raise Conflict(
                 f"the log {selection.name} was made of another {FILES[selection.log]}.jsonl.gz",
-                remedy="give this data a home of its own: refaug --home FOLDER reproduce",
+                remedy="give this data a home of its own: refaug --home FOLDER agreement reproduce",
             )
 
     def _file(self, log: str) -> Path:

@@ -313,8 +313,8 @@ class StoredReport:
         """Return the report of a document, or raise BadInput that says what the document lacks."""
         if missing := [name for name in ("name", *_PROVENANCE, "notes") if name not in document]:
             raise BadInput(
-                f"{shown_name} is no result of refaug reproduce: it has no {', no '.join(missing)}",
-                remedy="the .json that refaug reproduce wrote",
+                f"{shown_name} is no result of refaug agreement reproduce: it has no {', no '.join(missing)}",
+                remedy="the .json that refaug agreement reproduce wrote",
             )
         if PAGE not in document:
             raise BadInput(f"{shown_name} has no {PAGE!r}", remedy=f"{_OLD}{document['command']}")
@@ -322,7 +322,7 @@ class StoredReport:
             report = _report(document)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise BadInput(
-                f"{shown_name}: {PAGE!r} is not as refaug reproduce writes it: {error}",
+                f"{shown_name}: {PAGE!r} is not as refaug agreement reproduce writes it: {error}",
                 remedy=f"{_OLD}{document['command']}",
             ) from error
         return cls(report=report, provenance={name: document[name] for name in _PROVENANCE})

@@ -41,8 +41,8 @@ def export_command(
         ExportChoice,
         typer.Option(
             "--format",
-            help="jsonl: everything; csv: exchanges with the columns of neural_chat_web; items: for refaug meta; "
-            "conversations: for refaug hybrid; acute: pairs of dialogues; dpo: pairs of replies; weights: of "
+            help="jsonl: everything; csv: exchanges with the columns of neural_chat_web; items: for refaug agreement; "
+            "conversations: for refaug agreement hybrid; acute: pairs of dialogues; dpo: pairs of replies; weights: of "
             "references, for refaug sets derive.",
         ),
     ] = ExportChoice.JSONL,

@@ -231,7 +231,7 @@ def _voted_items(task: StudyTask) -> Iterator[bytes]:
 
 
 def rated_conversations(tasks: Sequence[StudyTask], questions: Sequence[AskedQuestion]) -> Iterator[bytes]:
-    """Yield rated dialogues, a line each, which `refaug hybrid` and `refaug studies import` read."""
+    """Yield rated dialogues, a line each, which `refaug agreement hybrid` and `refaug studies import` read."""
     counted = [task for task in tasks if task.is_done and task.check in {None, TaskCheck.DEGRADED}]
     scales = {(entry.least, entry.most) for entry in questions if entry.least is not None}
     if len(scales) > 1:
@@ -455,8 +455,8 @@ class ExportFormat(StrEnum):
 
     JSONL = "jsonl"  # everything; refaug studies import reads it
     CSV = "csv"  # exchanges, with the columns of neural_chat_web
-    ITEMS = "items"  # for refaug meta
-    CONVERSATIONS = "conversations"  # for refaug hybrid
+    ITEMS = "items"  # for refaug agreement
+    CONVERSATIONS = "conversations"  # for refaug agreement hybrid
     ACUTE = "acute"  # pairs of dialogues
     DPO = "dpo"  # pairs of replies
     WEIGHTS = "weights"  # of references, for refaug sets derive

@@ -30,7 +30,7 @@ _WEIGHTED: Final = "upsilon-bleu"  # what references are found for, where no met
 
 
 def meta_job(order: MeasureAgreement, context: JobContext) -> Mapping[str, Any]:
-    """Return what `refaug meta --json` prints, and keep it with its tables and plots as an evaluation."""
+    """Return what `refaug agreement --json` prints, and keep it with its tables and plots as an evaluation."""
     if (preset := find_preset(order.settings.preset)) is not None:
         preset.require_effect(order.metrics or (preset.metrics[:1] if order.index is not None else ()))
     allowed_cluster(order.on, context.serve)

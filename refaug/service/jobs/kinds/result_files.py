@@ -44,7 +44,7 @@ def store_scores(
 def store_agreement(
     order: MeasureAgreement, report: MetaResult, files: Sequence[str], context: JobContext
 ) -> evaluation_store.StoredEvaluation:
-    """Keep what `refaug meta` prints and writes; without the libraries of plots, the page is left out and said so."""
+    """Keep what `refaug agreement` prints and writes; without libraries of plots, the page is left out and said so."""
 
     def write(folder: Path) -> None:
         _write(folder / evaluation_store.AGREEMENT, orjson.dumps(report.as_json(), option=_OPTIONS))

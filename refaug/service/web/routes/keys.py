@@ -171,7 +171,7 @@ def _require_keys(state: ServiceState) -> None:
     if not state.serve.keys:
         raise Conflict(
             "this server requires no keys, so it neither makes nor revokes any",
-            remedy="start it with --keys; the first key is made by refaug keys create",
+            remedy="start it with --keys; the first key is made by refaug admin keys create",
         )
 
 

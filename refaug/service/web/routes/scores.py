@@ -106,7 +106,7 @@ class VerificationRequest:
 
     def _require_within(self) -> None:
         """Refuse more metrics or draws than a request for scores may have."""
-        serve, remedy = self.state.serve, "refaug verify has no such limit"
+        serve, remedy = self.state.serve, "refaug score verify has no such limit"
         if len(self.file.scores) > serve.metrics:
             raise TooLarge(
                 f"{len(self.file.scores):,} metrics are more than the {serve.metrics:,} of one request", remedy=remedy
@@ -219,7 +219,7 @@ async def verify_scores(
     body: Annotated[scoring.VerificationIn, Depends(body_of(scoring.VerificationIn))],
     deadline: Deadline,
 ) -> Response:
-    """Reproduce scores from their signatures: what `refaug verify --json` prints.
+    """Reproduce scores from their signatures: what `refaug score verify --json` prints.
 
     Every version that the signatures name is compared by hash, for which its files are read where they have changed
     since this server read them last; references are found anew where the items came without, and all is scored again.

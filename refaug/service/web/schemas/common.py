@@ -89,7 +89,7 @@ ITEM_SCHEMA: Final[dict[str, object]] = {
         "reply_provenance": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "by system: which bot made its reply, as `refaug replies` wrote it",
+            "description": "by system: which bot made its reply, as `refaug bots reply` wrote it",
         },
     },
 }

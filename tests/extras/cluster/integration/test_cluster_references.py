@@ -55,9 +55,9 @@ def left_in(home):
 @pytest.mark.parametrize(
     "command",
     [
-        ("refs", "--show-excluded", "2", "--gold", "rated"),
+        ("sets", "references", "--show-excluded", "2", "--gold", "rated"),
         pytest.param(("score", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
-        pytest.param(("meta", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
+        pytest.param(("agreement", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
     ],
     ids=["refs", "score", "meta"],
 )

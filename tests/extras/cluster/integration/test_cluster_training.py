@@ -31,7 +31,7 @@ TOLERANCE = 1e-4  # of losses and weights: sums of gradients in another order, o
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("training")
     log = talk(folder / "chat.jsonl", 200)
-    assert main(["--home", str(folder / "home"), "--quiet", "ingest", str(log), "--log", "chat"]) == 0
+    assert main(["--home", str(folder / "home"), "--quiet", "log", "ingest", str(log), "--log", "chat"]) == 0
     return Settings(home=folder / "home", quiet=True)
 
 

@@ -13,23 +13,23 @@ BOTH = "both or neither: on names the cluster, workers the number of processes t
     ("command", "message"),
     [
         (("score", "items.jsonl", "--on", "auto"), "--on: a cluster finds references in an index"),
-        (("meta", "items.jsonl", "--on", "auto"), "--on: a cluster finds references in an index"),
-        (("rater", "train", "chat", "--on", "auto"), f"--on: {BOTH}"),
-        (("rater", "train", "chat", "--workers", "2"), f"--workers: {BOTH}"),
+        (("agreement", "items.jsonl", "--on", "auto"), "--on: a cluster finds references in an index"),
+        (("train", "rater", "chat", "--on", "auto"), f"--on: {BOTH}"),
+        (("train", "rater", "chat", "--workers", "2"), f"--workers: {BOTH}"),
         (
-            ("rater", "train", "chat", "--on", "auto", "--workers", "2", "--accumulate", "3"),
+            ("train", "rater", "chat", "--on", "auto", "--workers", "2", "--accumulate", "3"),
             "--accumulate: 2 workers cannot share steps of 3 batches evenly",
         ),
         (
-            ("rater", "train", "chat", "--on", "ray://head:10001", "--workers", "2"),
+            ("train", "rater", "chat", "--on", "ray://head:10001", "--workers", "2"),
             "'ray://head:10001' is not the address of a cluster",
         ),
         (
-            ("refs", "items.jsonl", "--index", "chat", "--reference-weights", "one", "--on", "head"),
+            ("sets", "references", "items.jsonl", "--index", "chat", "--reference-weights", "one", "--on", "head"),
             "'head' is not the address of a cluster",
         ),
         (
-            ("refs", "items.jsonl", "--index", "chat", "--on", "auto"),
+            ("sets", "references", "items.jsonl", "--index", "chat", "--on", "auto"),
             "--rater: something is to be rated, and no rater is named",
         ),
     ],

@@ -1,4 +1,4 @@
-"""`refaug conversations judge`: courses of scores beside single scores, formats of conversations, what is refused."""
+"""`refaug judge conversations`: courses of scores beside single scores, formats of conversations, what is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def talks(ready: Home) -> list[dict[str, Any]]:
 
 
 def judged(home: Home, file: Path, *options: object) -> Any:
-    result = home("conversations", "judge", file, *TURNS, *options, *ONE)
+    result = home("judge", "conversations", file, *TURNS, *options, *ONE)
     assert result.code == 0, result.err
     return result.json
 
@@ -89,7 +89,7 @@ def test_turns_have_the_scores_that_items_have(ready: Home, tmp_path: Path, talk
         stats.pearsonr(*zip(*means, strict=True)).statistic
     )
     assert "gold:none" in report["metrics"][0]["signature"]
-    text = ready("conversations", "judge", tmp_path / "talks.jsonl", *TURNS, "--threads", "1").out
+    text = ready("judge", "conversations", tmp_path / "talks.jsonl", *TURNS, "--threads", "1").out
     assert "agreement with mean over 36 rated conversations" in text
 
 
@@ -156,7 +156,7 @@ def test_columns_that_are_not_there_are_named(
 ) -> None:
     (tmp_path / "turns.csv").write_text("id,who,said\nc1,user,hi\nc1,bot,hello\n")
     result = ready(
-        "conversations", "judge", tmp_path / "turns.csv", *TURNS, "--map", "conversation=chat", *options, *ONE
+        "judge", "conversations", tmp_path / "turns.csv", *TURNS, "--map", "conversation=chat", *options, *ONE
     )
     assert result.code in (2, 3)
     assert message in result.error["message"]
@@ -169,7 +169,7 @@ def test_bad_rows_and_conversations_of_a_table_are_named_and_left_out(
     lines += [f'{talk["id"]},{turn["role"]},"{turn["text"]}",b' for talk in talks[:3] for turn in talk["turns"]]
     lines += ["short,user,hi,b", "cat,user,hi,b", "cat,cat,meow,b", ",user,hi,b", "silent,user,hi,b", "silent,bot,,b"]
     (tmp_path / "turns.csv").write_text("\n".join(lines))
-    result = ready("conversations", "judge", tmp_path / "turns.csv", *TURNS, *ONE)
+    result = ready("judge", "conversations", tmp_path / "turns.csv", *TURNS, *ONE)
     assert len(result.json["conversations"]) == 3
     for message in (
         "turns: a conversation has two turns at least, and this has 1",
@@ -184,7 +184,7 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
     file = written(tmp_path / "talks.jsonl", talks[:4])
 
     def message(*options: object) -> str:
-        result = ready("conversations", "judge", file, *options, *ONE)
+        result = ready("judge", "conversations", file, *options, *ONE)
         assert result.code in (2, 3), result.out
         return str(result.error["message"])
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_judged_is_refused(ready: Home, tmp_path: Path, talks: li
     few = judged(ready, file)
     assert "a correlation over 4 bots says nothing" in few["agreement"]["figures"]["upsilon-bleu"]["mean"]["reason"]
     mixed = written(tmp_path / "mixed.jsonl", [talks[0], {**talks[1], "scale": [1, 10]}])
-    result = ready("conversations", "judge", mixed, *TURNS, *ONE)
+    result = ready("judge", "conversations", mixed, *TURNS, *ONE)
     first, second = (talk["id"] for talk in talks[:2])
     assert f"ratings on 2 scales: 1 to 7 ({first}) and 1 to 10 ({second})" in result.error["message"]
 
@@ -250,7 +250,7 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         begin = tmp_path / "starts.txt"
         begin.write_text("Hello there.\nHow are you?\n")
         play = (
-            "selfplay",
+            "bots",
             "play",
             "retrieval:chat",
             "--conversations",
@@ -264,7 +264,7 @@ def test_a_job_judges_what_the_command_judges(ready: Home, tmp_path: Path, talks
         )
         assert ready(*play, "--start", f"file:{begin}").code == 0
         of_play = done(conversations="selfplay:two")
-        by_command = ready("conversations", "judge", "selfplay:two", *TURNS, *ONE).json
+        by_command = ready("judge", "conversations", "selfplay:two", *TURNS, *ONE).json
         assert of_play["result"]["bots"] == by_command["bots"]
         content = client.get(f"/v1/uploads/{of_play['id']}/content").content
         assert list(map(orjson.loads, content.splitlines())) == by_command["conversations"]

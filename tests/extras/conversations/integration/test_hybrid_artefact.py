@@ -1,4 +1,4 @@
-"""`refaug hybrid fit|score|report` and the versions: figures, the guard against leaks, self-play, what is refused."""
+"""`refaug train hybrid|score|report` and the versions: figures, the guard against leaks, self-play, what is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def vectors(tmp_path: Path) -> Path:
 
 def fitted(home: Home, file: Path, vectors: Path, *options: object) -> Any:
     base = ("--vectors", vectors, "--sentiment", "none", "--target", "quality", "--draws", "100", "--json")
-    return home("hybrid", "fit", file, "--name", "mine", *base, *options)
+    return home("train", "hybrid", file, "--name", "mine", *base, *options)
 
 
 def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
@@ -36,7 +36,7 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     result = fitted(home, file, vectors, "--columns", "wide")
     assert result.code == 0, result.err
     evaluated = home(
-        *("hybrid", "evaluate", file, "--vectors", vectors, "--sentiment", "none", "--target", "quality"),
+        *("agreement", "hybrid", file, "--vectors", vectors, "--sentiment", "none", "--target", "quality"),
         *("--draws", "100", "--json"),
     ).json
     assert result.json["report"] == evaluated
@@ -48,7 +48,7 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     text = home("artefacts", "show", "hybrid", "mine").out
     assert "coefficients, a standard deviation of the column" in text
 
-    scored = home("hybrid", "score", "mine", file, "--vectors", vectors, "--json").json
+    scored = home("judge", "score", "hybrid", "mine", file, "--vectors", vectors, "--json").json
     assert (scored["scored"], scored["trained_on"]) == (120, [])
     predictions = evaluated["sets"]["wide"]["predictions"]
     assert {row["bot"]: row["mean"] for row in scored["bots"]} == pytest.approx(predictions)
@@ -57,34 +57,34 @@ def test_a_hybrid_is_fitted_reported_and_scores_its_bots_without_them(
     assert f"|hybrid:mine@{shown['version']}#{shown['id'][:12]}|" in scored["signature"]
     new = [{**conversation(number), "id": f"n{number}", "bot": "fresh"} for number in range(500, 503)]
     mixed = written(tmp_path / "mixed.jsonl", [{**talks[7], "id": "copy", "bot": "fresh"}, *new])
-    of_mixed = home("hybrid", "score", "mine", mixed, "--vectors", vectors, "--json").json
+    of_mixed = home("judge", "score", "hybrid", "mine", mixed, "--vectors", vectors, "--json").json
     assert (of_mixed["trained_on"], of_mixed["scored"]) == (["copy"], 3)
     assert of_mixed["bots"][0]["fit"] == "all bots"
     assert of_mixed["agreement"]["pearson"] is None
     copies = written(tmp_path / "copies.jsonl", [{**talk, "bot": "fresh"} for talk in talks[:3]])
-    refused = home("hybrid", "score", "mine", copies, "--vectors", vectors, "--json")
+    refused = home("judge", "score", "hybrid", "mine", copies, "--vectors", vectors, "--json")
     assert (refused.code, refused.error["code"]) == (3, "trained_on")
 
     archive = tmp_path / "mine.tar.zst"
     assert home("artefacts", "export", "hybrid", "mine", archive).code == 0
     other = home_at(tmp_path / "other")
     assert other("artefacts", "import", archive).code == 0
-    again = other("hybrid", "score", "mine", file, "--vectors", vectors, "--json").json
+    again = other("judge", "score", "hybrid", "mine", file, "--vectors", vectors, "--json").json
     assert again == scored
 
 
 def test_encoders_that_are_files_have_to_be_the_same(home: Home, tmp_path: Path, vectors: Path) -> None:
     file = written(tmp_path / "talks.jsonl", [conversation(number) for number in range(60)])
     assert fitted(home, file, vectors).code == 0
-    unnamed = home("hybrid", "score", "mine", file, "--json")
+    unnamed = home("judge", "score", "hybrid", "mine", file, "--json")
     assert (unnamed.code, unnamed.error["remedy"]) == (2, "name it: --vectors …")
     vectors.write_text(vectors.read_text().replace("tea", "teas"))
-    changed = home("hybrid", "score", "mine", file, "--vectors", vectors, "--json")
+    changed = home("judge", "score", "hybrid", "mine", file, "--vectors", vectors, "--json")
     assert (changed.error["code"], "was fitted with sem:mean[words#" in changed.error["message"]) == ("conflict", True)
     weights = next((home.path / "hybrids" / "mine").glob("*/weights.json"))
     weights.write_bytes(weights.read_bytes().replace(b"common", b"commom"))
     assert home("artefacts", "show", "hybrid", "mine", "--json").error["code"] == "corrupt"
-    assert "hybrid mine" in home("doctor", "--verify").out
+    assert "hybrid mine" in home("admin", "doctor", "--verify").out
 
 
 def test_versions_are_listed_published_and_removed(home: Home, tmp_path: Path, vectors: Path) -> None:
@@ -121,7 +121,7 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     assert (refused.code, refused.error["message"].startswith("hybrid mine@")) == (4, True)
     assert refused.error["remedy"] == "remove that hybrid first: refaug artefacts remove hybrid mine --yes"
     play = (
-        "selfplay",
+        "bots",
         "play",
         "retrieval:chat,mode=bm25-utterance",
         "retrieval:chat,k=8",
@@ -131,7 +131,7 @@ def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
         "6",
     )
     assert ready(*play, "--start", "log:chat", "--name", "pair", *ONE).code == 0
-    scored = ready("hybrid", "score", "mine", "selfplay:pair", "--vectors", vectors, "--json", *ONE)
+    scored = ready("judge", "score", "hybrid", "mine", "selfplay:pair", "--vectors", vectors, "--json", *ONE)
     assert scored.code == 0, scored.err
     assert [row["conversations"] for row in scored.json["bots"]] == [6, 6]
     assert np.mean([row["score"] for row in scored.json["conversations"]]) == pytest.approx(0.0, abs=1e-9)

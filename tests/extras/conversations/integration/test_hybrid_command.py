@@ -1,4 +1,4 @@
-"""`refaug hybrid evaluate`: figures beside their controls, and lines that hold no conversation."""
+"""`refaug agreement hybrid`: figures beside their controls, and lines that hold no conversation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_votes_on_replies_stand_alone_beside_the_counts(home: Home, tmp_path: Pa
             talk["turns"][place]["vote"] = vote
     file = written(tmp_path / "talks.jsonl", talks)
     options = ("--vectors", vectors, "--target", "quality", "--draws", "100", "--json")
-    report = home("hybrid", "evaluate", file, *options).json
+    report = home("agreement", "hybrid", file, *options).json
     means = [np.mean([(1 if bot > 2 else -1) + bot % 3 - 1 for _ in range(10)]) / 2 for bot in range(6)]
     rated = [np.mean([talk["ratings"]["quality"] for talk in talks[bot::6]]) for bot in range(6)]
     assert report["alone"]["vote-mean"]["pearson"] == pytest.approx(stats.pearsonr(means, rated).statistic)
@@ -79,7 +79,7 @@ def test_votes_on_replies_stand_alone_beside_the_counts(home: Home, tmp_path: Pa
         table, "turns.csv", ConversationColumns.parse(["conversation=conversation"]), bot="b"
     )
     assert first.votes == (-1, -1)
-    plain = home("hybrid", "evaluate", written(file, [conversation(number) for number in range(60)]), *options).json
+    plain = home("agreement", "hybrid", written(file, [conversation(number) for number in range(60)]), *options).json
     assert "vote-mean" not in plain["alone"]
     for place, vote, message in ((1, 2, "2 is no vote: -1, 0 or 1"), (0, 1, "a vote on a turn of the person")):
         wrong = conversation(0)
@@ -92,7 +92,7 @@ def test_figures_stand_beside_their_controls(home: Home, tmp_path: Path, vectors
     talks = [conversation(number) for number in range(120)]
     file = written(tmp_path / "talks.jsonl", talks)
     options = ("--vectors", vectors, "--target", "quality", "--draws", "100")
-    report = home("hybrid", "evaluate", file, *options, "--json").json
+    report = home("agreement", "hybrid", file, *options, "--json").json
 
     means = [np.mean([talk["ratings"]["quality"] for talk in talks[bot::6]]) for bot in range(6)]
     assert [row["bot"] for row in report["bots"]] == [f"b{bot}" for bot in range(6)]
@@ -116,10 +116,10 @@ def test_figures_stand_beside_their_controls(home: Home, tmp_path: Path, vectors
     assert report["sets"]["hybrid"]["permuted_bots"]["orders"] == 720
     assert report["signature"].startswith("mh|sent:vader[3.3.2]|sem:mean[words#")
     assert "|icpt:common|target:quality|holdout:bot|play:human|n:120|" in report["signature"]
-    again = home("hybrid", "evaluate", file, *options, "--json").json
+    again = home("agreement", "hybrid", file, *options, "--json").json
     assert again == report
 
-    text = home("hybrid", "evaluate", file, *options).out
+    text = home("agreement", "hybrid", file, *options).out
     assert "intercept alone  -1.000" in text
     assert f"{agreement['common']['pearson']:.3f}" in text
 
@@ -128,25 +128,25 @@ def test_questions_are_turned_round_and_bots_left_out(home: Home, tmp_path: Path
     talks = [conversation(number) for number in range(120)]
     file = written(tmp_path / "talks.jsonl", talks)
     options = ("--vectors", vectors, "--draws", "100", "--json", "--sentiment", "none")
-    report = home("hybrid", "evaluate", file, *options, "--without", "b3", "--target", "dull").json
+    report = home("agreement", "hybrid", file, *options, "--without", "b3", "--target", "dull").json
     assert [row["bot"] for row in report["bots"]] == ["b0", "b1", "b2", "b4", "b5"]
     assert report["bots"][0]["mean"] == pytest.approx(np.mean([100 - talk["ratings"]["dull"] for talk in talks[::6]]))
     assert report["missing"]["sentiment"] == 100
     assert "sentiment" not in report["sets"]["hybrid"]["columns"]
-    both = home("hybrid", "evaluate", file, *options).json["bots"][0]["mean"]
+    both = home("agreement", "hybrid", file, *options).json["bots"][0]["mean"]
     expected = [(talk["ratings"]["quality"] + 100 - talk["ratings"]["dull"]) / 2 for talk in talks[::6]]
     assert both == pytest.approx(np.mean(expected))
 
 
 def test_few_bots_have_no_correlation_but_a_reason(home: Home, tmp_path: Path, vectors: Path) -> None:
     file = written(tmp_path / "talks.jsonl", [conversation(number, bots=3) for number in range(60)])
-    result = home("hybrid", "evaluate", file, "--vectors", vectors, "--draws", "100")
+    result = home("agreement", "hybrid", file, "--vectors", vectors, "--draws", "100")
     assert result.code == 0, result.err
     assert "a correlation over 3 bots says nothing" in result.out
     rows = [line.split() for line in result.out.splitlines() if line.startswith(("hybrid  ", "wide  ", "log-turns  "))]
     assert [row[1:7] for row in rows[:3]] == [["–", "–", "–", "–", "–", "no"]] * 3  # r, intervals, mean in folds, p
     assert "[" not in result.out.partition("agreement over bots")[2]
-    report = home("hybrid", "evaluate", file, "--vectors", vectors, "--draws", "100", "--json").json
+    report = home("agreement", "hybrid", file, "--vectors", vectors, "--draws", "100", "--json").json
     for figures in report["sets"].values():
         for agreement in figures["agreement"].values():
             assert (agreement["bots"], agreement["pearson"]) == (3, None)
@@ -187,7 +187,7 @@ def test_lines_without_a_conversation_are_told_and_left_out(
 ) -> None:
     talks = [conversation(number) for number in range(60)]
     file = written(tmp_path / "talks.jsonl", [*talks, {**conversation(60), **change}])
-    result = home("hybrid", "evaluate", file, "--vectors", vectors, "--draws", "100", "--json", "--sentiment", "none")
+    result = home("agreement", "hybrid", file, "--vectors", vectors, "--draws", "100", "--json", "--sentiment", "none")
     assert f"talks.jsonl, line 61, {message}" in result.err
     assert result.json["conversations"] == 60
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_evaluated_is_refused(home: Home, tmp_path: Path, vectors
     talks = [conversation(number) for number in range(60)]
 
     def refused(lines: list[Any], *options: str) -> str:
-        result = home("hybrid", "evaluate", written(tmp_path / "t.jsonl", lines), "--vectors", vectors, *options)
+        result = home("agreement", "hybrid", written(tmp_path / "t.jsonl", lines), "--vectors", vectors, *options)
         assert result.code in (2, 3), result.out
         return str(result.err)
 

@@ -35,7 +35,7 @@ def words(home: Home, tmp_path: Path) -> Home:
     rng = np.random.default_rng(5)
     path = tmp_path / "words.txt"
     path.write_text("".join(f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=4))}\n" for word in WORDS[:8]))
-    assert home("vectors", "import", "words", path).code == 0
+    assert home("index", "vectors", "import", "words", path).code == 0
     migrated(Settings(home=home.path))
     return home
 
@@ -64,7 +64,7 @@ def test_a_job_fits_what_the_command_fits_and_a_request_scores_what_it_scores(
     file = written(tmp_path / "talks.jsonl", list(TALKS))
     options = ("--vectors", "words", "--sentiment", "none", "--target", "quality", "--draws", "100")
     by_command = words(
-        "hybrid", "fit", file, "--name", "command", *options, "--columns", "wide", "--without", "b5", "--json"
+        "train", "hybrid", file, "--name", "command", *options, "--columns", "wide", "--without", "b5", "--json"
     )
     assert by_command.code == 0, by_command.err
     assert job["result"]["report"] == by_command.json["report"]
@@ -73,7 +73,7 @@ def test_a_job_fits_what_the_command_fits_and_a_request_scores_what_it_scores(
 
     answer = client.post("/v1/hybrids/mine/scores", json={"conversations": TALKS})
     assert answer.status_code == 200, answer.text
-    scored = words("hybrid", "score", "mine", file, "--json").json
+    scored = words("judge", "score", "hybrid", "mine", file, "--json").json
     assert {name: answer.json()[name] for name in scored} == scored
     assert (scored["scored"], answer.json()["problems"], answer.json()["warnings"]) == (60, [], [])
     pinned = client.post(f"/v1/hybrids/mine@{job['result']['version']}/scores", json={"conversations": TALKS})
@@ -86,10 +86,10 @@ def test_self_play_is_scored_and_a_job_that_was_killed_publishes_once(words: Hom
     replies = [" ".join(WORDS[place : place + 4]) for place in range(6)]
     put = client.put("/v1/bots/fixed", json={"specification": {"kind": "replay", "replies": replies, "pick": "sample"}})
     assert put.status_code == 201
-    played = words("selfplay", "play", "fixed", "--conversations", "20", "--turns", "6", "--name", "alone", "--json")
+    played = words("bots", "play", "fixed", "--conversations", "20", "--turns", "6", "--name", "alone", "--json")
     assert played.code == 0, played.err
     answer = client.post("/v1/hybrids/mine/scores", json={"self_play": "alone"}).json()
-    scored = words("hybrid", "score", "mine", "selfplay:alone", "--json").json
+    scored = words("judge", "score", "hybrid", "mine", "selfplay:alone", "--json").json
     assert {name: answer[name] for name in scored} == scored
     assert "|play:self|" in answer["signature"]
     (home.home / "inbox").mkdir(exist_ok=True)
@@ -161,6 +161,13 @@ def test_a_hybrid_of_files_or_of_judges_is_for_the_command(words: Home, client: 
     assert "was fitted with sentiment of a file" in answer.json()["detail"]
     file = written(tmp_path / "talks.jsonl", list(TALKS))
     scored = words(
-        "hybrid", "score", "mine", file, "--sentiment", f"lexicon:{words.path / 'inbox' / 'glad.tsv'}", "--json"
+        "judge",
+        "score",
+        "hybrid",
+        "mine",
+        file,
+        "--sentiment",
+        f"lexicon:{words.path / 'inbox' / 'glad.tsv'}",
+        "--json",
     )
     assert scored.json["scored"] == 60

@@ -1,4 +1,4 @@
-"""`refaug selfplay`: bots over an index play, are checked against its log, travel to another home, and are removed."""
+"""`refaug bots play`: bots over an index play, are checked against its log, travel to another home, and are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE = ("--threads", "1")
 BM25 = "retrieval:chat,mode=bm25-utterance"
 DRAWN = "retrieval:chat,k=8"
 PLAY = (
-    "selfplay",
+    "bots",
     "play",
     BM25,
     DRAWN,
@@ -44,11 +44,11 @@ def test_two_bots_play_and_are_checked_against_the_log_of_their_index(ready: Hom
     assert [row["start"] for row in rows[:12]] == [row["start"] for row in rows[12:]]
     responses = {pair.response for pair in ready.open().pairs()}
     assert all(turn["text"] in responses for row in rows for turn in row["turns"])
-    checked = ready("selfplay", "check", "pair", "--log", "chat", "--json").json
+    checked = ready("bots", "check", "pair", "--log", "chat", "--json").json
     assert [bot["bot"] for bot in checked["bots"]] == [BM25, DRAWN]
     assert [each["possible"] for each in checked["bots"][0]["overlap_among"]] == [66, 66, 66]
     assert [each["possible"] for each in checked["bots"][0]["overlap_with_log"]] == [12, 12, 12]
-    assert "word for word" in ready("selfplay", "check", "pair", "--log", "chat").out
+    assert "word for word" in ready("bots", "check", "pair", "--log", "chat").out
 
 
 def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at, tmp_path: Path) -> None:
@@ -64,17 +64,16 @@ def test_versions_are_listed_exported_imported_and_removed(ready: Home, home_at,
     other = home_at(tmp_path / "other")
     assert other("artefacts", "import", file).code == 0
     assert (
-        other("selfplay", "check", "pair", "--json").json["bots"]
-        == (ready("selfplay", "check", "pair", "--json").json["bots"])
+        other("bots", "check", "pair", "--json").json["bots"] == (ready("bots", "check", "pair", "--json").json["bots"])
     )
     assert other("artefacts", "remove", "self-play", "pair").code == 2
     assert other("artefacts", "remove", "self-play", "pair", "--yes").code == 0
     assert other("artefacts", "list", "self-play", "--json").json == {"versions": []}
-    assert "selfplay play BOT --name NAME" in other("artefacts", "list", "self-play").out
+    assert "bots play BOT --name NAME" in other("artefacts", "list", "self-play").out
 
 
 def test_an_empty_start_is_begun_by_the_bot_with_what_its_seed_draws(ready: Home) -> None:
-    play = ("selfplay", "play", BM25, DRAWN, "--conversations", "6", "--turns", "3", "--name", "pair", *ONE, "--json")
+    play = ("bots", "play", BM25, DRAWN, "--conversations", "6", "--turns", "3", "--name", "pair", *ONE, "--json")
     versions = [ready(*play, "--batch", batch).json["version"] for batch in ("2", "6")]
     assert conversations(ready, versions[0]) == conversations(ready, versions[1])
     rows = list(map(orjson.loads, conversations(ready, versions[0]).splitlines()))
@@ -90,12 +89,11 @@ def test_what_cannot_be_played_is_refused(ready: Home) -> None:
         ("retrieval:chat", "--start", "middle"),
         ("retrieval:chat", "retrieval:chat"),
     ):
-        assert ready("selfplay", "play", *options, "--name", "none", *ONE).code == 2
-    unknown = ready("selfplay", "play", "nothing", "--name", "none", *ONE)
+        assert ready("bots", "play", *options, "--name", "none", *ONE).code == 2
+    unknown = ready("bots", "play", "nothing", "--name", "none", *ONE)
     assert (unknown.code, "there is no bot 'nothing'" in unknown.err) == (3, True)
     assert (
-        ready("selfplay", "play", BM25, "--conversations", "99999", "--start", "log:chat", "--name", "none", *ONE).code
-        == 3
+        ready("bots", "play", BM25, "--conversations", "99999", "--start", "log:chat", "--name", "none", *ONE).code == 3
     )
 
 
@@ -103,13 +101,13 @@ def test_a_bot_that_was_changed_since_it_played_is_named(home: Home, tmp_path: P
     file = tmp_path / "fixed.json"
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["One.", "Two."], "cycle": True}))
     assert home("bots", "add", "fixed", file).code == 0
-    assert home("selfplay", "play", "fixed", "--conversations", "2", "--turns", "2", "--name", "alone").code == 0
+    assert home("bots", "play", "fixed", "--conversations", "2", "--turns", "2", "--name", "alone").code == 0
     assert "was changed" not in home("artefacts", "show", "self-play", "alone").err
     file.write_bytes(orjson.dumps({"kind": "replay", "replies": ["Three."]}))
     assert home("bots", "add", "fixed", file, "--replace").code == 0
     assert "was changed since: it is fixed#" in home("artefacts", "show", "self-play", "alone").err
     assert home("bots", "remove", "fixed").code == 0
-    assert "was removed since" in home("selfplay", "check", "alone").err
+    assert "was removed since" in home("bots", "check", "alone").err
 
 
 def test_an_endpoint_that_never_answers_is_named_and_its_part_is_played_when_asked_again(
@@ -131,7 +129,7 @@ def test_an_endpoint_that_never_answers_is_named_and_its_part_is_played_when_ask
             file = tmp_path / f"{name}.json"
             file.write_bytes(orjson.dumps(spec))
             assert home("bots", "add", name, file).code == 0
-        play = ("selfplay", "play", "far", "fixed", "--conversations", "2", "--turns", "2", "--name", "two", "--start")
+        play = ("bots", "play", "far", "fixed", "--conversations", "2", "--turns", "2", "--name", "two", "--start")
         silent = home(*play, f"file:{starts}", "--json")
         assert (silent.code, silent.json["silent"]) == (3, ["far"])
         assert "far has no reply to any start: timeout (2); the other bots have played" in silent.err
@@ -142,13 +140,13 @@ def test_an_endpoint_that_never_answers_is_named_and_its_part_is_played_when_ask
         assert [[turn["text"] for turn in row["turns"]] for row in rows[2:]] == [
             ["One.", "One."]
         ] * 2  # each side has its own place
-        table = home("selfplay", "check", "two").out
+        table = home("bots", "check", "two").out
         assert next(line.split() for line in table.splitlines() if line.split()[:2] == ["far", "2"])
         asked = len(endpoint.received)
         is_up.append(True)
         again = home(*play, f"file:{starts}", "--json", "--retry")
         assert (again.code, again.json["silent"], again.json["played_again"]) == (0, [], 2)
         assert len(endpoint.received) == asked + 4  # two turns of two conversations
-        assert home("selfplay", "check", "two", "--json").json["bots"][0]["ended_early"] == 0
+        assert home("bots", "check", "two", "--json").json["bots"][0]["ended_early"] == 0
     finally:
         endpoint.close()

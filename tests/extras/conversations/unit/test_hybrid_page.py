@@ -1,4 +1,4 @@
-"""docs/hybrid.md has the figures of `refaug reproduce hybrid`, and says of them what they show."""
+"""docs/hybrid.md has the figures of `refaug agreement reproduce hybrid`, and says of them what they show."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_differences_to_the_counts_stand_in_the_text() -> None:
 
 
 def test_the_command_is_that_of_the_results() -> None:
-    assert "refaug reproduce hybrid --data DATA" in page()
-    assert results()["command"].startswith("refaug reproduce hybrid --data ")
+    assert "refaug agreement reproduce hybrid --data DATA" in page()
+    assert results()["command"].startswith("refaug agreement reproduce hybrid --data ")
     assert "--encoder" in results()["command"]
 
 

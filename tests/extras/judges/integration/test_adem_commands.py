@@ -1,4 +1,4 @@
-"""`refaug adem …` and what stands on a VHRED, as users type it: versions, likelihoods, replies; and over HTTP."""
+"""`refaug train adem …` and what stands on a VHRED, as users type it: versions, likelihoods, replies; and over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.scoring.home.networks import open_vhred
 
 TINY = ("--preset", "small", "--steps", "4", "--round-steps", "2", "--batch", "8", "--threads", "1")
-PRETRAIN = ("adem", "pretrain", "chat", *TINY, "--max-tokens", "12")
+PRETRAIN = ("train", "vhred", "chat", *TINY, "--max-tokens", "12")
 ITEMS = [
     {
         "id": f"i{number}",
@@ -48,7 +48,7 @@ def with_vhreds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = folder / "home"
     ingest(IngestOrder(sources=(str(folder / "chat.jsonl"),), log="chat"), home / "logs", Silent())
     assert main(["--home", str(home), "--quiet", *PRETRAIN]) == 0
-    drawn = ("adem", "pretrain", "chat", "--preset", "small", "--cell", "random", "--name", "drawn")
+    drawn = ("train", "vhred", "chat", "--preset", "small", "--cell", "random", "--name", "drawn")
     assert main(["--home", str(home), "--quiet", *drawn]) == 0
     (home / "items.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in ITEMS))
     return home
@@ -76,7 +76,7 @@ def listed(home: Home) -> list[tuple[str, str, bool]]:
     return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
 
 
-# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_report_says_how_well_held_out_dialogues_are_predicted(ready: Home) -> None:
@@ -107,7 +107,7 @@ def test_versions_are_listed_published_and_removed(ready: Home) -> None:
 def test_a_stopped_training_resumes_to_the_same_bits(ready: Home, stopping: Callable[[int], None]) -> None:
     stopping(3)
     assert ready(*PRETRAIN, "--again").code == 5
-    resumed = ready("adem", "resume", "chat", "--json")
+    resumed = ready("train", "resume", "vhred", "chat", "--json")
     assert resumed.code == 0, resumed.err
     assert weights(ready, 1) == weights(ready, 2)
 
@@ -157,7 +157,7 @@ def test_a_scorer_says_how_many_replies_it_could_not_learn_from(ready: Home, tmp
         for number in range(60)
     ]
     (tmp_path / "rated.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    train = ("adem", "train", tmp_path / "rated.jsonl", "--encoder", "drawn", "--components", 5)
+    train = ("train", "adem", tmp_path / "rated.jsonl", "--encoder", "drawn", "--components", 5)
     full = ready(*train, "--name", "full")
     assert full.code == 0, full.err
     assert "left_out                     40 without a context\n" in full.out
@@ -173,7 +173,7 @@ def test_excluded_items_leave_their_dialogues_out(ready: Home) -> None:
     assert "are excluded" in refused.err
 
 
-# ── likelihoods ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── likelihoods ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def expected(home: Path, kind: str) -> list[float]:
@@ -226,16 +226,16 @@ def test_scores_are_verified_and_cited_with_their_network(ready: Home, tmp_path:
     scored = ready("score", ready.path / "items.jsonl", "-m", "likelihood:model=chat", "--draws", "10", "--json")
     file = tmp_path / "scores.json"
     file.write_text(scored.out)
-    verified = ready("verify", file, "--json")
+    verified = ready("score", "verify", file, "--json")
     assert verified.code == 0, verified.err
     (part,) = [part for part in verified.json["parts"] if part["part"] == "vhred"]
     assert part["state"] == "holds"
-    cited = ready("cite", file)
+    cited = ready("score", "cite", file)
     assert "chat@" in cited.out
     assert "serban-2017-vhred" in cited.out
 
 
-# ── over HTTP ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── over HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_server_scores_and_replies_as_the_commands_do(ready: Home) -> None:
@@ -243,7 +243,9 @@ def test_a_server_scores_and_replies_as_the_commands_do(ready: Home) -> None:
     scores = ready(*asked).json["scores"][0]
     bots = {"g": "vhred:chat,max-tokens=6", "s": "vhred:chat,method=sample,seed=4,max-tokens=6"}
     pairs = [part for name, text in bots.items() for part in ("--bot", f"{name}={text}")]
-    written = [orjson.loads(line) for line in ready("replies", ready.path / "items.jsonl", *pairs).out.splitlines()]
+    written = [
+        orjson.loads(line) for line in ready("bots", "reply", ready.path / "items.jsonl", *pairs).out.splitlines()
+    ]
     with client_of(Settings(home=ready.path)) as client:
         answer = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["likelihood:model=chat"]})
         assert answer.status_code == 200, answer.text

@@ -204,7 +204,7 @@ def test_meta_compares_a_judge_with_other_metrics(home, tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with endpoint(lambda received: openai(json.dumps({"overall": int(received.reply[0])}))) as fake:
         write_judge(home.path, fake.url)
-        result = home("meta", path, "-m", "judge:model=local", "-m", "rouge-l", "--draws", 50, "--json")
+        result = home("agreement", path, "-m", "judge:model=local", "-m", "rouge-l", "--draws", 50, "--json")
     assert result.code == 0, result.err
     assert len(fake.received) == 20
     assert "judge" in result.out
@@ -214,15 +214,15 @@ def test_a_backup_holds_judges_and_their_answers(home, items: Path, tmp_path: Pa
     with endpoint(rate) as fake:
         write_judge(home.path, fake.url)
         before = home("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
-    assert home("backup", tmp_path / "backup").code == 0
+    assert home("admin", "backup", tmp_path / "backup").code == 0
     restored = type(home)(tmp_path / "restored", home._capsys)
-    result = restored("restore", tmp_path / "backup")
+    result = restored("admin", "restore", tmp_path / "backup")
     assert result.code == 0, result.err
     after = restored("score", items, "-m", "judge:model=local", "--draws", 0, "--json")
     assert systems(after) == systems(before)
 
 
-# ── verification ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── verification ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def parts(result) -> dict[str, tuple[str, str]]:
 
 
 def test_scores_are_verified_from_stored_answers(home, scores: Path) -> None:
-    result = home("verify", scores, "--json")
+    result = home("score", "verify", scores, "--json")
     assert result.code == 0, result.out
     assert parts(result)["judge"][0] == "holds"
     assert "was not asked" in parts(result)["judge"][1]
@@ -251,7 +251,7 @@ def test_scores_are_verified_from_stored_answers(home, scores: Path) -> None:
 def test_without_stored_answers_a_judge_cannot_be_verified(home, scores: Path) -> None:
     for path in (home.path / "judgements").iterdir():
         path.unlink()
-    result = home("verify", scores, "--json")
+    result = home("score", "verify", scores, "--json")
     assert result.code == 3
     assert parts(result)["judge"][0] == "missing"
     assert "not reproducible" in parts(result)["judge"][1]
@@ -260,15 +260,15 @@ def test_without_stored_answers_a_judge_cannot_be_verified(home, scores: Path) -
 
 def test_a_judge_that_is_gone_or_has_changed_is_said(home, scores: Path) -> None:
     write_judge(home.path, "http://127.0.0.1:1/v1")
-    changed = home("verify", scores, "--json")
+    changed = home("score", "verify", scores, "--json")
     assert (changed.code, parts(changed)["judge"][0]) == (6, "differs")
     assert "the scores were made by judge local#" in parts(changed)["judge"][1]
     (home.path / "judges" / "local.json").unlink()
-    gone = home("verify", scores, "--json")
+    gone = home("score", "verify", scores, "--json")
     assert (gone.code, parts(gone)["judge"][0]) == (3, "missing")
 
 
-# ── bad input ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── bad input ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_endpoint_that_answers_html_is_named(home, items: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_key_in_the_address_is_refused(home, items: Path) -> None:
     assert "abc" not in result.err
 
 
-# ── refaug judge ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refaug judge ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_check_says_what_the_endpoint_gives(home) -> None:

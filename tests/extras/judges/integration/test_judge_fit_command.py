@@ -1,4 +1,4 @@
-"""`refaug judge-fit`: fitting, scores without training rows, figures out of group, and what cannot be fitted."""
+"""`refaug train judge-fit`: fitting, scores without training rows, figures out of group, and what cannot be fitted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rated_items(path: Path, seed: int, items: int = 40) -> Path:
 @pytest.fixture
 def fitted(home: Home, tmp_path: Path) -> tuple[Home, list[Path]]:
     files = [rated_items(tmp_path / f"set{seed}.jsonl", seed) for seed in (1, 2)]
-    result = home("judge-fit", "train", *files, "--name", "mine", *METRICS, "--length", "held", "--json")
+    result = home("train", "judge-fit", *files, "--name", "mine", *METRICS, "--length", "held", "--json")
     assert result.code == 0, result.err
     return home, files
 
@@ -67,7 +67,7 @@ def test_a_judge_says_what_it_is_made_of_and_how_good_it_is(fitted: tuple[Home, 
 def test_scores_are_weighted_normal_scores(fitted: tuple[Home, list[Path]], tmp_path: Path) -> None:
     home, _ = fitted
     items = rated_items(tmp_path / "new.jsonl", 3)
-    scored = home("judge-fit", "score", "mine", items, "--json").json
+    scored = home("judge", "score", "judge-fit", "mine", items, "--json").json
     parts = home("score", items, *METRICS, "--json").json["scores"]
     values = np.array([[row["score"] for row in metric["systems"]["a"]["replies"]] for metric in parts]).T
     judge = open_judge(Settings(home=home.path), "mine").judge
@@ -85,10 +85,10 @@ def test_rows_that_it_was_fitted_to_are_left_out(fitted: tuple[Home, list[Path]]
         *rated_items(tmp_path / "n.jsonl", 4, 3).read_bytes().splitlines(),
     ]
     (tmp_path / "mixed.jsonl").write_bytes(b"\n".join(lines))
-    scored = home("judge-fit", "score", "mine", tmp_path / "mixed.jsonl", "--json").json
+    scored = home("judge", "score", "judge-fit", "mine", tmp_path / "mixed.jsonl", "--json").json
     assert (scored["scored"], scored["trained_on"]) == (6, 10)
     assert [row["score"] is None for row in scored["replies"]] == [True] * 10 + [False] * 6
-    own = home("judge-fit", "score", "mine", files[0], "--json")
+    own = home("judge", "score", "judge-fit", "mine", files[0], "--json")
     assert own.error["code"] == "bad_input"
     assert "fitted to all 80 replies" in own.error["message"]
 
@@ -111,14 +111,14 @@ def test_rows_that_it_was_fitted_to_are_left_out(fitted: tuple[Home, list[Path]]
 def test_what_cannot_be_fitted_is_refused(home: Home, tmp_path: Path, change: Any, message: str) -> None:
     lines = [orjson.loads(line) for line in rated_items(tmp_path / "all.jsonl", 1).read_bytes().splitlines()]
     (tmp_path / "few.jsonl").write_bytes(b"\n".join(map(orjson.dumps, change(lines))))
-    result = home("judge-fit", "train", tmp_path / "few.jsonl", "--name", "mine", *METRICS, "--json")
+    result = home("train", "judge-fit", tmp_path / "few.jsonl", "--name", "mine", *METRICS, "--json")
     assert result.error["code"] == "bad_input"
     assert message in result.error["message"]
 
 
 def test_few_more_rows_than_are_needed_are_fitted_and_measured_on_folds(home: Home, tmp_path: Path) -> None:
     items = rated_items(tmp_path / "few.jsonl", 1, 28)
-    report = home("judge-fit", "train", items, "--name", "mine", *METRICS, "--json").json["report"]
+    report = home("train", "judge-fit", items, "--name", "mine", *METRICS, "--json").json["report"]
     assert report["sets"]["few"]["fitted"] == 56
     assert report["agreement"]["other contexts of the same sets"]["spearman"] > 0.2
     assert report["penalty"] in (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -130,7 +130,7 @@ def test_a_group_that_nothing_can_be_fitted_to_leaves_the_judge_without_figures_
     home: Home, tmp_path: Path
 ) -> None:
     items = [rated_items(tmp_path / "large.jsonl", 1), rated_items(tmp_path / "small.jsonl", 2, 20)]
-    result = home("judge-fit", "train", *items, "--name", "mine", *METRICS, "--json")
+    result = home("train", "judge-fit", *items, "--name", "mine", *METRICS, "--json")
     assert result.code == 0, result.err
     report = result.json["report"]
     assert (report["groups"], "out of group" in report["agreement"]) == (2, False)
@@ -144,7 +144,7 @@ def test_rows_of_one_context_serve_equal_weights_alone(home: Home, tmp_path: Pat
     lines = [orjson.loads(line) for line in rated_items(tmp_path / "all.jsonl", 1).read_bytes().splitlines()]
     joined = {key: {f"{at}{name}": line[key][name] for at, line in enumerate(lines) for name in "ab"} for key in KEYS}
     (tmp_path / "single.jsonl").write_bytes(orjson.dumps({**lines[0], **joined}))
-    order = ("judge-fit", "train", tmp_path / "single.jsonl", "--name", "mine", *METRICS, "--json")
+    order = ("train", "judge-fit", tmp_path / "single.jsonl", "--name", "mine", *METRICS, "--json")
     refused = home(*order)
     assert (refused.code, refused.error["code"]) == (3, "bad_input")
     assert "all 80 rated replies stand in one context" in refused.error["message"]
@@ -156,7 +156,7 @@ def test_rows_of_one_context_serve_equal_weights_alone(home: Home, tmp_path: Pat
 def test_options_that_are_not_known_are_refused(home: Home, tmp_path: Path) -> None:
     items = rated_items(tmp_path / "all.jsonl", 1)
     for options in (("--method", "forest"), ("--length", "short"), ("--metric", "bleu"), ("--metric", "rater")):
-        assert home("judge-fit", "train", items, "--name", "mine", *METRICS, *options).code == 2
+        assert home("train", "judge-fit", items, "--name", "mine", *METRICS, *options).code == 2
 
 
 @pytest.mark.slow
@@ -177,10 +177,10 @@ def test_scales_may_differ_between_files_and_not_within_one(home: Home, tmp_path
     (tmp_path / "stretched.jsonl").write_bytes(b"\n".join(map(orjson.dumps, stretched)))
     (tmp_path / "mixed.jsonl").write_bytes(b"\n".join(map(orjson.dumps, [*ones, *stretched])))
     plain, apart = (
-        home("judge-fit", "train", tmp_path / "a.jsonl", tmp_path / name, "--name", "mine", *METRICS, "--json").json
+        home("train", "judge-fit", tmp_path / "a.jsonl", tmp_path / name, "--name", "mine", *METRICS, "--json").json
         for name in ("b.jsonl", "stretched.jsonl")
     )
     assert apart["report"]["coefficients"] == plain["report"]["coefficients"]
-    refused = home("judge-fit", "train", tmp_path / "mixed.jsonl", "--name", "mine", *METRICS, "--json")
+    refused = home("train", "judge-fit", tmp_path / "mixed.jsonl", "--name", "mine", *METRICS, "--json")
     assert (refused.code, refused.error["code"]) == (3, "bad_input")
     assert refused.error["message"] == "mixed scales: 1 to 5 in item 1-0, 0 to 100 in item 2-0"

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def fitted(home: Home, tmp_path: Path) -> tuple[Home, Path]:
     """A home with a judge, and the items that it was fitted to."""
     items = rated_items(tmp_path / "set1.jsonl", 1)
-    assert home("judge-fit", "train", items, "--name", "mine", *METRICS, "--length", "held", "--json").code == 0
+    assert home("train", "judge-fit", items, "--name", "mine", *METRICS, "--length", "held", "--json").code == 0
     return home, items
 
 
@@ -37,7 +37,7 @@ def test_scores_are_those_of_the_command_and_of_the_parts(fitted: tuple[Home, Pa
     home, _ = fitted
     items = rated_items(tmp_path / "new.jsonl", 3)
     scored = home("score", items, *METRICS, "--metric", "judge-fit:mine", "--json").json
-    by_command = home("judge-fit", "score", "mine", items, "--json").json["replies"]
+    by_command = home("judge", "score", "judge-fit", "mine", items, "--json").json["replies"]
     np.testing.assert_allclose(_replies(scored), [row["score"] for row in by_command if row["system"] == "a"])
     values = np.array([[row["score"] for row in part["systems"]["a"]["replies"]] for part in scored["scores"][:2]]).T
     replies = [orjson.loads(line)["replies"]["a"] for line in items.read_bytes().splitlines()]
@@ -75,13 +75,13 @@ def test_rows_that_it_was_fitted_to_have_no_score_and_are_counted(fitted: tuple[
     assert "|seen:keep|" in kept["scores"][0]["signature"]
     assert None not in _replies(kept)
     assert any("seen=keep" in warning for warning in kept["warnings"])
-    assert home("meta", items, "--metric", "judge-fit:mine", "--json").error["code"] == "trained_on"
+    assert home("agreement", items, "--metric", "judge-fit:mine", "--json").error["code"] == "trained_on"
 
 
 def test_meta_measures_it_on_other_items(fitted: tuple[Home, Path], tmp_path: Path) -> None:
     home, _ = fitted
     items = rated_items(tmp_path / "new.jsonl", 3)
-    measured = home("meta", items, *METRICS, "--metric", "judge-fit:mine", "--draws", "50", "--json").json
+    measured = home("agreement", items, *METRICS, "--metric", "judge-fit:mine", "--draws", "50", "--json").json
     text = orjson.dumps(measured).decode()
     assert "judge-fit|model:mine@" in text
 
@@ -100,16 +100,16 @@ def test_a_score_file_is_verified_and_cited(fitted: tuple[Home, Path], tmp_path:
     items = rated_items(tmp_path / "new.jsonl", 3)
     scored = home("score", items, "--metric", "judge-fit:mine", "--json")
     (tmp_path / "scores.json").write_text(scored.out)
-    verified = home("verify", tmp_path / "scores.json", items, "--json")
+    verified = home("score", "verify", tmp_path / "scores.json", items, "--json")
     parts = {part["part"]: part["state"] for part in verified.json["parts"]}
     assert parts["judge-fit"] == "holds"
     assert verified.code == 0
     assert set(parts.values()) <= {"holds", "unchecked"}
-    cited = home("cite", tmp_path / "scores.json", "--json").json
+    cited = home("score", "cite", tmp_path / "scores.json", "--json").json
     assert "judge-fit" in orjson.dumps(cited).decode()
     judge = next((home.path / "fitted-judges" / "mine").glob("*/judge.json"))
     judge.write_bytes(judge.read_bytes().replace(b"0", b"1", 1))
-    damaged = home("verify", tmp_path / "scores.json", items, "--json").json
+    damaged = home("score", "verify", tmp_path / "scores.json", items, "--json").json
     assert {part["part"]: part["state"] for part in damaged["parts"]}["judge-fit"] == "differs"
 
 
@@ -117,7 +117,7 @@ def test_judges_that_cannot_score_are_refused(fitted: tuple[Home, Path], tmp_pat
     home, items = fitted
     assert home("score", items, "--metric", "judge-fit", "--json").error["code"] == "usage"
     assert home("score", items, "--metric", "judge-fit:absent", "--json").error["code"] == "not_found"
-    nested = home("judge-fit", "train", items, "--name", "outer", "--metric", "judge-fit:mine", "--json")
+    nested = home("train", "judge-fit", items, "--name", "outer", "--metric", "judge-fit:mine", "--json")
     assert nested.error["code"] == "usage"
 
 
@@ -159,7 +159,7 @@ def test_a_meta_job_over_http_measures_it_as_the_command_does(fitted: tuple[Home
     rated_items(inbox / "new.jsonl", 3)
     (inbox / "seen.jsonl").write_bytes(trained_on.read_bytes())
     few = ("--draws", "50", "--threads", "1", "--json")
-    direct = home("meta", inbox / "new.jsonl", "-m", "judge-fit:mine", "-m", "chrf", *few).json
+    direct = home("agreement", inbox / "new.jsonl", "-m", "judge-fit:mine", "-m", "chrf", *few).json
     order = {"kind": "meta", "metrics": ["judge-fit:mine", "chrf"], "draws": 50, "threads": 1}
     with client_of(settings, ready=False) as web:
         jobs = [

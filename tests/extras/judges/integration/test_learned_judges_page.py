@@ -37,9 +37,9 @@ def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsed]:
     ingest(IngestOrder(sources=(str(folder / "talk.jsonl"),), log="talk"), home.logs, Silent())
     rated = str(rated_items(folder / "rated.jsonl", 1, 60))
     for command in (
-        ["adem", "pretrain", "talk", *TINY, "--max-tokens", "12"],
-        ["adem", "train", rated, "--encoder", "talk", "--name", "scorer", "--components", "10", "--threads", "1"],
-        ["judge-fit", "train", rated, "--name", "mine", *METRICS, "--length", "held"],
+        ["train", "vhred", "talk", *TINY, "--max-tokens", "12"],
+        ["train", "adem", rated, "--encoder", "talk", "--name", "scorer", "--components", "10", "--threads", "1"],
+        ["train", "judge-fit", rated, "--name", "mine", *METRICS, "--length", "held"],
     ):
         assert main(["--home", str(home.home), "--quiet", *command]) == 0, command
     with browsing(home.home, tmp_path_factory.mktemp("browser")) as found:

@@ -1,4 +1,4 @@
-"""`refaug reproduce`: from files of logs and ratings to a page, a table and JSON; killed and asked again; bad input."""
+"""`refaug agreement reproduce`: from logs and ratings to a page, a table and JSON; killed and run again; bad input."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ def done(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--home",
         folder / "home",
         "--quiet",
+        "agreement",
         "reproduce",
         "metrics",
         "--data",
@@ -135,10 +136,10 @@ def versions(home: Path) -> list[str]:
 
 
 def reproduce(home: Home, data: Path, output: Path, *more: Any) -> Any:
-    return home("--quiet", "reproduce", "metrics", "--data", data, "--output", output, *QUICK, *more)
+    return home("--quiet", "agreement", "reproduce", "metrics", "--data", data, "--output", output, *QUICK, *more)
 
 
-# ── what is found ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is found ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.slow
@@ -177,7 +178,7 @@ def test_a_figure_is_the_correlation_of_plain_scores_with_the_mean_ratings(done:
 
 @pytest.mark.slow
 def test_the_page_and_the_tables_say_how_they_were_made_and_name_no_folder(done: Path, data: Path) -> None:
-    command = f"refaug reproduce metrics --data {data.name} --output out {' '.join(QUICK)}"
+    command = f"refaug agreement reproduce metrics --data {data.name} --output out {' '.join(QUICK)}"
     found = found_in(done / "out")
     assert sorted(found["command"].split()) == sorted(command.split())
     assert (found["preset"], found["epochs"], found["draws"], found["seeds"]) == ("small", 1, 40, 2)
@@ -226,12 +227,12 @@ def test_a_share_of_the_logs_leaves_alone_what_the_whole_ones_made(again: Home, 
     assert set(before) < set(versions(again.path))
 
 
-# ── interrupted ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── interrupted ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def killed_after(stage: str, home: Path, data: Path, output: Path) -> None:
     """Run it in a process of its own, and kill that as soon as it says that a stage is done."""
-    given = (sys.executable, "-m", "refaug", "--home", home, "reproduce", "metrics", "--data", data)
+    given = (sys.executable, "-m", "refaug", "--home", home, "agreement", "reproduce", "metrics", "--data", data)
     process = subprocess.Popen(
         [*map(str, given), "--output", str(output), *QUICK],
         stderr=subprocess.PIPE,
@@ -271,7 +272,7 @@ def pools_of(home: Home) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
 
 
-# ── bad input ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── bad input ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_sets(data: Path, folder: Path, **sets: Iterable[Row]) -> Path:
@@ -283,14 +284,14 @@ def with_sets(data: Path, folder: Path, **sets: Iterable[Row]) -> Path:
 
 
 def test_without_data_nothing_is_begun(home: Home, tmp_path: Path) -> None:
-    result = home("reproduce", "metrics", "--data", tmp_path / "nowhere", "--json")
+    result = home("agreement", "reproduce", "metrics", "--data", tmp_path / "nowhere", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
     assert "logs/ and human/" in result.error["remedy"]
     assert not home.path.exists()
 
 
 def test_a_part_that_is_none_is_refused_with_those_that_are(home: Home, data: Path) -> None:
-    result = home("reproduce", "sorrow", "--data", data, "--json")
+    result = home("agreement", "reproduce", "sorrow", "--data", data, "--json")
     assert (result.code, result.error["code"]) == (2, "usage")
     assert result.error["remedy"].endswith("adem, hybrid, all")
 
@@ -303,7 +304,7 @@ def test_all_of_data_without_conversations_says_so_first(home: Home, data: Path)
         "hybrid": "the data has no dialogues/ji2022_run1.jsonl.gz",
     }
     assert names == [name for name in PARTS if name not in gaps]
-    alone = home("reproduce", "hybrid", "--data", data, "--json")
+    alone = home("agreement", "reproduce", "hybrid", "--data", data, "--json")
     assert (alone.code, alone.error["code"]) == (3, "not_found")
     assert alone.error["message"] == gaps["hybrid"]
     assert not home.path.exists()
@@ -316,7 +317,7 @@ def test_all_goes_on_without_a_part_that_lacks_its_files(
     for name in set(PARTS) - {"hybrid", "metrics"}:
         monkeypatch.delitem(PARTS, name)  # type: ignore[arg-type]
     lacking = with_sets(data, tmp_path / "lacking", dailydialog_zhao=rated(2))
-    result = home("reproduce", "all", "--data", lacking, "--output", tmp_path / "out", *QUICK)
+    result = home("agreement", "reproduce", "all", "--data", lacking, "--output", tmp_path / "out", *QUICK)
     assert result.code == 3
     assert "hybrid is left out: the data has no dialogues/ji2022_run1.jsonl.gz" in result.err
     assert result.out.endswith("left out: hybrid: the data has no dialogues/ji2022_run1.jsonl.gz\n")
@@ -324,7 +325,7 @@ def test_all_goes_on_without_a_part_that_lacks_its_files(
 
 
 def test_a_set_or_a_log_that_is_not_there_is_named(home: Home, data: Path, tmp_path: Path) -> None:
-    result = home("reproduce", "metrics", "--data", data, "--set", "other", "--json")
+    result = home("agreement", "reproduce", "metrics", "--data", data, "--set", "other", "--json")
     assert (result.code, result.error["code"]) == (3, "not_found")
     assert "human/other.jsonl.gz is not there" in result.error["message"]
     lacking = with_sets(data, tmp_path / "lacking", dailydialog_zhao=rated(2))

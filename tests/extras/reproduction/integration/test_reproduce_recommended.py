@@ -1,4 +1,4 @@
-"""`refaug reproduce recommended`: refused without its encoder, and with one from files to figures, once and again."""
+"""`refaug agreement reproduce recommended`: refused without its encoder; with one from files to figures, twice."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_without_the_encoder_nothing_is_begun(home: Home, data: Path, tmp_path: Path) -> None:
-    refused = home("reproduce", "recommended", "--data", data, "--output", tmp_path, "--json")
+    refused = home("agreement", "reproduce", "recommended", "--data", data, "--output", tmp_path, "--json")
     assert refused.code != 0
-    assert refused.error["remedy"] == "refaug encoder add all-minilm-l6-v2"
+    assert refused.error["remedy"] == "refaug index encoder add all-minilm-l6-v2"
     assert not home.files("logs")
 
 
 def test_a_set_that_is_not_there_is_named(home: Home, tmp_path: Path) -> None:
-    refused = home("reproduce", "recommended", "--data", tmp_path, "--json")
+    refused = home("agreement", "reproduce", "recommended", "--data", tmp_path, "--json")
     assert (refused.code, refused.error["code"]) == (3, "not_found")
     assert refused.error["message"] == "the data has no human/dailydialog_gupta.jsonl.gz"
 
@@ -88,11 +88,11 @@ def test_figures_are_found_again_from_what_was_kept(
     )
     monkeypatch.setattr(recommended, "own_calibration", lambda: calibration)
     monkeypatch.setattr(experiment, "SEARCH_STEPS", 60)
-    assert home("encoder", "import", "tiny", encoder).code == 0
+    assert home("index", "encoder", "import", "tiny", encoder).code == 0
 
     reports = list[dict[str, Any]]()
     for output in (tmp_path / "once", tmp_path / "again"):
-        made = home("reproduce", "recommended", "--data", data, "--output", output, *QUICK)
+        made = home("agreement", "reproduce", "recommended", "--data", data, "--output", output, *QUICK)
         assert made.code == 0, made.err
         reports.append(orjson.loads((output / "recommended.json").read_bytes()))
     once, again = reports
@@ -139,8 +139,8 @@ def test_raters_are_made_once_and_agree_as_scipy_says(home: Home, data: Path, tm
         dialogues = [{"id": str(number), "turns": of_dialogue} for number, of_dialogue in enumerate(turns)]
         write_lines(tmp_path / "data" / "logs" / f"{log}.jsonl.gz", dialogues)
     encoder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded())
-    assert home("encoder", "import", "tiny", encoder).code == 0
-    command = ("reproduce", "raters", "--data", tmp_path / "data", "--output", tmp_path / "out", *QUICK)
+    assert home("index", "encoder", "import", "tiny", encoder).code == 0
+    command = ("agreement", "reproduce", "raters", "--data", tmp_path / "data", "--output", tmp_path / "out", *QUICK)
     assert home(*command).code == 0
     figures = orjson.loads((tmp_path / "out" / "raters.json").read_bytes())
     assert set(figures["leads"]) == {

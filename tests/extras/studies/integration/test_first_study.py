@@ -35,9 +35,9 @@ BOTS: Final = ("c-bm25", "vectors")
 SAID: Final = ("Where can I buy a ticket for the bus?", "And when does it leave?", "Thank you, what about the rain?")
 RATINGS: Final = {"c-bm25": 6, "vectors": 4}  # of every participant; the degraded bot gets 1
 INDEX: Final = (
-    ("demo-log", "--dialogues", "300", "--output", "{0}/log.jsonl", "--items-output", "{0}/items.jsonl"),
-    ("ingest", "{0}/log.jsonl", "--log", "demo", "--language", "en"),
-    ("vectors", "train", "demo"),
+    ("log", "demo", "--dialogues", "300", "--output", "{0}/log.jsonl", "--items-output", "{0}/items.jsonl"),
+    ("log", "ingest", "{0}/log.jsonl", "--log", "demo", "--language", "en"),
+    ("train", "vectors", "demo"),
     ("index", "build", "demo"),
 )
 _ANSWER: Final = """(rating) => document.querySelectorAll('.question').forEach((question) => {

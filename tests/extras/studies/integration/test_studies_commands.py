@@ -56,7 +56,7 @@ def test_an_imported_study_is_reported(home: Home, tmp_path: Path, study: tuple[
     assert set(means) == {"b0", "b1", "b2", "b3", "b4"}
     assert "4 participants left out" in run.out
     before = (folder / "report.html").read_bytes()
-    home("render", folder / "report.json")
+    home("score", "report", folder / "report.json")
     assert (folder / "report.html").read_bytes() == before
 
 

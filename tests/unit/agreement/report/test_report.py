@@ -1,4 +1,4 @@
-"""The report of `refaug meta`: every figure is there, names are text, and equal results give equal bytes."""
+"""The report of `refaug agreement`: every figure is there, names are text, and equal results give equal bytes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def report(result: MetaResult, tmp_path_factory: pytest.TempPathFactory) -> list
     return write_report(result, tmp_path_factory.mktemp("reports") / "new" / "report")
 
 
-# ── CSV ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── CSV ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Figures:
@@ -339,7 +339,7 @@ def blank_plot() -> Plot:
     return Plot(file="x.png", png=with_palette(np.zeros((1, 1, 3), np.uint8)), caption="a plot", width=1, height=1)
 
 
-# ── LaTeX ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── LaTeX ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def balanced(text: str) -> bool:
@@ -470,7 +470,7 @@ def test_a_figure_that_rounds_to_nothing_has_no_minus(result: MetaResult) -> Non
     assert "-0.000" not in as_latex(with_first_row(result, 2, value=-0.0001, p=1.0))
 
 
-# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -770,7 +770,7 @@ def test_the_scatter_of_systems_shows_the_systems_of_the_json(result: MetaResult
     assert len(drawn) == len(SPECIFICATIONS) + 1
 
 
-# ── the plots ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the plots ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_plots_are_png_files_of_sensible_size_with_something_on_them(report: list[Path]) -> None:
@@ -881,7 +881,7 @@ def test_only_a_report_needs_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# ── the folder ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the folder ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_other_files_in_the_folder_stay_and_the_page_comes_first(tmp_path: Path) -> None:

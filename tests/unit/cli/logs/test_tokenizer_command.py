@@ -1,4 +1,4 @@
-"""`refaug tokenizer …` and `refaug demo-log` as their users call them."""
+"""Tokenizers, and `refaug log demo`, as their users call them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a small demo log in it."""
     folder = tmp_path_factory.mktemp("demo")
     written = ["--output", str(folder / "log.jsonl"), "--items-output", str(folder / "items.jsonl")]
-    assert cli.main(["demo-log", "--dialogues", "400", "--items", "12", *written]) == 0
-    assert cli.main(["--home", str(folder / "home"), "ingest", str(folder / "log.jsonl"), "--log", "demo"]) == 0
+    assert cli.main(["log", "demo", "--dialogues", "400", "--items", "12", *written]) == 0
+    assert cli.main(["--home", str(folder / "home"), "log", "ingest", str(folder / "log.jsonl"), "--log", "demo"]) == 0
     return folder
 
 
@@ -31,9 +31,9 @@ def test_the_demo_log_and_its_items_are_written_whole(home: Path) -> None:
 
 
 def test_tokens_are_shown_for_texts_and_as_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert cli.main(["tokenizer", "run", "word", "Don't WORRY, it's 3.50!"]) == 0
+    assert cli.main(["log", "tokenize", "word", "Don't WORRY, it's 3.50!"]) == 0
     assert capfdbinary.readouterr().out.decode() == "don't worry , it's 3.50 !\n"
-    assert cli.main(["tokenizer", "run", "char", "ab c", "--json"]) == 0
+    assert cli.main(["log", "tokenize", "char", "ab c", "--json"]) == 0
     assert json.loads(capfdbinary.readouterr().out)["tokens"] == [["a", "b", "c"]]
 
 
@@ -43,7 +43,7 @@ def test_vocabulary_trained_on_a_log_is_reproducible_and_usable(
     hashes = []
     for number in (1, 2):
         model = home / f"vocabulary-{number}.model"
-        command = ["--home", str(home / "home"), "tokenizer", "train", "demo", "--output", str(model), "--size", "400"]
+        command = ["--home", str(home / "home"), "train", "tokenizer", "demo", "--output", str(model), "--size", "400"]
         capfdbinary.readouterr()
         assert cli.main([*command, "--json"]) == 0
         report = json.loads(capfdbinary.readouterr().out)
@@ -57,7 +57,7 @@ def test_vocabulary_trained_on_a_log_is_reproducible_and_usable(
 def test_vocabulary_too_large_for_the_texts_is_refused_with_the_limit(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["--home", str(home / "home"), "tokenizer", "train", "demo", "--output", str(home / "large.model")]
+    command = ["--home", str(home / "home"), "train", "tokenizer", "demo", "--output", str(home / "large.model")]
     assert cli.main([*command, "--json"]) == 3
     error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
     assert error["code"] == "bad_input"
@@ -65,6 +65,6 @@ def test_vocabulary_too_large_for_the_texts_is_refused_with_the_limit(
 
 
 def test_every_tokenizer_is_listed_with_what_it_needs(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert cli.main(["tokenizer", "list", "--json"]) == 0
+    assert cli.main(["log", "tokenizers", "--json"]) == 0
     listed = {kind["name"].split(":")[0] for kind in json.loads(capfdbinary.readouterr().out)["tokenizers"]}
     assert {"13a", "intl", "word", "char", "mecab", "sentencepiece"} <= listed

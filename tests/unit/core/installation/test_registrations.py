@@ -60,15 +60,15 @@ def package_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     metadata = tmp_path / "greetings-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n", "utf-8")
-    (metadata / "entry_points.txt").write_text("[refaug.commands]\nhello = greetings:HELLO\n", "utf-8")
+    (metadata / "entry_points.txt").write_text("[refaug.commands]\nhello there = greetings:HELLO\n", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    return "hello"
+    return "hello there"
 
 
 def test_a_name_of_another_package_is_found_and_listed_last(package_of_others: str) -> None:
     assert registrations.find(registrations.COMMANDS, package_of_others) == "hello"
     listed = list(registrations.registered(registrations.COMMANDS))
-    assert listed == [*registrations.BUILT_IN[registrations.COMMANDS], "hello"]
+    assert listed == [*registrations.BUILT_IN[registrations.COMMANDS], package_of_others]
 
 
 def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_name_of_ours_is_found_without_reading_what_is_installed() -> None:
     program = (
         "import sys\n"
         "from refaug.core.installation.registrations import COMMANDS, find\n"
-        "assert find(COMMANDS, 'studies') is not None\n"
+        "assert find(COMMANDS, 'studies list') is not None\n"
         "assert 'importlib.metadata' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)

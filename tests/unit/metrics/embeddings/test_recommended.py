@@ -171,11 +171,11 @@ def test_long_texts_cost_what_their_ngrams_cost(metric: Recommended) -> None:
 def test_without_its_encoder_the_error_says_how_to_get_it() -> None:
     with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2") as caught:
         build("refaug-1")
-    assert caught.value.remedy == "refaug encoder add all-minilm-l6-v2"
+    assert caught.value.remedy == "refaug index encoder add all-minilm-l6-v2"
 
 
 def test_another_encoder_is_refused_since_there_are_no_numbers_for_it(folder: Path) -> None:
-    with pytest.raises(Usage, match=r"no numbers for the encoder .* \(refaug encoder calibrate"):
+    with pytest.raises(Usage, match=r"no numbers for the encoder .* \(refaug index encoder calibrate"):
         build(f"refaug-1:encoder={folder}")
 
 

@@ -1,4 +1,4 @@
-"""Vectors of a rater's pieces: those that `refaug vectors train` learns with its tokenizer, and the same every time."""
+"""Vectors of a rater's pieces: those that `refaug train vectors` learns with its tokenizer, and the same every time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_vectors_equal_those_of_the_vectors_command_with_equal_settings(
     same = [text for name, option in names.items() for text in (option, str(glove[name]))]
     named = ("--name", "pieces", "--tokenizer", f"sentencepiece:{tokenizer.path}", "--threads", "1")
     home = str(places.logs.parent)
-    assert main(["--quiet", "--home", home, "vectors", "train", "first", "second", *named, *same]) == 0
+    assert main(["--quiet", "--home", home, "train", "vectors", "first", "second", *named, *same]) == 0
     capsys.readouterr()
     with Versions(places.vectors.root, "vectors").open("pieces") as held:
         trained = open_word_vectors(held.folder)

@@ -89,7 +89,7 @@ def test_commands_keep_the_rater_of_a_judge_until_the_judge_goes(
         return printed.out if code == 0 else f"{code}: {printed.err}"
 
     metrics = ("-m", "chrf", "-m", "rater:target=reply", "--rater", f"{name}@{oldest}")
-    fit = ("judge-fit", "train", items, "--name", "even", "--method", "equal", "--length", "held", *metrics, "--json")
+    fit = ("train", "judge-fit", items, "--name", "even", "--method", "equal", "--length", "held", *metrics, "--json")
     judge = json.loads(run(*fit))["version"]
     run("artefacts", "publish", "rater", f"{name}@{newest}")
     stays = f"rater {name}: 0 versions removed\n  {oldest} stays for the fitted judge even@{judge}\n"
@@ -112,7 +112,7 @@ def test_a_judge_goes_back_to_the_version_before(tmp_path: Path, capsys: pytest.
     items = rated_items(tmp_path / "rated.jsonl", 1)
     home = ["--home", str(tmp_path / "home")]
     for method in ("equal", "ridge"):
-        fit = ["judge-fit", "train", str(items), "--name", "mine", "--method", method, "-m", "bleu", "-m", "chrf"]
+        fit = ["train", "judge-fit", str(items), "--name", "mine", "--method", method, "-m", "bleu", "-m", "chrf"]
         assert main([*home, *fit]) == 0
     older, newer = artefact_stores(Settings(home=tmp_path / "home"))["judge-fit"].versions("mine")
     capsys.readouterr()

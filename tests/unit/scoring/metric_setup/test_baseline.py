@@ -26,7 +26,10 @@ def home(tmp_path: Path) -> Path:
     ]
     source = tmp_path / "log.jsonl"
     source.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
-    assert main(["--home", str(tmp_path / "home"), "--quiet", "ingest", str(source), "--log", "chat", "--json"]) == 0
+    assert (
+        main(["--home", str(tmp_path / "home"), "--quiet", "log", "ingest", str(source), "--log", "chat", "--json"])
+        == 0
+    )
     return tmp_path / "home"
 
 
@@ -64,7 +67,7 @@ def test_a_metric_without_a_weighted_form_is_refused(home: Path) -> None:
 def test_a_log_of_one_dialogue_has_no_random_pairs(tmp_path: Path) -> None:
     source = tmp_path / "one.jsonl"
     source.write_text('{"id": "d", "turns": ["a b", "c d", "e f"]}\n', "utf-8")
-    main(["--home", str(tmp_path), "--quiet", "ingest", str(source), "--log", "chat", "--json"])
+    main(["--home", str(tmp_path), "--quiet", "log", "ingest", str(source), "--log", "chat", "--json"])
     with pytest.raises(BadInput, match="no two responses of different dialogues"):
         found(tmp_path, "rouge-1")
 

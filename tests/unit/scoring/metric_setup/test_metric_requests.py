@@ -131,5 +131,5 @@ def test_scores_by_refaug_1_without_its_encoder_name_the_command_and_another_met
     with pytest.raises(MissingPart, match="needs the encoder all-minilm-l6-v2, and this home does not") as caught:
         chosen_metrics(["refaug-1"], [], ModelRegistry(Settings(home=tmp_path)))
     assert caught.value.remedy == (
-        "refaug encoder add all-minilm-l6-v2; or name a metric that needs no encoder, such as upsilon-bleu"
+        "refaug index encoder add all-minilm-l6-v2; or name a metric that needs no encoder, such as upsilon-bleu"
     )

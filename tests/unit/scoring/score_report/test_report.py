@@ -53,7 +53,7 @@ def test_the_files_of_a_report_are_sealed_alike_and_without_scripts(tmp_path: Pa
     assert "&lt;script&gt;" in page
     assert "\u202e" not in page
     assert not re.search(r"https?:|src=|url\(", page)
-    assert "refaug verify scores.json &#39;my items; rm.jsonl&#39;" in page
+    assert "refaug score verify scores.json &#39;my items; rm.jsonl&#39;" in page
     assert len(page) < 150_000
     file = ScoreFile.read(written.scores, "scores.json")
     assert (file.is_sealed, file.details) == (True, None)

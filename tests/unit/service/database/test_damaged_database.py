@@ -137,7 +137,7 @@ def test_a_damaged_cell_is_named_with_its_table(
     assert {type(error) for error in errors} == {DamagedDatabase}
     for error in errors:
         assert FILE in error.message
-        assert "refaug restore" in error.remedy
+        assert "refaug admin restore" in error.remedy
 
 
 def test_a_time_that_is_none_is_damage(content: bytes, tmp_path: Path) -> None:
@@ -206,5 +206,5 @@ def test_doctor_and_audit_find_an_altered_row(
     findings = [finding for finding in examine(settings, verify=True) if finding.state is FindingState.WRONG]
     assert [finding.what for finding in findings] == ["database"]
     assert "table audit, row" in findings[0].found
-    assert main(["--home", str(settings.home), "audit", "--verify"]) == DamagedDatabase.exit_code
+    assert main(["--home", str(settings.home), "admin", "audit", "--verify"]) == DamagedDatabase.exit_code
     assert "table audit, row" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def names(database):
         return list(connection.execute(select(KEYS.c.name).order_by(KEYS.c.name)).scalars())
 
 
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_new_database_has_the_tables_and_the_newest_step(database):
@@ -173,7 +173,7 @@ def test_texts_are_put_in_order_by_their_bytes(database):
     assert names(database) == ["0", "B", "_", "a", "b", "é"]
 
 
-# ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── transactions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_writing_transaction_is_all_or_nothing(database):
@@ -285,7 +285,7 @@ def test_writers_stand_in_line_where_they_ask_to(database):
     assert order == [["one"]]
 
 
-# ── trouble ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── trouble ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_database_that_stays_locked_is_told_and_works_again(database_url, tmp_path):
@@ -336,7 +336,7 @@ def test_a_damaged_file_is_told(tmp_path):
     for ask in (database.require_current, database.migrate):
         with pytest.raises(DamagedDatabase, match=r"refaug\.db: the database is damaged") as raised:
             ask()
-        assert "refaug restore" in raised.value.remedy
+        assert "refaug admin restore" in raised.value.remedy
     database.close()
 
 
@@ -424,7 +424,7 @@ def test_the_message_has_no_values_and_no_statement(database):
     assert "a-secret-hash" not in str(raised.value)
 
 
-# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_times_are_read_as_they_were_written_and_sort_as_texts():

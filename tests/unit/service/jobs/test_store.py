@@ -47,7 +47,7 @@ def in_use(database):
         return sorted(connection.execute(select(JOB_RESOURCES.c.resource).where(JOB_RESOURCES.c.in_use)).scalars())
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_job_is_read_as_it_was_ordered(jobs):
@@ -132,7 +132,7 @@ def test_many_that_ask_at_once_get_one_job_and_no_more_than_the_limit(database):
     assert jobs.counts()["queued"] == 3
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_ids_rise_with_time_and_say_nothing_else():
@@ -161,7 +161,7 @@ def test_ids_rise_also_where_the_clock_goes_back(monkeypatch):
 
 def test_pages_have_every_job_once_newest_first(database):
     jobs = JobStore(database)
-    ids = [jobs.enqueue(("ingest", "gc")[n % 2], {"n": n}, [f"log/{n}"]).id for n in range(11)]
+    ids = [jobs.enqueue(("log", "ingest", "gc")[n % 2], {"n": n}, [f"log/{n}"]).id for n in range(11)]
     found, after = [], None
     for size in (4, 4, 3):
         page, after = jobs.list(after=after, limit=4)
@@ -209,7 +209,7 @@ def test_a_text_that_can_be_no_id_is_the_id_of_no_job(jobs, text):
         jobs.list(after=text)
 
 
-# ── working ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── working ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_job_from_its_order_to_its_result(jobs, database):
@@ -397,7 +397,7 @@ def _count(database, statement):
         return connection.exec_driver_sql(statement).scalar_one()
 
 
-# ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_end_that_is_told_twice_counts_once(jobs):

@@ -36,7 +36,7 @@ def never() -> bool:
     raise AssertionError("nobody has to be asked")
 
 
-# ── who may reach it ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── who may reach it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost"])
@@ -53,7 +53,7 @@ def test_any_other_address_needs_keys_and_asks_for_them(host: str) -> None:
     with pytest.raises(Usage, match="can be reached from elsewhere, and there are no keys") as refused:
         require_keys_if_public(settings, lambda: False)
     assert refused.value.remedy == (
-        "refaug keys create NAME --scope score, or --host 127.0.0.1, or --open for anybody who reaches it"
+        "refaug admin keys create NAME --scope score, or --host 127.0.0.1, or --open for anybody who reaches it"
     )
     assert require_keys_if_public(settings, lambda: True) == ServeSettings(host=host, keys=True)
 
@@ -115,7 +115,7 @@ def test_only_keys_that_open_something_count(tmp_path: Path) -> None:
     assert has_keys(home, settings)
 
 
-# ── the lock ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the lock ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_second_server_of_a_home_is_told_who_has_it(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_second_server_of_a_home_is_told_who_has_it(tmp_path: Path) -> None:
         pass  # it is free again
 
 
-# ── the socket ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the socket ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_stale_unix_socket_is_replaced_and_another_file_is_not(tmp_path: Path) -
         never()
 
 
-# ── what the children are told ────────────────────────────────────────────────────────────────────────────────────
+# ── what the children are told ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_children_read_back_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def test_uvicorn_gets_the_timeouts_of_the_settings_and_logs_nothing() -> None:
     )
 
 
-# ── beginning again ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── beginning again ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_who_dies_young_waits_longer_each_time_and_who_was_steady_does_not() -> None:

@@ -136,7 +136,9 @@ class ConnectionSettings:
         if not isinstance(self.verify, (bool, str)):
             raise Usage(f"verify={type(self.verify).__name__}", remedy="True, False, or the path of a certificate")
         if self.key is not None and not _is_token(self.key):
-            raise Usage("the key has characters that no key has", remedy="the key as refaug keys create printed it")
+            raise Usage(
+                "the key has characters that no key has", remedy="the key as refaug admin keys create printed it"
+            )
         if self.uds is not None:
             _require_socket(self.uds)
         object.__setattr__(self, "headers", _check_headers(self.headers))

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `adem.pretrain_command`: `refaug adem pretrain`
-- `scorers.train_command`: `refaug adem train`
-- `scorers.report_command`: `refaug adem report`.
+- `adem.pretrain_command`: `refaug train vhred`
+- `scorers.train_command`: `refaug train adem`
+- `scorers.report_command`: `refaug train report adem`.
 """
 
 __all__ = ["adem", "excluded_files"]

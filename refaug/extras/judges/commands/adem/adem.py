@@ -1,4 +1,4 @@
-"""`refaug adem …`: pre-training the networks that ADEM's encoder is taken from."""
+"""`refaug train adem …`: pre-training the networks that ADEM's encoder is taken from."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ from refaug.cli.shared.network_commands import run_training
 from refaug.cli.shared.output import JsonFlag
 from refaug.extras.judges.operations.pretrain_vhred import PretrainVhred
 
-app = typer.Typer(
-    help="Train judges on people's ratings: ADEM, and the networks that its encoder is taken from.",
-    no_args_is_help=True,
-)
-
 _KIND: Final = "vhred"
 
 
-@app.command("pretrain")
 @with_options
 def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json: JsonFlag = False) -> None:
     """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
@@ -40,7 +34,6 @@ def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json:
     )
 
 
-@app.command("resume")
 def resume_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the VHRED.", metavar="NAME")],

@@ -1,4 +1,4 @@
-"""`refaug adem train|report|score`: scorers fitted to people's ratings, how good they are, and scores by hand."""
+"""`refaug train adem|report|score`: scorers fitted to people's ratings, how good they are, and scores by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def train_command(
     """Fit a scorer to the ratings of test files, on the vectors of a frozen encoder.
 
     Rows that rate a gold itself are left out. A part of the contexts chooses the epoch and is never fitted to; how good
-    the scorer is on other dialogues is what refaug adem report --leave-one-out says.
+    the scorer is on other dialogues is what refaug train report adem --leave-one-out says.
     """
     from refaug.extras.judges.adem.training import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
     from refaug.scoring.home.networks import open_vhred  # noqa: PLC0415

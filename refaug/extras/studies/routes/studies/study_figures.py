@@ -60,8 +60,8 @@ async def export_study(
         Literal["jsonl", "csv", "items", "conversations", "acute", "dpo", "weights"],
         Query(
             description="`jsonl`: a task a line, as reports read it; `csv`: exchanges, with the columns of "
-            "neural_chat_web; `items` for `refaug meta`; `conversations` for `refaug hybrid`; `acute`, `dpo`: pairs of "
-            "dialogues and of replies; `weights` of references"
+            "neural_chat_web; `items` for `refaug agreement`; `conversations` for `refaug agreement hybrid`; `acute`, "
+            "`dpo`: pairs of dialogues and of replies; `weights` of references"
         ),
     ] = "jsonl",
     question: Annotated[

@@ -30,7 +30,7 @@ _ANONYMOUS: Final = "anonymous"
 
 
 def replies_job(order: ReplyToItems, context: JobContext) -> Mapping[str, Any]:
-    """Store what `refaug replies` prints, and return where it is, and what the replies took."""
+    """Store what `refaug bots reply` prints, and return where it is, and what the replies took."""
     source = named_file(order.items, context.home, context.serve)
     files = ItemFiles(items=source, table=order.table, allow_truncated=order.allow_truncated)
     journal = ReplyJournal(context.stages.folder / _JOURNAL)

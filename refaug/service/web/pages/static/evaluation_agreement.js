@@ -1,4 +1,4 @@
-/** How far metrics agree with people: what `refaug meta` measures, with its drawings. */
+/** How far metrics agree with people: what `refaug agreement` measures, with its drawings. */
 
 import { intervalFigure, scatterFigure, SERIES } from "./charts.js";
 import { element, fill, printable, userText } from "./dom.js";

@@ -12,7 +12,7 @@ function showOwn(own) {
   const place = byId("own");
   place.removeAttribute("aria-busy");
   if (own === null) {
-    fill(place, empty(element("p", {}, "This service asks for a key, and this tab has none. Press “Key” above and enter yours; an operator makes one by ", element("code", {}, "refaug keys create"), ".")));
+    fill(place, empty(element("p", {}, "This service asks for a key, and this tab has none. Press “Key” above and enter yours; an operator makes one by ", element("code", {}, "refaug admin keys create"), ".")));
     return;
   }
   const limits = [own.rate_per_s !== null && `${own.rate_per_s} requests a second`, own.quota_per_day !== null && `${count(own.quota_per_day)} requests a day`].filter(Boolean);

@@ -457,7 +457,7 @@ async function load() {
   try {
     own = await ownKey();
     if (own === null) {
-      showProblem(byId("page-problem"), new Problem({ code: "no_key", title: "This service asks for a key", detail: "enter the key that you were given; its scope “score” is enough for this page", remedy: "ask the operator for one: refaug keys create" }, 401));
+      showProblem(byId("page-problem"), new Problem({ code: "no_key", title: "This service asks for a key", detail: "enter the key that you were given; its scope “score” is enough for this page", remedy: "ask the operator for one: refaug admin keys create" }, 401));
       fill(byId("references"), element("li", {}, empty(element("p", {}, "References appear here when a key is entered."))));
       return;
     }

@@ -75,7 +75,7 @@ function outcomeOf({ result }) {
 
 async function logs() {
   const rows = await listAll("/v1/logs", "logs");
-  if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug ingest FILE --log NAME"), "."));
+  if (!rows.length) return empty(element("p", {}, "No log yet. Put a file of dialogues into inbox/ and start a job of kind “ingest”, or post dialogues: ", element("code", {}, "refaug log ingest FILE --log NAME"), "."));
   return element("div", { class: "scroll" }, element("table", { class: "stacked" },
     element("thead", {}, element("tr", {}, ["Log", "Pairs", "Dialogues", "Size", "Changed", "Growth"].map((name) => element("th", { scope: "col", class: name === "Growth" ? "number" : null }, name)))),
     element("tbody", {}, rows.map((row) => element("tr", {},

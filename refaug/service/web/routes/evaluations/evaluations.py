@@ -186,7 +186,9 @@ class EvaluationOut(EvaluationRow, ResponseModel):
         default=None,
         description="of a score: systems, metrics with intervals, comparisons and histograms, bad rows, warnings",
     )
-    agreement: dict[str, object] | None = Field(default=None, description="of a meta: what `refaug meta --json` prints")
+    agreement: dict[str, object] | None = Field(
+        default=None, description="of a meta: what `refaug agreement --json` prints"
+    )
 
 
 class EvaluationsOut(ResponseModel):

@@ -152,7 +152,7 @@ def test_asked_again_it_finds_its_encoders_and_the_same_figures(
     again = adem(chain, sets)
     assert {name: encoders.versions(name) for name in encoders.names()} == versions
     assert orjson.dumps(again.data) == orjson.dumps(report.data)
-    page, text, data = write_report(again, chain, sets, "refaug reproduce adem", tmp_path / "results")
+    page, text, data = write_report(again, chain, sets, "refaug agreement reproduce adem", tmp_path / "results")
     assert "Protocol C: fitted to a forum alone" in text.read_text("utf-8")
     assert "Protocol B: folds of one set" in page.read_text("utf-8")
     assert data.is_file()

@@ -17,7 +17,7 @@ _REPORT = Report(name="some", title="Some", summary=(), sections=(), data={"figu
 
 def test_how_it_was_made_stands_beside_the_figures(tmp_path: Path) -> None:
     one = tiny_set("first", 15)
-    write_report(_REPORT, tiny_chain(tmp_path), [one], "refaug reproduce some", tmp_path / "out")
+    write_report(_REPORT, tiny_chain(tmp_path), [one], "refaug agreement reproduce some", tmp_path / "out")
 
     found = orjson.loads((tmp_path / "out" / "some.json").read_bytes())
     assert found["figures"] == {"x": 1}
@@ -27,4 +27,4 @@ def test_how_it_was_made_stands_beside_the_figures(tmp_path: Path) -> None:
 def test_figures_do_not_take_the_place_of_how_they_were_made(tmp_path: Path) -> None:
     wrong = replace(_REPORT, data={"sets": {}})
     with pytest.raises(Usage, match="some: sets would be written over"):
-        write_report(wrong, tiny_chain(tmp_path), [], "refaug reproduce some", tmp_path / "out")
+        write_report(wrong, tiny_chain(tmp_path), [], "refaug agreement reproduce some", tmp_path / "out")

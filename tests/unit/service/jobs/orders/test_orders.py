@@ -69,7 +69,7 @@ def test_all_kinds_are_there():
 @pytest.mark.parametrize(
     ("kind", "resources"),
     [
-        ("ingest", ("log/chat",)),
+        ("log", "ingest", ("log/chat",)),
         ("vectors", ("vectors/chat",)),
         ("index-build", ("index/chat",)),
         ("index-update", ("index/chat",)),
@@ -90,7 +90,7 @@ def test_resources_are_what_a_job_writes(kind, resources):
 def test_evaluations_share_a_resource_only_with_the_very_same_order():
     for kind, other in (
         ("score", {"seed": 2}),
-        ("meta", {"seed": 2}),
+        ("agreement", {"seed": 2}),
         ("replies", {"replace": True}),
         ("judge-conversations", {"settings": {"k": 3}}),
     ):
@@ -232,7 +232,7 @@ def test_several_mistakes_are_told_at_once_and_the_rest_is_counted():
         parse_order({"kind": "gc", "artefact": "index", "name": "a", **{f"x{n}": 1 for n in range(7)}})
 
 
-# ── the defaults are the commands' ────────────────────────────────────────────────────────────────────────────────
+# ── the defaults are the commands' ────────────────────────────────────────────────────────────────────────────────────
 
 
 def defaults(model):

@@ -247,8 +247,8 @@ class Studies(Resource[K]):
         """Download the tasks that are over to a file, which is there whole or not at all, and return its path.
 
         `to` may be a folder. `jsonl`, or without a format: a task a line, as `refaug studies report` reads it; `csv`:
-        exchanges; `items` for `refaug meta`; `conversations` for `refaug hybrid`; `acute` and `dpo`: pairs; `weights`
-        of references. `question` is the one whose answers count, where the form has several.
+        exchanges; `items` for `refaug agreement`; `conversations` for `refaug agreement hybrid`; `acute` and `dpo`:
+        pairs; `weights` of references. `question` is the one whose answers count, where the form has several.
         """
         call = _export(id, format=format, question=question)
         return await download(self._wire, call, to, f"{id}.{'csv' if format == 'csv' else 'jsonl'}")

@@ -1,52 +1,23 @@
-"""`refaug signature …` and `refaug cite`: what signatures say, and what to write beside scores."""
+"""`refaug score cite`: what to write beside scores."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 
 if TYPE_CHECKING:
     from refaug.scoring.citation.citation import Citation
 
-app = typer.Typer(help="Compare the signatures of scores.", no_args_is_help=True)
-
-_Signature = typer.Argument(help="A signature, short or full.", metavar="SIGNATURE")
 _SET: Final = re.compile(r"[0-9a-f]{6,16}")
-
-
-@app.callback()
-def signature_group() -> None:
-    """Compare the signatures of scores."""
-
-
-@app.command("diff")
-def diff_command(
-    first: Annotated[str, _Signature], second: Annotated[str, _Signature], as_json: JsonFlag = False
-) -> None:
-    """Say in what two signatures differ; details are compared where both are full."""
-    from refaug.metrics.signature import Signature  # noqa: PLC0415
-    from refaug.scoring.metric_setup.signature_requests import signature_differences  # noqa: PLC0415  numpy
-
-    differences = signature_differences(Signature.parse(first), Signature.parse(second))
-    if as_json:
-        print_json({"same": not differences, "differences": [asdict(difference) for difference in differences]})
-    elif differences:
-        rows = [(difference.key, difference.first, difference.second) for difference in differences]
-        print_table("what differs", ("key", "first", "second"), rows)
-    else:
-        print_line("the same metric, settings and versions")
-
-
-# ── Citing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def cite_command(
