@@ -67,6 +67,10 @@ class _Leaf(TyperCommand):
 
     path = ""
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does, of a long help the first paragraph."""
+        _write_text(self, ctx, formatter)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Print the help with all options, where it is wanted."""
         _answer_help_all(self, ctx, args)
@@ -91,15 +95,28 @@ class CommandGroup(TyperGroup):
         self.path = path
         self.commands = _CommandsBelow(path)  # type: ignore[assignment]  # nothing is added to it
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help, where that with all options is wanted, which is the same here."""
+        _answer_help_all(self, ctx, args[:1])
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options in panels, and the commands."""
         _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the commands are for, of a long help the first paragraph."""
+        _write_text(self, ctx, formatter)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the commands in their order, each with the first paragraph of its help."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _sentence(command)) for name, command in self.commands.items()])
+            formatter.write_dl([(name, self.sentence_of(command)) for name, command in self.commands.items()])
+
+    def sentence_of(self, command: Any) -> str:
+        """Return what stands beside a command."""
+        return _sentence(command)
 
 
 class RefaugCommand(CommandGroup):
@@ -135,6 +152,10 @@ class ItemsOrCommand(CommandGroup):
         ctx.resilient_parsing, ctx.args = False, args
         return args
 
+    def sentence_of(self, command: Any) -> str:
+        """Return what stands beside a command: here no more than a line, since the options are what is looked for."""
+        return re.split("[:;]|, and ", _sentence(command))[0].removesuffix(".")
+
     def _is_command(self, word: str) -> bool:
         """Say whether a word names a subcommand; packages of others are read where it cannot be a file or an option."""
         if word in known_below(self.path):
@@ -162,9 +183,13 @@ def _require_home(path: str, ctx: Any) -> None:
 
 HELP_ALL: Final = "--help-all"
 _PANELS: Final = ("Input", "Metric", "Retrieval", "Statistics", "Output")
-_OF_OUTPUT: Final = frozenset({"--json", "--csv", "--tsv", "--latex", "--html", "--output", "--strict"})
+_OF_OUTPUT: Final = frozenset(
+    {"--json", "--csv", "--tsv", "--latex", "--html", "--output", "--report", "--level", "--details", "--strict"}
+)
 _LONG: Final = 24  # options, from which on help shows the everyday ones alone
 _NAMES_WIDTH: Final = 24
+_FIRST_SENTENCE: Final = re.compile(r".*?\.(?= +[A-Z\[])")
+_LAST_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]$")
 _DEFAULT: Final = re.compile(r"\[default: \((.*?)\)(?=[\];])")
 
 
@@ -174,7 +199,7 @@ def _sentence(command: Any) -> str:
 
 def _answer_help_all(command: Any, ctx: Any, args: list[str]) -> None:
     """Print the help with all options and end, where that is asked for."""
-    if HELP_ALL in args and _hides_options(command):
+    if HELP_ALL in args:
         ctx.meta[HELP_ALL] = True
         typer.echo(command.get_help(ctx))
         ctx.exit()
@@ -183,6 +208,17 @@ def _answer_help_all(command: Any, ctx: Any, args: list[str]) -> None:
 def _hides_options(command: Any) -> bool:
     """Say whether the help shows the everyday options alone."""
     return len(command.params) > _LONG and any(parameter.hidden for parameter in command.params)
+
+
+def _write_text(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write what a command does; the rest of a long help is for --help-all."""
+    text = inspect.cleandoc(command.help or "")
+    if _hides_options(command) and HELP_ALL not in ctx.meta:
+        text = text.partition("\n\n")[0]
+    if text:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -218,9 +254,11 @@ def _record(parameter: Any, ctx: Any) -> tuple[str, str]:
 
 def _shortened(text: str) -> str:
     """Return the first sentence, and the default."""
-    sentence, _, rest = text.partition(". ")
-    default = rest[rest.rindex("[") :] if rest.endswith("]") and "[" in rest else ""
-    return " ".join(filter(None, (f"{sentence.removesuffix('.')}." if rest else sentence, default)))
+    sentence = _FIRST_SENTENCE.match(text)
+    default = _LAST_BRACKETS.search(text) if sentence is not None else None
+    if sentence is None or (default is not None and default.start() < sentence.end()):
+        return text
+    return sentence[0] if default is None else f"{sentence[0]} {default[0]}"
 
 
 def _heading(parameter: Any) -> str:

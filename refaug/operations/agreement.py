@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from refaug.core.options.declaring import Argument, Doc, Length, Metavar
+from refaug.core.options.declaring import Argument, Doc, Length, Metavar, Panel
 from refaug.operations.item_sources import OF_JOB, TableOptions
 from refaug.operations.operation import OwnedOperation, Text
 from refaug.operations.scoring_options import ClusterOptions, Language, ReferenceOptions
@@ -15,6 +15,8 @@ from refaug.scoring.score_settings import MetaSettings
 @dataclass(frozen=True, kw_only=True)
 class AgreementOptions(MetaSettings, ReferenceOptions):
     """Which metrics are compared, and how their agreement with people is measured."""
+
+    panel: ClassVar[Panel] = Panel("Metric")
 
     metrics: Annotated[
         tuple[Text, ...],
@@ -50,6 +52,8 @@ class AgreementOptions(MetaSettings, ReferenceOptions):
 @dataclass(frozen=True, kw_only=True)
 class MeasureAgreement(AgreementOptions, ClusterOptions, TableOptions, OwnedOperation):
     """Say how far metrics agree with people's ratings."""
+
+    panel: ClassVar[Panel] = Panel("Input")
 
     operation: ClassVar[str] = "meta"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.meta:meta_job"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, FileNames, Flag, Length, Metavar
+from refaug.core.options.declaring import Argument, Doc, FileNames, Flag, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.logs.reading.sources import encoding_of
 from refaug.operations.operation import Text
@@ -20,6 +20,8 @@ SystemName = Annotated[str, Length(1, 200)]
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
     """What the columns of a table hold."""
+
+    panel: ClassVar[Panel] = Panel("Input", rare=("shape", "encoding"))
 
     map: Annotated[
         tuple[Text, ...],
@@ -63,6 +65,8 @@ class TableOptions(Options):
 @dataclass(frozen=True, kw_only=True)
 class AlignedOptions(Options):
     """Line-aligned files instead of a test file."""
+
+    panel: ClassVar[Panel] = Panel("Input", rare=("weights", "utterances"))
 
     replies: Annotated[
         dict[SystemName, Text],
@@ -115,6 +119,8 @@ class AlignedOptions(Options):
 @dataclass(frozen=True, kw_only=True)
 class ItemSources(TableOptions, AlignedOptions):
     """The files that items are read from: a file of items or a table, or line-aligned texts."""
+
+    panel: ClassVar[Panel] = Panel("Input", rare=("allow_truncated",))
 
     needs_items: ClassVar[bool] = True  # whether some have to be named
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Length, Metavar
+from refaug.core.options.declaring import Doc, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import Cluster, Spec, Text, Threads
 from refaug.scoring.augment_settings import AugmentSettings
@@ -42,6 +42,8 @@ def within(group: str) -> Iterator[None]:
 class MetricOptions(Options):
     """The metrics that replies are scored by."""
 
+    panel: ClassVar[Panel] = Panel("Metric")
+
     metrics: Annotated[
         tuple[Text, ...],
         Length(0, 1_000),
@@ -71,6 +73,8 @@ class ScoringOptions(ScoreSettings, MetricOptions, Resampling):
 @dataclass(frozen=True, kw_only=True)
 class ReferenceOptions(Options):
     """Where references are found, and what weighs them."""
+
+    panel: ClassVar[Panel] = Panel("Retrieval")
 
     index: Annotated[
         Spec | None, Doc("Index that references are found in first; without it they are taken as they are.")
@@ -175,6 +179,8 @@ class ReferenceOptions(Options):
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(ReferenceOptions):
     """Where references are found, perhaps on a cluster."""
+
+    panel: ClassVar[Panel] = Panel("Retrieval", rare=("on", "threads"))
 
     on: Annotated[
         Cluster,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
-from refaug.core.options.declaring import Doc, Signed
+from refaug.core.options.declaring import Doc, Panel, Signed
 from refaug.core.options.decoding import Options
 
 Combine = Literal["first", "first-literal", "max", "confident", "mean"]
@@ -16,6 +16,8 @@ COMBINES: Final[tuple[str, ...]] = get_args(Combine)
 @dataclass(frozen=True, kw_only=True)
 class RatingSettings(Options):
     """How the probabilities of the two triplets become a rating."""
+
+    panel: ClassVar[Panel] = Panel("Retrieval", rare=("combine", "calibrated"))
 
     combine: Annotated[
         Combine, Doc("How the rater's two answers become a rating: docs/raters.md."), Signed(is_short=True)

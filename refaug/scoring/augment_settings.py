@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Metavar, Signed
+from refaug.core.options.declaring import Doc, Ge, Le, Metavar, Panel, Signed
 from refaug.core.options.decoding import as_values, decode
 from refaug.core.options.describing import options_of
 from refaug.indexer.search.search_settings import SearchSettings
@@ -24,6 +24,8 @@ class AugmentSettings(SearchSettings, RatingSettings):
 
     Modes and exclusions: docs/indexes.md; ratings and weights: docs/raters.md.
     """
+
+    panel: ClassVar[Panel] = Panel("Retrieval", rare=("preset", "gold", "parrot", "weights", "show_excluded"))
 
     preset: Annotated[
         PresetName | None,

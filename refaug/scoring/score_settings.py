@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
 
 MAX_DRAWS: Final = 1_000_000
@@ -21,6 +21,8 @@ ResamplingSeed = Annotated[int, Ge(0), Le(MAX_SEED), Doc("Of the resampling.")]
 @dataclass(frozen=True, kw_only=True)
 class Resampling(Options):
     """Intervals and comparisons."""
+
+    panel: ClassVar[Panel] = Panel("Statistics", rare=("confidence", "seed"))
 
     draws: Draws = 1_000
     confidence: Confidence = 0.95
@@ -53,6 +55,8 @@ class Resampling(Options):
 class ScoreSettings(Resampling):
     """The settings of an evaluation beside the metrics."""
 
+    panel: ClassVar[Panel] = Panel("Output")
+
     explain: Annotated[
         bool, Doc("Say which n-grams are credited to which reference, and what scores are without each reference.")
     ] = False
@@ -69,6 +73,8 @@ class RowsChoice(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class MetaSettings(Options):
     """How agreement is measured."""
+
+    panel: ClassVar[Panel] = Panel("Statistics", rare=("confidence", "seed", "min_kappa"))
 
     rows: Annotated[
         RowsChoice,

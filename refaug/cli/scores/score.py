@@ -28,6 +28,8 @@ SignatureOption = Annotated[
         "--signature",
         help="Signature of an earlier score: its metric, index, rater and settings, instead of options for them.",
         metavar="SIGNATURE",
+        rich_help_panel="Metric",
+        hidden=True,
     ),
 ]
 

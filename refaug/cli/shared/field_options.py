@@ -163,7 +163,7 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
     kind = option.kind
     if option.argument is not None:
         is_many = isinstance(kind, ListKind)
-        argument = typer.Argument(help=option.doc, metavar=option.argument)
+        argument = typer.Argument(help=option.doc, metavar=option.argument, rich_help_panel=option.panel)
         kinds = (list[str], list[str] | None) if is_many else (str, str | None)
         return _option(
             parameter, Annotated[kinds[not option.is_required], argument], MISSING if option.is_required else None
@@ -171,15 +171,22 @@ def _flag(option: OptionField, parameter: str) -> inspect.Parameter:
     flag, shown_default = flag_for(option), _shown_default(option)
     if isinstance(kind, BoolKind):
         if not option.default:
-            return _option(parameter, Annotated[bool, typer.Option(flag, help=option.doc)], False)
+            flag_alone = typer.Option(flag, help=option.doc, **_place_in_help(option))
+            return _option(parameter, Annotated[bool, flag_alone], False)
         annotation: Any = bool | None
         names, metavar = [f"{flag}/--no-{flag[2:]}"], None
     else:
         is_list = isinstance(kind, ListKind | MapKind)
         annotation = list[str] | None if is_list else str | None
         names, metavar = [flag, *_SHORT.get(flag, ())], option.metavar or kind.metavar
-    settings = typer.Option(*names, help=option.doc, metavar=metavar, show_default=shown_default)
+    settings = typer.Option(
+        *names, help=option.doc, metavar=metavar, show_default=shown_default, **_place_in_help(option)
+    )
     return _option(parameter, Annotated[annotation, settings], None)
+
+
+def _place_in_help(option: OptionField) -> dict[str, Any]:
+    return {"rich_help_panel": option.panel, "hidden": option.is_rare}
 
 
 def _shown_default(option: OptionField) -> Any:

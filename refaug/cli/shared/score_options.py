@@ -69,6 +69,7 @@ class ScoreOutput:
         typer.Option(
             "--details",
             help="With --json: the items and the sums behind the scores, too, for `refaug compare` of their texts.",
+            hidden=True,
         ),
     ] = False
     report: Annotated[

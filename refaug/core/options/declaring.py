@@ -20,7 +20,7 @@ class Doc:
 
 @dataclass(frozen=True)
 class Ge:
-    """The least number, and one that is allowed."""
+    """The least number that is allowed."""
 
     bound: float
 
@@ -34,7 +34,7 @@ class Gt:
 
 @dataclass(frozen=True)
 class Le:
-    """The largest number, and one that is allowed."""
+    """The largest number that is allowed."""
 
     bound: float
 
@@ -94,6 +94,14 @@ class Flag:
 @dataclass(frozen=True)
 class FileNames:
     """Annotated to files by names: a command takes a file without a name, which then is that of the file."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Under which heading help lists the options of a dataclass, and which of them a long help leaves to --help-all."""
+
+    title: str
+    rare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

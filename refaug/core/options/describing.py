@@ -62,6 +62,8 @@ class OptionField:
     flag: str | None = None  # where it is not the name with dashes
     schema: Mapping[str, Any] | None = None
     signed: declaring.Signed | None = None
+    panel: str | None = None  # the heading of a command's help
+    is_rare: bool = False  # a long help leaves it out
 
     @property
     def group(self) -> type[Any] | None:
@@ -85,12 +87,20 @@ def _described(kind: Any) -> tuple[tuple[OptionField, ...], Mapping[str, OptionF
         hints = get_type_hints(kind, include_extras=True)
         order = list(dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base)))
         in_order = sorted(fields(kind), key=lambda field: order.index(field.name))
-        options = tuple(_option(field, hints[field.name]) for field in in_order if field.init)
+        options = tuple(
+            _option(field, hints[field.name], _panel_of(kind, field.name)) for field in in_order if field.init
+        )
         described = _DESCRIBED[kind] = options, {option.spelling: option for option in options}
     return described
 
 
-def _option(field: Field[Any], hint: Any) -> OptionField:
+def _panel_of(kind: Any, name: str) -> declaring.Panel | None:
+    """Return the panel of a field: that of the nearest dataclass that declares it and has a panel."""
+    panels = (vars(base).get("panel") for base in kind.__mro__ if name in get_annotations(base))
+    return next((panel for panel in panels if panel is not None), None)
+
+
+def _option(field: Field[Any], hint: Any, panel: declaring.Panel | None) -> OptionField:
     annotation, metadata = _without_metadata(hint)
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     named, metavar, schema = (
@@ -112,6 +122,8 @@ def _option(field: Field[Any], hint: Any) -> OptionField:
         flag=flag.spelling if (flag := _last(declaring.Flag, metadata)) is not None else None,
         schema=schema.schema if schema is not None else None,
         signed=_last(declaring.Signed, metadata),
+        panel=panel.title if panel is not None else None,
+        is_rare=panel is not None and field.name in panel.rare,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Signed
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Metavar, Panel, Signed
 from refaug.core.options.decoding import Options
 
 Mode = Literal["embedding-utterance", "embedding-dialog", "bm25-utterance", "bm25-dialog", "encoder-utterance", "fused"]
@@ -27,6 +27,11 @@ class SearchSettings(Options):
     `depth` grows until the k-th reference is certain; in the
     `dialog` modes it is how many utterances have all their responses compared, and does not grow.
     """
+
+    panel: ClassVar[Panel] = Panel(
+        "Retrieval",
+        rare=("mode", "depth", "near", "near_tokens", "after", "before", "exclude_logs", "alpha", "epsilon", "partial"),
+    )
 
     k: Annotated[int, Ge(1), Le(MAX_REFERENCES), Doc("References to find for each item."), Signed(is_short=True)] = 15
     mode: Annotated[Mode, Doc("What is compared, and by what: docs/indexes.md."), Signed(is_short=True)] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from refaug.core.options.declaring import Argument, Doc
+from refaug.core.options.declaring import Argument, Doc, Panel
 from refaug.operations.item_sources import TableOptions
 from refaug.operations.operation import Operation, Spec, Text
 from refaug.operations.scoring_options import ClusterOptions, ReferenceOptions
@@ -31,6 +31,8 @@ class RetrievalOptions(ReferenceOptions):
 @dataclass(frozen=True, kw_only=True)
 class FindReferences(RetrievalOptions, TableOptions, ClusterOptions, Operation):
     """Find further references for every item of a test file, and weigh them."""
+
+    panel: ClassVar[Panel] = Panel("Input")
 
     operation: ClassVar[str] = "references"
 

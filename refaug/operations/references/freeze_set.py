@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc
+from refaug.core.options.declaring import Argument, Doc, Panel
 from refaug.operations.item_sources import OF_JOB, TableOptions
 from refaug.operations.operation import Operation, Text
 from refaug.operations.scoring_options import ClusterOptions, ReferenceOptions
@@ -34,6 +34,8 @@ class FrozenReferences(ReferenceOptions):
 @dataclass(frozen=True, kw_only=True)
 class FreezeSet(FrozenReferences, TableOptions, ClusterOptions, Operation):
     """Freeze items with their weighted references; replies and their ratings are left out."""
+
+    panel: ClassVar[Panel] = Panel("Input", rare=())
 
     operation: ClassVar[str] = "freeze"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.freezing:freeze_job"
