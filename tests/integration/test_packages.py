@@ -114,7 +114,7 @@ def test_a_metric_of_a_package_scores_alike_through_every_face(installed: Path, 
     assert told["upsilon"] == pytest.approx(expected)
     stored = home.parent / "scores.json"
     stored.write_text(refaug(installed, home, "score", items, "-m", SPEC, "--json", "--details"))
-    refaug(installed, home, "verify", stored)
+    refaug(installed, home, "score", "verify", stored)
     listed = json.loads(refaug(installed, home, "metrics", "list", "--json"))["metrics"]
     assert [info["name"] for info in listed][-1] == "soft-overlap"
 
