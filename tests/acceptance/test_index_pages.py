@@ -134,7 +134,7 @@ def sizes(path: Path, segment: dict[str, Any]) -> tuple[list[str], str] | None:
 
 def test_the_settings_of_training_have_the_defaults_that_the_page_shows() -> None:
     command: Any = get_command(cli.app)
-    options = {one.opts[0]: one for one in command.commands["vectors"].commands["train"].params}
+    options = {one.opts[0]: one for one in command.commands["train"].commands["vectors"].params}
     for row in table("vectors", "### Settings"):
         assert float(row[2].replace(",", "")) == float(options[codes(row[0])[0]].show_default)
 

@@ -106,7 +106,7 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
         ('{"scores": [{"metric": "bleu"}]}', "scores[0]: it has no signature"),
         ('{"scores": ["bleu"]}', "scores[0]: an object was expected"),
         ('{"scores": [], "format_version": 7}', "its format is 7; this refaug reads up to 2"),
-        ('{"sets": [], "metrics": []}', "this is the agreement of refaug agreement"),
+        ('{"sets": [], "metrics": []}', "this is the result of refaug agreement"),
         ('{"scores": [{"signature_full": "bleu"}]}', "scores[0]: 'bleu' is not a signature"),
         ('{"stats": [{"signature_full": "bleu|n:2|n:3|refaug:0.1.0"}]}', "stats[0]: 'n:3' is no part"),
     ],

@@ -330,7 +330,7 @@ def test_bad_items_are_told_and_with_strict_nothing_is_frozen(jobs):
     [
         ("freeze", {"items": "test.jsonl", "purpose": "test", "index": "chat", "rater": "tiny"}),
         ("score", {"items": "test.jsonl", "index": "chat", "rater": "tiny", "metrics": ["upsilon-bleu"]}),
-        ("agreement", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
+        ("meta", {"data": ["test.jsonl"], "index": "chat", "rater": "tiny"}),
         ("rater-train", {"logs": ["chat"], "workers": 2}),
     ],
 )

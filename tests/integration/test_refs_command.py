@@ -318,12 +318,12 @@ def test_retrieval_options_without_an_index_are_refused(ready: Home, items: Path
         (("--index", "chat", "--rater", "chat@2020-01-01.1"), 3, "no rater 'chat@2020-01-01.1'"),
     ],
 )
-@pytest.mark.parametrize("command", ["sets", "references", "score"])
+@pytest.mark.parametrize("command", [("sets", "references"), ("score",)])
 def test_what_cannot_be_meant_is_refused_before_anything_is_printed(
-    ready: Home, items: Path, command: str, options: tuple[str, ...], code: int, told: str
+    ready: Home, items: Path, command: tuple[str, ...], options: tuple[str, ...], code: int, told: str
 ) -> None:
-    metric = ("-m", "upsilon-bleu") if command == "score" else ()
-    result = ready(command, items, *options, *metric)
+    metric = ("-m", "upsilon-bleu") if command == ("score",) else ()
+    result = ready(*command, items, *options, *metric)
     assert (result.code, told in result.err, result.out) == (code, True, ""), result.err
 
 

@@ -287,7 +287,7 @@ def test_scores_are_printed_in_every_form(home, weighted) -> None:
     for wrong, told in (
         (("--tsv", "--json"), "--json and --tsv at once"),
         (("--json", "--level", "corpus", "--explain"), "--explain with --level corpus"),
-        (("--explain",), "--explain without --json"),
+        (("--explain", "--tsv"), "--explain with rows for programs"),
         (("-m", "ter", "--percent"), "ter"),
     ):
         for command in (("score",), ("sets", "score", name)):

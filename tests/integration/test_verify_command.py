@@ -559,7 +559,7 @@ def without_inputs(content: bytes) -> bytes:
         (lambda _: b"", "the file is empty"),
         (lambda _: b"bleu|n:2\nsystem  corpus\n", "it is not JSON (line 1, column 1"),
         (lambda _: b"[1]", "a JSON object was expected, not a list"),
-        (lambda _: b'{"sets": [], "metrics": []}', "this is the agreement of refaug agreement"),
+        (lambda _: b'{"sets": [], "metrics": []}', "this is the result of refaug agreement"),
         (lambda _: b'{"stats": []}', "this is sums for combining, not scores"),
         (lambda _: b'{"scores": []}', "it has no scores"),
         (lambda _: b'{"scores": [{"systems": {"a": {}}}]}', "scores[0]: it has no signature_full"),

@@ -67,7 +67,7 @@ def test_small_scores_import_no_numba_and_larger_ones_do_once_the_budget_is_spen
     program = """
 import sys
 import refaug
-bots reply, references = ["you can buy it at counter 5 ."] * 60, [["ask at counter 5 , please ."]] * 60
+replies, references = ["you can buy it at counter 5 ."] * 60, [["ask at counter 5 , please ."]] * 60
 scores = [refaug.score(predictions=replies, references=references, metric="bleu") for _ in range(30)]
 is_loaded = lambda: "numba" in sys.modules
 print(len({(score.corpus, tuple(score.replies)) for score in scores}), is_loaded())

@@ -56,7 +56,8 @@ def closed_engines() -> Iterator[None]:
 def by_command(home: Settings, capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> Any:
     path.write_text("\n".join(map(json.dumps, ITEMS)))
     named = ["--index", "chat", "--rater", "base"]
-    assert main(["--quiet", "--home", str(home.home), words[0], str(path), *named, *words[1:]]) == 0
+    command, options = (words[:2], words[2:]) if words[0] == "sets" else (words[:1], words[1:])
+    assert main(["--quiet", "--home", str(home.home), *command, str(path), *named, *options]) == 0
     return capsys.readouterr().out
 
 

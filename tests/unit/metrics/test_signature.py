@@ -469,7 +469,7 @@ def test_the_upsilon_forms_are_those_of_metrics_that_have_one() -> None:
         assert METRICS[name].uses is Uses.WEIGHTED
         assert METRICS[name].higher_is_better
         assert METRICS[name].needs == base.needs
-        kept = [one.name for one in base.parameters if one.name not in ("sets", "references", "multi")]
+        kept = [one.name for one in base.parameters if one.name not in ("refs", "multi")]
         assert [one.name for one in METRICS[name].parameters] == ["agg", "keep-gold", "lambda", "b", *kept]
 
 

@@ -17,6 +17,7 @@ from studying import Person, add_bots, chat_protocol, new_study
 from refaug.core.errors import Unavailable
 from refaug.core.home import Settings
 from refaug.extras.studies.participation.participant_acts import spent_ms
+from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import Database, time_text
 
 pytest_plugins = ("databases",)
@@ -245,7 +246,7 @@ def test_a_reply_is_waited_for_while_its_study_takes_answers(client: TestClient)
     person = entered(client, new_study(client, "waits", chat_protocol("quokka")))
     task = person.done("tasks/next")["task"]["id"]
     person.say("hello")
-    desk = client.app.state.refaug.desk  # type: ignore[attr-defined]
+    desk = parts_of(client.app.state.refaug).desk  # type: ignore[attr-defined]
     with client.app.state.refaug.database.reading() as connection:  # type: ignore[attr-defined]
         query = text("SELECT participant FROM study_tasks WHERE id = :task")
         me = connection.execute(query, {"task": task}).scalar_one()

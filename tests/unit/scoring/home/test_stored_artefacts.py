@@ -77,7 +77,7 @@ def test_an_encoder_that_an_index_needs_stays(home: Settings, tmp_path: Path) ->
     import_encoder(stored, home.cache, "small", write_encoder(tmp_path / "small"))
     build(places, "coded", vectors=None, encoder="small", check_queries=0)
     (needed,) = stored.versions("small")
-    with pytest.raises(Conflict, match=f"an index was built with encoder small@{needed}"):
+    with pytest.raises(Conflict, match=f"an index or a rater was made with encoder small@{needed}"):
         encoders.remove("small")
     assert encoders.gc("small", 0).removed == []
     places.indexes.delete("coded")

@@ -38,7 +38,7 @@ scores = st.one_of(st.none(), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(
 def documents(draw: st.DrawFn) -> dict[str, Any]:
     """A sealed document with details; the second metric may lack a system, and has its replies in another order."""
     systems = draw(st.lists(st.sampled_from(SYSTEMS), min_size=1, unique=True))
-    ids = draw(st.lists(texts.filter(bool), min_size=1, max_size=8, unique=True))
+    ids = draw(st.lists(texts.filter(str.strip), min_size=1, max_size=8, unique=True))
     items = [
         {
             "id": name,

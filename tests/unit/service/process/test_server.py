@@ -53,7 +53,7 @@ def test_any_other_address_needs_keys_and_asks_for_them(host: str) -> None:
     with pytest.raises(Usage, match="can be reached from elsewhere, and there are no keys") as refused:
         require_keys_if_public(settings, lambda: False)
     assert refused.value.remedy == (
-        "refaug admin keys create NAME --scope score, or --host 127.0.0.1, or --open for anybody who reaches it"
+        "refaug admin keys create NAME --scope score, or --host 127.0.0.1, or --open for all who reach it"
     )
     assert require_keys_if_public(settings, lambda: True) == ServeSettings(host=host, keys=True)
 

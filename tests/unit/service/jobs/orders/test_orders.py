@@ -69,7 +69,7 @@ def test_all_kinds_are_there():
 @pytest.mark.parametrize(
     ("kind", "resources"),
     [
-        ("log", "ingest", ("log/chat",)),
+        ("ingest", ("log/chat",)),
         ("vectors", ("vectors/chat",)),
         ("index-build", ("index/chat",)),
         ("index-update", ("index/chat",)),
@@ -90,7 +90,7 @@ def test_resources_are_what_a_job_writes(kind, resources):
 def test_evaluations_share_a_resource_only_with_the_very_same_order():
     for kind, other in (
         ("score", {"seed": 2}),
-        ("agreement", {"seed": 2}),
+        ("meta", {"seed": 2}),
         ("replies", {"replace": True}),
         ("judge-conversations", {"settings": {"k": 3}}),
     ):
