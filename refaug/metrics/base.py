@@ -143,6 +143,10 @@ class Metric(ABC):
         """Return an upper bound of the units of work of each reply beside prepared references, from lengths alone."""
         return self.info.cost.units(replies, references)
 
+    def is_within(self, units: float, replies: Sequence[str], references: Floats) -> bool:
+        """Whether replies surely take no more than these units of work, whatever item each is of."""
+        return self.info.cost.is_within(units, replies, references)
+
     @abstractmethod
     def prepare(self, references: Sequence[References]) -> Prepared:
         """Prepare references, one entry an item; problems of items are noted and never raised."""

@@ -96,10 +96,21 @@ class Cost:
         (_, reply_characters, reply_words), (texts, characters, words) = replies, references
         units: Floats = self.row + self.pair * texts + self.character * reply_characters
         units += self.again * (reply_characters * texts + characters)
-        units += self.product * reply_characters * characters
+        if self.product:
+            units += self.product * reply_characters * characters
         if self.counts_shifts:
             units += texts * _shift_units(reply_words, words)
         return units
+
+    def is_within(self, units: float, replies: Sequence[str], references: Lengths) -> bool:
+        """Whether replies take no more than these units, each beside the longest references; not told for shifts."""
+        if self.counts_shifts:
+            return False
+        rows, of_replies = len(replies), sum(map(len, replies))
+        texts, characters = references[:2].max(axis=1, initial=0.0).tolist()
+        of_texts = self.row * rows + self.pair * texts * rows + self.character * of_replies
+        of_pairs = self.again * (of_replies * texts + characters * rows) + self.product * of_replies * characters
+        return bool(of_texts + of_pairs <= units)
 
 
 LINEAR: Final = Cost()

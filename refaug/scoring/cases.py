@@ -410,12 +410,12 @@ def _batches(metric: Metric, lengths: Floats, replies: Sequence[str], items: Ind
     """
     if not len(replies):
         return
+    if len(replies) <= _BATCH and (metric.computes_in_batches or metric.is_within(PIECE, replies, lengths)):
+        yield 0, len(replies)
+        return
     batch_of = np.arange(len(replies)) // _BATCH
     if not metric.computes_in_batches:
         units = metric.cost(metric.reply_lengths(replies), lengths[:, items])
-        if len(replies) <= _BATCH and units.sum() <= PIECE:
-            yield 0, len(replies)
-            return
         batch_of = np.cumsum(np.diff(batch_of, prepend=0) | (np.diff(piece_numbers(units), prepend=0) > 0))
     ends = np.flatnonzero(np.diff(batch_of, append=-1)) + 1
     yield from zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.records import Item, Origin
-from refaug.core.text.normalisation import normalise, normalised_words
+from refaug.core.text.normalisation import normalise, normalised_words, words_of_all
 
 NEAR: Final = 0.9  # share of all different words that two texts have in common, as in retrieval
 NEAR_WORDS: Final = 5  # that both texts have at least
@@ -54,10 +54,9 @@ class UtteranceTable:
         counts = np.where(at >= 0, self.counts[at], 0).tolist()  # the place of no item has the words of any
         firsts, lasts = self.starts[at].tolist(), self.starts[at + 1].tolist()
         copies = list[int]()
-        for row, reply in enumerate(replies):
+        for row, (reply, words) in enumerate(zip(replies, words_of_all(replies), strict=True)):
             if reply is None or not (count := counts[row]):
                 continue
-            words = normalised_words(reply)
             pieces = words if reply.isascii() else _pieces(words)
             first, last = firsts[row], lasts[row]
             if len(pieces) == count and _key(" ".join(words)) == self.keys.item(places[row]):

@@ -31,45 +31,45 @@ TRAINING: Final = "--preset small --epochs 2 --max-tokens 32 --threads 1"
 # ── the commands that make it, in their order ─────────────────────────────────────────────────────────────────────────
 
 BEFORE_THE_SERVICE: Final = f"""
-demo-log --dialogues 260 --noise 0.03 --items 24 --output first.jsonl --items-output items.jsonl
-demo-log --dialogues 60 --seed 2 --items 24 --output second.jsonl --items-output others.jsonl
-ingest first.jsonl --log demo --language en --workers 0
-vectors train demo --dimensions 16 --epochs 5 --min-count 3 --deterministic
-vectors train demo --name small --dimensions 4 --epochs 2 --min-count 5 --deterministic
-vectors train demo --name small --dimensions 6 --epochs 2 --min-count 5 --deterministic
+log demo --dialogues 260 --noise 0.03 --items 24 --output first.jsonl --items-output items.jsonl
+log demo --dialogues 60 --seed 2 --items 24 --output second.jsonl --items-output others.jsonl
+log ingest first.jsonl --log demo --language en --workers 0
+train vectors demo --dimensions 16 --epochs 5 --min-count 3 --deterministic
+train vectors demo --name small --dimensions 4 --epochs 2 --min-count 5 --deterministic
+train vectors demo --name small --dimensions 6 --epochs 2 --min-count 5 --deterministic
 index build demo --threads 1 --check-queries 50
-ingest second.jsonl --log demo --language en --workers 0
+log ingest second.jsonl --log demo --language en --workers 0
 index update demo --threads 1
 index delete demo --dialogue demo/000004 --threads 1
 index build demo --name coded --encoder encoder --no-bm25 --threads 1 --check-queries 0
-ingest talk.jsonl --log talk --language en --workers 0
-rater train talk --name demo {TRAINING}
-rater train talk --name second {TRAINING} --seed 2
-rater train talk --name second {TRAINING} --seed 3
-ruber train talk --name demo {TRAINING}
-ruber train talk --name demo {TRAINING} --seed 2
-adem pretrain talk --name demo --preset small --cell random --threads 1
-adem train items.jsonl others.jsonl --encoder demo --name demo --components 4 --threads 1
-adem train items.jsonl others.jsonl --encoder demo --name demo --components 3 --threads 1
-judge-fit train items.jsonl others.jsonl --name demo --metric bleu --metric chrf --threads 1
-judge-fit train items.jsonl others.jsonl --name demo --metric bleu --metric chrf --length held --threads 1
-hybrid fit talks.jsonl --name demo --vectors demo --target quality --draws 100
-hybrid fit talks.jsonl --name demo --vectors demo --target quality --draws 100 --seed 2
+log ingest talk.jsonl --log talk --language en --workers 0
+train rater talk --name demo {TRAINING}
+train rater talk --name second {TRAINING} --seed 2
+train rater talk --name second {TRAINING} --seed 3
+train ruber talk --name demo {TRAINING}
+train ruber talk --name demo {TRAINING} --seed 2
+train vhred talk --name demo --preset small --cell random --threads 1
+train adem items.jsonl others.jsonl --encoder demo --name demo --components 4 --threads 1
+train adem items.jsonl others.jsonl --encoder demo --name demo --components 3 --threads 1
+train judge-fit items.jsonl others.jsonl --name demo --metric bleu --metric chrf --threads 1
+train judge-fit items.jsonl others.jsonl --name demo --metric bleu --metric chrf --length held --threads 1
+train hybrid talks.jsonl --name demo --vectors demo --target quality --draws 100
+train hybrid talks.jsonl --name demo --vectors demo --target quality --draws 100 --seed 2
 bots add nearest nearest.toml
 bots add fixed fixed.toml
-selfplay play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo
-selfplay play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo --seed 2
+bots play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo
+bots play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo --seed 2
 metrics baseline upsilon-chrf --index demo --pairs 100
 sets freeze items.jsonl --index demo --rater demo -k 5 --parrot rated --purpose test --threads 1
 sets freeze items.jsonl --index demo --rater demo -k 2 --purpose train --threads 1
 sets score {{set}} items.jsonl --metric upsilon-bleu --metric chrf --record first --draws 20
 sets score {{set}} others.jsonl --metric upsilon-bleu --metric chrf --record second --draws 20
-keys create ann --scope admin
-keys create bob --scope read --rate 5
-schedules put nightly --cron "0 3 * * *" --order order.json --no-enabled
-jobs start gc --json-order order.json
-jobs work --once
-jobs start gc --json-order waiting.json
+admin keys create ann --scope admin
+admin keys create bob --scope read --rate 5
+admin schedules put nightly --cron "0 3 * * *" --order order.json --no-enabled
+admin jobs start gc --json-order order.json
+admin jobs work --once
+admin jobs start gc --json-order waiting.json
 studies new first protocol.json
 studies open first
 studies new draft judging.json --items judged.jsonl

@@ -289,6 +289,7 @@ def test_an_encoder_of_the_home_is_that_of_its_folder(
     answer = web.post("/v1/scores", json={"items": ITEMS, "metrics": ["bertscore:vectors=small"]}).json()
     assert answer["scores"][0]["signature_full"] == by_name["signature_full"]
     assert command("artefacts", "list", "encoder", "--json").json["versions"][0]["id"] == spec.partition("#")[2]
+    assert command("index", "encoder", "forget", "small").code == 0
     assert command("artefacts", "remove", "encoder", "small", "--yes").code == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # ── Unicode categories as character classes, and texts without characters that a terminal or a C library misreads ─────
 
@@ -73,6 +74,15 @@ def normalised_words(text: str) -> list[str]:
     """Return the words between the spaces of the normalised text."""
     words = _comparable_ascii(text).split() if text.isascii() else _typographic_words(text)
     return words or normalise(text).split()
+
+
+def words_of_all(texts: Sequence[str | None]) -> list[list[str]]:
+    """Return the words of each text, as `normalised_words` does; those of ASCII in one go, and none for None."""
+    lines = "\n".join(text or "" for text in texts)
+    if not lines.isascii() or lines.count("\n") != len(texts) - 1:
+        return [normalised_words(text) if text else [] for text in texts]
+    words = [line.split() for line in lines.encode().translate(_ASCII_LINES).decode().split("\n")]
+    return [of_text or normalised_words(text or "") for of_text, text in zip(words, texts, strict=True)]
 
 
 def _comparable_ascii(text: str) -> str:
@@ -152,3 +162,4 @@ _SEEN = _Blanking(INVISIBLE)
 _COMPARABLE = _Blanking(INVISIBLE | PUNCTUATION | {"Sk"})
 # str.translate is fastest with a string of the first 128 characters.
 _ASCII_COMPARABLE = "".join(_COMPARABLE[code_point] for code_point in range(128)).lower().encode() + bytes(128)
+_ASCII_LINES = _ASCII_COMPARABLE[:10] + b"\n" + _ASCII_COMPARABLE[11:]  # the same, but for ends of lines

@@ -96,7 +96,6 @@ class TrainingOrder:
     """The order of a network by name: its logs and its training."""
 
     kind: ClassVar[str]
-    command: ClassVar[str] = ""  # that trains it, where it is not `KIND train`
 
     name: str
     logs: tuple[str, ...]
@@ -307,7 +306,7 @@ def interrupted_order(places: TrainingPlaces, order_type: type[AnyOrder], name: 
     Conflict if its logs have changed.
     """
     kind = order_type.kind
-    command = f"refaug {order_type.command or f'{kind} train'}"
+    command = f"refaug train {kind}"
     newest = interrupted_order_path(places.cache, kind, name, command)
     remedy = f"train anew with {command}, which removes what is left of it"
     try:

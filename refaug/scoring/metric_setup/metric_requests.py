@@ -319,7 +319,7 @@ def stored_specification(registry: ModelRegistry, text: str, bound: Metric) -> s
                 f"{text}: {kind} {spec} is a file, and only models of the home are stored",
                 remedy="put it into judges/ of the home"
                 if kind is ModelKind.JUDGE
-                else f"refaug {kind} import NAME FILE",
+                else f"refaug index {kind} import NAME FILE",
             )
     settings = (
         (key, _whole_path(named[key]) if key in _FILES else setting)

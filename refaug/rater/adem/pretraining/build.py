@@ -251,7 +251,6 @@ class VhredOrder(TrainingOrder):
     """The order of a vhred by name: its logs, sizes and training."""
 
     kind: ClassVar[str] = KIND
-    command: ClassVar[str] = "adem pretrain"
 
     model: VhredConfig = field(default_factory=VhredConfig)
     windows: WindowSettings = field(default_factory=WindowSettings)

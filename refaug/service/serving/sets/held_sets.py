@@ -83,7 +83,7 @@ class HeldSets:
             raise
 
     def _require_there(self, name: str) -> None:
-        if not self._store.path_of(name).exists():
+        if not self._store.is_there(name):
             raise NotFound(f"there is no reference set {name}", remedy="refaug sets list, or GET /v1/reference-sets")
 
     def _read_once(self, name: str) -> HeldSet:

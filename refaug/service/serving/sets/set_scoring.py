@@ -8,7 +8,7 @@ metrics are bound to the whole set, and sums are taken in the order of the set.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -54,6 +54,15 @@ class SetRequest:
 
     replies: Mapping[str, Sequence[str | None]]
     items: Sequence[str] | None = None
+    _places: dict[str, Indexes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def places_in(self, held: HeldSet) -> Indexes:
+        """Return the places of the items in a set, found once; −1 where the set has no such item."""
+        places = self._places.get(held.manifest.id)
+        if places is None:
+            ids = range(len(held.ids)) if self.items is None else [held.places.get(name, -1) for name in self.items]
+            places = self._places[held.manifest.id] = np.array(ids, dtype=np.int64)
+        return places
 
 
 def score_set(
@@ -237,15 +246,13 @@ class _ResolvedRequest:
                 )
         if not ids:
             raise BadInput("there are no items in it", remedy='name at least one: "items": ["id", …]')
-        places = range(len(ids)) if request.items is None else [held.places.get(name, -1) for name in ids]
+        places = request.places_in(held)
         return cls(
             systems=list(request.replies),
             replies=request.replies,
             ids=ids,
-            places=np.array(places, dtype=np.int64),
-            bad=tuple(_unknown_item(held, row, ids[row]) for row, place in enumerate(places) if place < 0)
-            if min(places) < 0
-            else (),
+            places=places,
+            bad=tuple(_unknown_item(held, row, ids[row]) for row in np.flatnonzero(places < 0).tolist()),
         )
 
     def rows(self) -> tuple[list[str | None], list[int]]:

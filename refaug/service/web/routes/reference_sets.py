@@ -75,6 +75,7 @@ class SetScoring:
 
     def __init__(self, body: SetScoresIn, home: Settings, serve: ServeSettings) -> None:
         self.body, self.options, self._home, self._serve = body, body.options, home, serve
+        self.request = SetRequest(items=body.items, replies=body.replies)
         self.replies = sum(map(len, body.replies.values()))  # of all systems
         self.metrics: Sequence[str] = ()
         self.asks_model = False  # which may have to be opened first, and takes long
@@ -131,10 +132,10 @@ class SetScoring:
     def _units(self, held: HeldSet) -> Mapping[str, float]:
         """Return the units of work of each metric, by the lengths of the replies and of the set's references."""
         metrics = self.metrics or (default_metric_of(held.facts.sources),)
-        ids = held.ids if self.body.items is None else self.body.items
-        places = np.array([held.places.get(name, -1) for name in ids], dtype=np.int64)
         replies = [text or "" for texts in self.body.replies.values() for text in texts]
-        of_replies = np.resize(places, len(replies))  # lists of other lengths than the ids are refused later
+        of_replies = np.resize(
+            self.request.places_in(held), len(replies)
+        )  # lists of other lengths than the ids are refused later
         return scoring_limits.scoring_units(
             metrics,
             lengths_of_replies(replies, counts_words=scoring_limits.counts_words(metrics)),
@@ -144,8 +145,7 @@ class SetScoring:
 
     def run(self, held: HeldSet, progress: Progress) -> Mapping[str, Any]:
         """Return the response without its request id."""
-        body, options = self.body, self.options
-        request = SetRequest(items=body.items, replies=body.replies)
+        body, options, request = self.body, self.options, self.request
         try:
             if body.return_ == "stats":
                 answer = statistics_of(
