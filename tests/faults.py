@@ -107,7 +107,7 @@ def warm_indexing() -> None:
                 for what in ("utterance", "dialog")
             ),
         ):
-            one_thread = ("--threads", "1") if command[0] in INDEXING else ()
+            one_thread = ("--threads", "1") if INDEXING.intersection(command[:2]) else ()
             with redirect_stdout(io.TextIOWrapper(io.BytesIO())), redirect_stderr(io.TextIOWrapper(io.BytesIO())):
                 code = main(["--quiet", "--home", folder, *command, *one_thread])
             assert code == 0, command

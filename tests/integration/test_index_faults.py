@@ -165,7 +165,7 @@ def played(home_of, tmp_path_factory, driver):
     def play(name: str) -> Played:
         if name not in done:
             folder, command = home_of(SCENES[name][0]), SCENES[name][1]
-            kind = command[2] if command[0] == "artefacts" else command[0]
+            kind = {"artefacts": command[2], "train": "vectors"}.get(command[0], command[0])
             before = Home(folder, driver, kind)
             after = Home(tmp_path_factory.mktemp("after") / "home", driver, kind)
             shutil.copytree(folder, after.path)
