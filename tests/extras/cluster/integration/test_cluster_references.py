@@ -59,18 +59,19 @@ def left_in(home):
         pytest.param(("score", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
         pytest.param(("agreement", "-m", "upsilon-bleu", "-m", "bleu", *QUICK), marks=pytest.mark.slow),
     ],
-    ids=["refs", "score", "meta"],
+    ids=["references", "score", "agreement"],
 )
 def test_commands_print_on_a_cluster_what_they_print_in_one_process(machines, home, items, capsys, command):
-    name, *options = command
+    words = 2 if command[0] == "sets" else 1
+    name, options = command[:words], command[words:]
     results = []
     for where in ((), ("--on", machines.address)):
-        code = main(["--home", str(home.home), "--quiet", name, str(items), *options, *NAMES, *where])
+        code = main(["--home", str(home.home), "--quiet", *name, str(items), *options, *NAMES, *where])
         results.append((code, *capsys.readouterr()))
     alone, spread = results
     assert alone[0] == 0
     assert spread == alone
-    assert alone[1].count("retrieved") > ITEMS if name == "refs" else orjson.loads(alone[1])
+    assert alone[1].count("retrieved") > ITEMS if name[0] == "sets" else orjson.loads(alone[1])
     assert left_in(home) == []
 
 
