@@ -71,8 +71,8 @@ def mixed(settings: ServiceWorkload, home: Path) -> dict[str, Any]:
         done = threading.Event()
         threads = [
             threading.Thread(target=sample_memory, args=(process.pid, memory, done)),
-            threading.Thread(target=_publish, args=(port, "indexes", 20.0, published, done)),
-            threading.Thread(target=_publish, args=(port, "raters", 45.0, published, done)),
+            threading.Thread(target=_publish, args=(port, "index", 20.0, published, done)),
+            threading.Thread(target=_publish, args=(port, "rater", 45.0, published, done)),
         ]
         running = begin_load(port, "/v1/scores", bodies, connections=4, seconds=settings.seconds, keep_values=True)
         for thread in threads:
@@ -113,7 +113,7 @@ def _publish(port: int, kind: str, every: float, published: list[Published], don
         number = 3 - number
         version = f"2026-01-01.{number}"
         asked_at = time.time()
-        status, _ = ask("PUT", port, f"/v1/{kind}/{NAME}/current", orjson.dumps({"version": version}))
+        status, _ = ask("PUT", port, f"/v1/artefacts/{kind}/{NAME}/current", orjson.dumps({"version": version}))
         published.append(Published(kind, version, asked_at, time.time(), status))
 
 
@@ -138,7 +138,7 @@ def _count_wrong(
         expected = [expected_scores[index, rater][place] for place in groups[request["body"]]]
         if any(not _same(a, b) for a, b in zip(request["answer"]["values"], expected, strict=True)):
             wrong["not_made_by_the_version_named"] += 1
-        for kind, version in (("indexes", index), ("raters", rater)):
+        for kind, version in (("index", index), ("rater", rater)):
             before = [p for p in published if p.kind == kind and p.status == 200 and p.answered < request["began"]]
             after = {p.version for p in published if p.kind == kind and p.answered >= request["began"]}
             due = before[-1].version if before else "2026-01-01.1"

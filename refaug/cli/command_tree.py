@@ -27,6 +27,8 @@ def command_at(path: str) -> Any:
     below = known_below(path) or ([] if target_of(path) else commands_below(path))
     if not below:
         return _leaf(path)
+    if not (target_of(path) or commands_below(path)):
+        return _leaf(f"{path} {below[0]}")  # of an extra that is not installed, which is the error
     if target_of(path):
         own = _leaf(path)
         return ItemsOrCommand(path, params=own.params, callback=own.callback, help=own.help)

@@ -501,7 +501,7 @@ def filling(disk: Path, made: list[Callable[[], None]]) -> JobFunction:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("kind", ["log", "ingest", "freeze"])
+@pytest.mark.parametrize("kind", ["ingest", "freeze"])
 def test_job_on_a_full_disk_fails_by_name_and_leaves_nothing_visible(
     disk: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -55,7 +55,6 @@ NEAR = 1e-5  # within which ratings, and scores made of them, are the same
 HANGS_S = 120.0  # that nothing here takes, unless it would take for ever
 
 NAMES = {"index": "chat", "rater": "base"}
-PLURAL = {"index": "indexes", "rater": "raters"}
 
 Values = dict[str, list[float | None]]  # the scores of the replies, by system
 Known = dict[tuple[str, str], list[Values]]  # by the versions of index and rater, for each of several bodies
@@ -186,7 +185,7 @@ class Publisher:
                 number += 1
                 version, begun = versions.versions(name)[number % 2], time.time()
                 if number % 3:
-                    answer = client.put(f"/v1/{PLURAL[self.kind]}/{name}/current", json={"version": version})
+                    answer = client.put(f"/v1/artefacts/{self.kind}/{name}/current", json={"version": version})
                     if answer.status_code != 200:
                         self.failures.append(f"{answer.status_code} {answer.text}")
                         continue
