@@ -60,8 +60,8 @@ def test_the_first_steps_show_the_demo_log_as_it_is(
     monkeypatch.chdir(tmp_path)
     printed = {}
     for name, command in {
-        "log": "demo-log --noise 0.03 --output demo-log.jsonl --items-output demo-items.jsonl",
-        "ingest": "ingest demo-log.jsonl --log demo --language en",
+        "log": "log demo --noise 0.03 --output demo-log.jsonl --items-output demo-items.jsonl",
+        "ingest": "log ingest demo-log.jsonl --log demo --language en",
         "sample": "log sample demo --count 5",
     }.items():
         assert cli.main(["--home", str(tmp_path / "home"), *command.split()]) == 0
