@@ -7,7 +7,7 @@ import json
 import re
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -55,7 +55,7 @@ from refaug_client._api.models.studies import (
     StudyReport,
 )
 from refaug_client._api.resources.access import Audit, Keys
-from refaug_client._api.resources.artefacts import Artefacts, Logs, publish_version
+from refaug_client._api.resources.artefacts import Artefacts, Logs
 from refaug_client._api.resources.bots import Bots
 from refaug_client._api.resources.evaluations import Evaluations, Uploads
 from refaug_client._api.resources.jobs import Jobs, Schedules
@@ -189,7 +189,13 @@ ROUTES: dict[str, tuple[Call[Any], Any]] = {
         {"versions": ArtefactVersion},
     ),
     "PUT /v1/artefacts/{kind}/{name}/current": (
-        publish_version("index", "chat", version="1", rollback=True, even_refused=True),
+        replace(
+            Artefacts.rollback.call("index", "chat"),
+            body={
+                **Artefacts.publish.call("index", "chat", "1", even_refused=True).body,
+                **Artefacts.rollback.call("index", "chat").body,
+            },
+        ),
         Published,
     ),
     "POST /v1/jobs": (Jobs.start.call("gc", name="chat"), Job),
@@ -547,7 +553,7 @@ def test_what_is_not_said_is_not_sent() -> None:
     assert Client.score.call([ITEM]).body == {"items": [ITEM]}
     assert Client.references.call([ITEM]).body == {"items": [ITEM]}
     assert Sets.score.call("abcdef", ["x"]).body == {"replies": {"model": ["x"]}}
-    assert publish_version("index", "chat", version="1").body == {"version": "1"}
+    assert Artefacts.publish.call("index", "chat", "1").body == {"version": "1"}
 
 
 def test_generators_tuples_and_columns_become_lists() -> None:
@@ -650,7 +656,7 @@ def test_only_what_does_harm_twice_is_not_repeated() -> None:
         *("POST /v1/studies/{id}/invites", "POST /v1/studies/{id}/pilot", "POST /v1/studies/{id}/open"),
         *("POST /v1/studies/{id}/pause", "POST /v1/studies/{id}/close"),
     }
-    assert publish_version("index", "chat", version="1").may_be_repeated
+    assert Artefacts.publish.call("index", "chat", "1").may_be_repeated
     keyed = {name for name, (call, _) in ROUTES.items() if call.keyed}
     assert keyed == {
         *("POST /v1/jobs", "POST /v1/evaluations", "POST /v1/reference-sets"),

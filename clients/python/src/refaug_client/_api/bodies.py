@@ -6,10 +6,10 @@ What is None is left out of the request, so that the server's own default holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
-from typing import Any, Optional, Union
+from datetime import date
+from typing import Any, Optional
 
-from refaug_client._api.items import Items, Metrics, Replies
+from refaug_client._api.items import Items, Replies
 from refaug_client._api.models.base import Model, shorten
 from refaug_client._core.errors import Usage
 
@@ -29,9 +29,16 @@ def to_list(items: Iterable[Any], what: str = "items") -> list[Any]:
     return [one.to_dict() if isinstance(one, Model) else one for one in items]
 
 
-def to_moment(moment: Union[str, datetime, None]) -> Optional[str]:
-    """Return a moment as ISO 8601."""
-    return moment.isoformat() if isinstance(moment, datetime) else moment
+def to_moment(value: Any) -> Any:
+    """Return a moment as ISO 8601, and everything else as it is."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def to_dict(settings: Any, what: str = "settings") -> Body:
+    """Return settings or an order, with moments as ISO 8601."""
+    if not isinstance(settings, Mapping):
+        raise Usage(f"{what}: {shorten(settings)} is no dict", remedy=f'{what}={{…}}, such as {{"k": 5}}')
+    return {key: to_moment(value) for key, value in settings.items()}
 
 
 def pair_with_candidates(pair: Any) -> Any:
@@ -41,18 +48,13 @@ def pair_with_candidates(pair: Any) -> Any:
     return {**pair, "candidates": [{"text": one} if isinstance(one, str) else one for one in pair["candidates"]]}
 
 
-def metric_list(metric: Optional[str], metrics: Metrics) -> Optional[list[str]]:
-    """Return one metric, or several, or None: the server chooses the one that suits the references."""
+def with_metrics(body: Body) -> Body:
+    """Return a body with one metric, several, or none as a list: the server chooses one that suits the references."""
+    metric, metrics = body.pop("metric", None), body.pop("metrics", None)
     if metric is not None and metrics is not None:
         raise Usage(f"metric={metric!r} and metrics={metrics!r}", remedy="one of the two")
-    specifications = metric if metric is not None else metrics
-    return (
-        [specifications]
-        if isinstance(specifications, str)
-        else None
-        if specifications is None
-        else list(specifications)
-    )
+    names = metric if metric is not None else metrics
+    return body if names is None else {**body, "metrics": [names] if isinstance(names, str) else list(names)}
 
 
 def by_system(replies: Replies, system: str = SYSTEM) -> dict[str, list[Optional[str]]]:
@@ -82,12 +84,3 @@ def attach_replies(items: Items, replies: Replies, system: str = SYSTEM) -> list
         item_replies = {name: text for name, texts in replies_by_system.items() if (text := texts[place]) is not None}
         items_with_replies.append({**test_item, "replies": item_replies})
     return items_with_replies
-
-
-def format_times(settings: Optional[Mapping[str, Any]]) -> Optional[Body]:
-    """Return settings or an order with moments as ISO 8601."""
-    if settings is None:
-        return None
-    if not isinstance(settings, Mapping):
-        raise Usage(f"{shorten(settings)} is no dict of settings", remedy='such as {"k": 5}')
-    return {key: value.isoformat() if isinstance(value, date) else value for key, value in settings.items()}

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Optional
 
-from refaug_client._api.bodies import format_times, request_body
 from refaug_client._api.methods import K, Resource, flow, iteration, route
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.jobs import Job, Schedule
-from refaug_client._api.readers import listing, read_model, read_nothing
 from refaug_client._core.progress import Progress
-from refaug_client._http.call import Call, path
-from refaug_client._jobs.following import Event, JobFollower, follow, get_job, wait_for_job
+from refaug_client._jobs.following import Event, JobFollower, follow, wait_for_job
 
 
 class Jobs(Resource[K]):
     """Work that takes longer than a request."""
 
-    @route
-    def start(self, /, kind: str, **order: Any) -> Call[Job]:
+    @route("POST", "/v1/jobs", keyed=True)
+    def start(self, /, kind: str, **order: Any) -> Job:
         """Queue a job: `client.jobs.start("index-update", index="chat")`."""
-        document = {"kind": kind, **(format_times(order) or {})}
-        return Call("POST", "/v1/jobs", read_model(Job), body=document, keyed=True)
 
-    @route
+    @route("GET", "/v1/jobs", key="jobs")
     def list(
         self,
         *,
@@ -33,25 +28,20 @@ class Jobs(Resource[K]):
         resource: Optional[str] = None,
         after: Optional[str] = None,
         limit: Optional[int] = None,
-    ) -> Call[Rows[Job]]:
+    ) -> Rows[Job]:
         """Return jobs, newest first: all of them, or the first `limit`; `resource` is what they write."""
-        return listing("/v1/jobs", Job, "jobs", after=after, limit=limit, state=state, kind=kind, resource=resource)
 
-    @route
-    def get(self, id: str) -> Call[Job]:
+    @route("GET", "/v1/jobs/{id}")
+    def get(self, id: str) -> Job:
         """Return a job with its state and its result."""
-        return get_job(id)
 
-    @route
-    def cancel(self, id: str) -> Call[Job]:
+    @route("DELETE", "/v1/jobs/{id}")  # one that has ended stays as it is
+    def cancel(self, id: str) -> Job:
         """Cancel a job; what it had finished is kept for the next one."""
-        return Call("DELETE", path("v1", "jobs", id), read_model(Job))  # one that has ended stays as it is
 
-    @route
-    def retry(self, id: str) -> Call[Job]:
+    @route("POST", "/v1/jobs/{id}/retry", repeatable=False)  # a second one is refused
+    def retry(self, id: str) -> Job:
         """Queue a job again that failed or was cancelled; what it had finished is not done again."""
-        # a second one is refused
-        return Call("POST", path("v1", "jobs", id, "retry"), read_model(Job), repeatable=False)
 
     @flow
     async def wait(self, id: str, *, progress: Progress = None, timeout_s: Optional[float] = None) -> Job:
@@ -80,17 +70,15 @@ class Jobs(Resource[K]):
 class Schedules(Resource[K]):
     """Jobs that begin by the clock."""
 
-    @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[Schedule]]:
+    @route("GET", "/v1/schedules", key="schedules")
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Rows[Schedule]:
         """Return schedules by name."""
-        return listing("/v1/schedules", Schedule, "schedules", after=after, limit=limit)
 
-    @route
-    def get(self, name: str) -> Call[Schedule]:
+    @route("GET", "/v1/schedules/{name}")
+    def get(self, name: str) -> Schedule:
         """Return a schedule, and what became of its last due times."""
-        return Call("GET", path("v1", "schedules", name), read_model(Schedule))
 
-    @route
+    @route("PUT", "/v1/schedules/{name}")
     def put(
         self,
         name: str,
@@ -99,16 +87,13 @@ class Schedules(Resource[K]):
         order: Mapping[str, Any],
         timezone: Optional[str] = None,
         enabled: Optional[bool] = None,
-    ) -> Call[Schedule]:
+    ) -> Schedule:
         """Make a schedule, or change one.
 
         night = {"kind": "nightly", "log": "chat", "index": "chat"}
         client.schedules.put("night", cron="30 2 * * *", timezone="Europe/Berlin", order=night)
         """
-        document = request_body(cron=cron, timezone=timezone, order=format_times(order), enabled=enabled)
-        return Call("PUT", path("v1", "schedules", name), read_model(Schedule), body=document)
 
-    @route
-    def delete(self, name: str) -> Call[None]:
+    @route("DELETE", "/v1/schedules/{name}", key="name")
+    def delete(self, name: str) -> None:
         """Delete a schedule; jobs that it has begun stay."""
-        return Call("DELETE", path("v1", "schedules", name), read_nothing("name"))

@@ -7,12 +7,10 @@ from typing import Any, Literal, Optional, Union
 
 from refaug_client._api.bodies import (
     SYSTEM,
+    Body,
     attach_replies,
-    format_times,
-    metric_list,
     pair_with_candidates,
-    request_body,
-    to_list,
+    with_metrics,
 )
 from refaug_client._api.items import From, Items, Metrics, OnError, Replies, WithoutReply
 from refaug_client._api.methods import K, Resource, route, streamed
@@ -21,19 +19,50 @@ from refaug_client._api.models.references import Ratings, ReferencedItem, Refere
 from refaug_client._api.models.replies import BotReplies, HybridScores
 from refaug_client._api.models.scores import MetricInfo, ScoredItem, Scores, Verification
 from refaug_client._api.models.server import Health, ProblemCode, Ready
-from refaug_client._api.readers import read_model, read_page, read_scores
 from refaug_client._core.progress import Progress
-from refaug_client._http.call import Answer, Call, error_of, path, read_json
+from refaug_client._http.call import Answer, error_of
 from refaug_client._large.batches import AT_ONCE, BATCH, Input
 from refaug_client._large.documents import LargeRatings, LargeReferences, LargeReplies
-from refaug_client._large.sending import Streaming, WholeCall
+from refaug_client._large.sending import Streaming
 from refaug_client._large.streams import LargeScores, StreamedRatings, StreamedReferences, StreamedScores
+
+
+def _whole_items(body: Body) -> Body:
+    """Return the body with replies in the items, and the metrics as a list."""
+    replies, system = body.pop("replies", None), body.pop("system", SYSTEM)
+    if replies is not None:
+        body["items"] = attach_replies(body["items"], replies, system)
+    return with_metrics(body)
+
+
+def _plain_scores(body: Body) -> Body:
+    scores = body["scores"]
+    return _whole_items({**body, "scores": scores.to_dict() if isinstance(scores, Scores) else scores})
+
+
+def _with_candidates(body: Body) -> Body:
+    return {**body, "pairs": list(map(pair_with_candidates, body["pairs"]))}
+
+
+def _read_readiness(answer: Answer) -> Ready:
+    document = answer.json()
+    if answer.status == 503:
+        if document.get("code") != "not_ready":
+            raise error_of(answer)
+        document = {**document, "status": "not ready"}
+    return Ready.of(document)
+
+
+def _read_text(answer: Answer) -> str:
+    if not answer.headers.get("content-type", "").lower().startswith("text/plain"):
+        answer.refuse("an answer that is not Prometheus' text")
+    return answer.content.decode("utf-8")
 
 
 class ScoringCalls(Resource[K]):
     """The methods of a client that are about no part of the API: scores, references, ratings, and the server."""
 
-    @route
+    @route("POST", "/v1/references", timed=True, large=LargeReferences)
     def references(
         self,
         items: Items,
@@ -45,7 +74,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[References]:
+    ) -> References:
         """Return weighted references for items, each with its source.
 
             found = client.references([{"utterance": "Where do you buy tea?", "references": ["At the market."]}])
@@ -55,26 +84,8 @@ class ScoringCalls(Resource[K]):
         or called with how many are done and of how many; with `settings={"show_excluded": 9}` the first pairs that were
         left out come along.
         """
-        document = request_body(
-            items=to_list(items),
-            index=index,
-            rater=rater,
-            settings=format_times(settings),
-            on_error=on_error,
-        )
-        return WholeCall(
-            "POST",
-            "/v1/references",
-            read_model(References),
-            body=document,
-            timed=True,
-            large=LargeReferences,
-            batch=batch,
-            at_once=at_once,
-            progress=progress,
-        )
 
-    @route
+    @route("POST", "/v1/scores", prepare=_whole_items, timed=True, large=LargeScores)
     def score(
         self,
         items: Items,
@@ -99,7 +110,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[Scores]:
+    ) -> Scores:
         """Return scores of replies: of those in the items, or of `replies`, one for each item (by system if several).
 
             scores = client.score(items, replies=["In the shop next door.", "At noon."], metric="upsilon-bleu")
@@ -108,37 +119,8 @@ class ScoringCalls(Resource[K]):
         More than `batch` items go in several requests, `at_once` at a time; the result is the same as of one request.
         `progress=True` shows the progress, a function is called with how many are done and of how many.
         """
-        specifications = metric_list(metric, metrics)
-        document = request_body(
-            items=to_list(items) if replies is None else attach_replies(items, replies, system),
-            metrics=specifications,
-            references=references,
-            index=index,
-            rater=rater,
-            settings=format_times(settings),
-            draws=draws or None,
-            confidence=confidence,
-            seed=seed,
-            baseline=baseline,
-            explain=explain or None,
-            percent=percent or None,
-            language=language,
-            on_error=on_error,
-            return_=return_,
-        )
-        return WholeCall(
-            "POST",
-            "/v1/scores",
-            read_scores(specifications),
-            body=document,
-            timed=True,
-            large=LargeScores,
-            batch=batch,
-            at_once=at_once,
-            progress=progress,
-        )
 
-    @route
+    @route("POST", "/v1/ratings", prepare=_with_candidates, timed=True, large=LargeRatings)
     def rate(
         self,
         pairs: Items,
@@ -149,7 +131,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[Ratings]:
+    ) -> Ratings:
         """Return a rater's ratings of candidates, from -1 to 1.
 
             pair = {"utterance": "Where do you buy tea?", "golds": ["At the market."], "candidates": ["In the shop."]}
@@ -158,25 +140,8 @@ class ScoringCalls(Resource[K]):
         More than `batch` pairs go in several requests, `at_once` at a time; the result is the same as of one request.
         `progress=True` shows the progress, a function is called with how many are done and of how many.
         """
-        document = request_body(
-            pairs=[pair_with_candidates(one) for one in to_list(pairs, "pairs")],
-            rater=rater,
-            combine=combine,
-            calibrated=calibrated or None,
-        )
-        return WholeCall(
-            "POST",
-            "/v1/ratings",
-            read_model(Ratings),
-            body=document,
-            timed=True,
-            large=LargeRatings,
-            batch=batch,
-            at_once=at_once,
-            progress=progress,
-        )
 
-    @route
+    @route("POST", "/v1/replies", timed=True, large=LargeReplies)
     def replies(
         self,
         items: Items,
@@ -188,7 +153,7 @@ class ScoringCalls(Resource[K]):
         batch: int = BATCH,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[BotReplies]:
+    ) -> BotReplies:
         """Return items with the replies of bots, each bot as a further system, such as C-BM25 from an index.
 
             items = client.replies(items, {"c-bm25": "retrieval:chat,mode=bm25-utterance"})
@@ -197,22 +162,8 @@ class ScoringCalls(Resource[K]):
         An item without a reply comes back without it (`without_reply="report"`), refuses the request (`"refuse"`), or
         is left out (`"skip"`). More than `batch` items go in several requests, as those of `references` do.
         """
-        document = request_body(
-            items=to_list(items), bots=bots, replace=replace or None, without_reply=without_reply, on_error=on_error
-        )
-        return WholeCall(
-            "POST",
-            "/v1/replies",
-            read_model(BotReplies),
-            body=document,
-            timed=True,
-            large=LargeReplies,
-            batch=batch,
-            at_once=at_once,
-            progress=progress,
-        )
 
-    @route
+    @route("POST", "/v1/hybrids/{hybrid}/scores")
     def score_conversations(
         self,
         hybrid: str,
@@ -220,7 +171,7 @@ class ScoringCalls(Resource[K]):
         *,
         self_play: Optional[str] = None,
         on_error: Optional[OnError] = None,
-    ) -> Call[HybridScores]:
+    ) -> HybridScores:
         """Return scores of whole conversations, or of a self-play of the server, by a hybrid.
 
             talk = {"bot": "mine", "turns": [{"role": "user", "text": "Hi!"}, {"role": "bot", "text": "Hello."}]}
@@ -229,14 +180,8 @@ class ScoringCalls(Resource[K]):
 
         A job of kind `hybrid-fit` makes the hybrid. Conversations that it was fitted to are in `trained_on`.
         """
-        document = request_body(
-            conversations=None if conversations is None else list(map(dict, conversations)),
-            self_play=self_play,
-            on_error=on_error,
-        )
-        return Call("POST", path("v1", "hybrids", hybrid, "scores"), read_model(HybridScores), body=document)
 
-    @route
+    @route("POST", "/v1/verifications", prepare=_plain_scores, timed=True)
     def verify(
         self,
         scores: Union[Scores, Mapping[str, Any]],
@@ -244,7 +189,7 @@ class ScoringCalls(Resource[K]):
         *,
         replies: Optional[Replies] = None,
         system: str = SYSTEM,
-    ) -> Call[Verification]:
+    ) -> Verification:
         """Make scores again from their signatures, and return for each part whether it holds, differs or is missing.
 
             verification = client.verify(scores, items)
@@ -252,13 +197,8 @@ class ScoringCalls(Resource[K]):
 
         `scores` is a result of `score` of one request, or its JSON: of `scores.to_dict()`, or of `refaug score --json`.
         """
-        document = request_body(
-            scores=scores.to_dict() if isinstance(scores, Scores) else scores,
-            items=to_list(items) if replies is None else attach_replies(items, replies, system),
-        )
-        return Call("POST", "/v1/verifications", read_model(Verification), body=document, timed=True)
 
-    @route
+    @route("POST", "/v1/scores/combine", timed=True)
     def combine(
         self,
         batches: Iterable[Any],
@@ -268,25 +208,16 @@ class ScoringCalls(Resource[K]):
         seed: Optional[int] = None,
         baseline: Optional[str] = None,
         on_error: Optional[OnError] = None,
-    ) -> Call[Scores]:
+    ) -> Scores:
         """Return corpus scores of several batches, as if all had been scored at once.
 
         Batches are the results of `score` and `sets.score` with `return_="stats"`, all by the same metrics. With
         `on_error="report"` a metric that suits no batch is a problem beside the scores of the others.
         """
-        document = request_body(
-            batches=to_list(batches, "batches"),
-            draws=draws or None,
-            confidence=confidence,
-            seed=seed,
-            baseline=baseline,
-            on_error=on_error,
-        )
-        return Call("POST", "/v1/scores/combine", read_scores(None), body=document, timed=True)
 
     # ── one by one ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @streamed
+    @streamed("/v1/references", StreamedReferences, timed=True)
     def references_iter(
         self,
         items: Input[Any],
@@ -307,13 +238,8 @@ class ScoringCalls(Resource[K]):
             for item in client.references_iter(json.loads(line) for line in open("items.jsonl")):
                 print(item.id, len(item.references))
         """
-        template = request_body(index=index, rater=rater, settings=format_times(settings), on_error=on_error)
-        call: Call[Any] = Call("POST", "/v1/references", read_json, body=template, timed=True)
-        return Streaming(
-            StreamedReferences(call), items, ReferencedItem.of, batch=batch, at_once=at_once, progress=progress
-        )
 
-    @streamed
+    @streamed("/v1/scores", StreamedScores, prepare=with_metrics, timed=True)
     def score_iter(
         self,
         items: Input[Any],
@@ -339,21 +265,8 @@ class ScoringCalls(Resource[K]):
             for item in client.score_iter(items, metric="upsilon-bleu"):
                 print(item.id, item.score)
         """
-        template = request_body(
-            metrics=metric_list(metric, metrics),
-            references=references,
-            index=index,
-            rater=rater,
-            settings=format_times(settings),
-            explain=explain or None,
-            percent=percent or None,
-            language=language,
-            on_error=on_error,
-        )
-        call: Call[Any] = Call("POST", "/v1/scores", read_json, body=template, timed=True)
-        return Streaming(StreamedScores(call), items, ScoredItem.of, batch=batch, at_once=at_once, progress=progress)
 
-    @streamed
+    @streamed("/v1/ratings", StreamedRatings, timed=True)
     def rate_iter(
         self,
         pairs: Input[Any],
@@ -366,48 +279,25 @@ class ScoringCalls(Resource[K]):
         progress: Progress = None,
     ) -> Streaming[list[float]]:
         """Yield for each pair the ratings of its candidates as they come, as `references_iter` does."""
-        template = request_body(rater=rater, combine=combine, calibrated=calibrated or None)
-        call: Call[Any] = Call("POST", "/v1/ratings", read_json, body=template, timed=True)
-        return Streaming(StreamedRatings(call), pairs, list, batch=batch, at_once=at_once, progress=progress)
 
     # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @route
-    def metrics(self) -> Call[Rows[MetricInfo]]:
+    @route("GET", "/v1/metrics", key="metrics")
+    def metrics(self) -> Rows[MetricInfo]:
         """Return the server's metrics: what each needs, its range, its parameters."""
-        return Call("GET", "/v1/metrics", read_page(MetricInfo, "metrics"))
 
-    @route
-    def health(self) -> Call[Health]:
+    @route("GET", "/healthz")
+    def health(self) -> Health:
         """Return the server's status and its version."""
-        return Call("GET", "/healthz", read_model(Health))
 
-    @route
-    def ready(self) -> Call[Ready]:
+    @route("GET", "/readyz", read=_read_readiness, expected=(503,))  # which names what is missing
+    def ready(self) -> Ready:
         """Return whether the server answers without waiting for anything; `missing` names what is not there yet."""
-        return Call("GET", "/readyz", _read_readiness, expected=(503,))  # which names what is missing
 
-    @route
-    def server_metrics(self) -> Call[str]:
+    @route("GET", "/metrics", read=_read_text, headers={"Accept": "text/plain"})
+    def server_metrics(self) -> str:
         """Return the server's figures, in Prometheus' text format."""
-        return Call("GET", "/metrics", _read_text, headers={"Accept": "text/plain"})
 
-    @route
-    def explain(self, code: str) -> Call[ProblemCode]:
+    @route("GET", "/problems/{code}")
+    def explain(self, code: str) -> ProblemCode:
         """Return the meaning of a problem's code, such as that of an error: `client.explain(error.code)`."""
-        return Call("GET", path("problems", code), read_model(ProblemCode))
-
-
-def _read_readiness(answer: Answer) -> Ready:
-    document = answer.json()
-    if answer.status == 503:
-        if document.get("code") != "not_ready":
-            raise error_of(answer)
-        document = {**document, "status": "not ready"}
-    return Ready.of(document)
-
-
-def _read_text(answer: Answer) -> str:
-    if not answer.headers.get("content-type", "").lower().startswith("text/plain"):
-        answer.refuse("an answer that is not Prometheus' text")
-    return answer.content.decode("utf-8")

@@ -7,22 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
 
-from refaug_client._api.bodies import SYSTEM, by_system, format_times, metric_list, request_body, to_list
+from refaug_client._api.bodies import SYSTEM, Body, by_system, request_body, to_dict, to_list, with_metrics
 from refaug_client._api.items import From, Items, Metrics, OnError, Purpose, Replies
 from refaug_client._api.methods import K, Resource, flow, route
 from refaug_client._api.models.base import Rows, shorten
 from refaug_client._api.models.jobs import Job
 from refaug_client._api.models.scores import Scores
 from refaug_client._api.models.sets import FrozenSet, ListedSet, ReferenceSet, Withdrawal
-from refaug_client._api.readers import listing, read_bytes, read_model, read_scores
+from refaug_client._api.readers import read_bytes
 from refaug_client._core.errors import BadAnswer
 from refaug_client._core.progress import Progress
 from refaug_client._http.call import Answer, Call, path
 from refaug_client._http.exchange import download
 from refaug_client._jobs.following import wait_for_job
 from refaug_client._large.batches import AT_ONCE, ROWS
-from refaug_client._large.sending import WholeCall
 from refaug_client._large.streams import LargeSetScores
+
+
+def _by_system(body: Body) -> Body:
+    replies = by_system(body["replies"], body.pop("system", SYSTEM))
+    return with_metrics({**body, "replies": replies})
 
 
 class Sets(Resource[K]):
@@ -56,7 +60,7 @@ class Sets(Resource[K]):
             references=references,
             index=index,
             rater=rater,
-            settings=format_times(settings),
+            settings=None if settings is None else to_dict(settings),
             on_error=on_error,
         )
         # the set, or, where there are many items, the job that freezes them
@@ -68,7 +72,7 @@ class Sets(Resource[K]):
         stored = await self._wire.send(Sets.get.call(_frozen_set_id(job)))
         return _frozen_set_from_job(job, answer, stored)
 
-    @route
+    @route("POST", "/v1/reference-sets/{id}/derive")
     def derive(
         self,
         id: str,
@@ -78,27 +82,23 @@ class Sets(Resource[K]):
         gold: Optional[str] = None,
         k: Optional[int] = None,
         people: Optional[Sequence[Mapping[str, Any]]] = None,
-    ) -> Call[FrozenSet]:
+    ) -> FrozenSet:
         """Make a set of other weights from what another one has stored; settings that are left out stay the same.
 
         `people` are weights that people gave: `{"item": …, "reference": …, "weight": …}`, as a study exports them.
         """
-        document = request_body(weights=weights, parrot=parrot, gold=gold, k=k, people=people)
-        return Call("POST", path("v1", "reference-sets", id, "derive"), read_model(FrozenSet), body=document)
 
-    @route
-    def get(self, id: str) -> Call[ReferenceSet]:
+    @route("GET", "/v1/reference-sets/{id}")
+    def get(self, id: str) -> ReferenceSet:
         """Return how a set was made, and how many references support scores against it; a withdrawn one, too."""
-        return Call("GET", path("v1", "reference-sets", id), read_model(ReferenceSet))
 
-    @route
+    @route("GET", "/v1/reference-sets", key="sets")
     def list(
         self, *, purpose: Optional[Purpose] = None, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[Rows[ListedSet]]:
+    ) -> Rows[ListedSet]:
         """Return sets by id, withdrawn ones too: all of them, or the first `limit`."""
-        return listing("/v1/reference-sets", ListedSet, "sets", after=after, limit=limit, purpose=purpose)
 
-    @route
+    @route("POST", "/v1/reference-sets/{id}/scores", prepare=_by_system, timed=True, large=LargeSetScores)
     def score(
         self,
         id: str,
@@ -120,7 +120,7 @@ class Sets(Resource[K]):
         batch: int = ROWS,
         at_once: int = AT_ONCE,
         progress: Progress = None,
-    ) -> Call[Scores]:
+    ) -> Scores:
         """Return scores of replies to items of a set, by their ids; an id may come several times.
 
         Without `items` there is a reply to every item of the set, in its order. None is no reply.
@@ -131,32 +131,6 @@ class Sets(Resource[K]):
         More than `batch` `items` go in several requests, `at_once` at a time; the result is the same as of one request.
         `progress=True` shows the progress, a function is called with how many are done and of how many.
         """
-        specifications = metric_list(metric, metrics)
-        document = request_body(
-            items=None if items is None else to_list(items),
-            replies=by_system(replies, system),
-            metrics=specifications,
-            draws=draws or None,
-            confidence=confidence,
-            seed=seed,
-            baseline=baseline,
-            explain=explain or None,
-            percent=percent or None,
-            language=language,
-            on_error=on_error,
-            return_=return_,
-        )
-        return WholeCall(
-            "POST",
-            path("v1", "reference-sets", id, "scores"),
-            read_scores(specifications),
-            body=document,
-            timed=True,
-            large=LargeSetScores,
-            batch=batch,
-            at_once=at_once,
-            progress=progress,
-        )
 
     @flow
     async def download(
@@ -171,11 +145,9 @@ class Sets(Resource[K]):
         call = Call("GET", route, read_bytes, query={"format": format}, headers={"Accept": "*/*"})
         return await download(self._wire, call, to, f"{id}.{'jsonl' if format == 'jsonl' else 'jsonl.zst'}")
 
-    @route
-    def withdraw(self, id: str, *, reason: str, instead: Optional[str] = None) -> Call[Withdrawal]:
+    @route("DELETE", "/v1/reference-sets/{id}")
+    def withdraw(self, id: str, *, reason: str, instead: Optional[str] = None) -> Withdrawal:
         """Withdraw a set from use; later requests for it are refused with the reason and the set to use instead."""
-        query = {"reason": reason, "instead": instead}
-        return Call("DELETE", path("v1", "reference-sets", id), read_model(Withdrawal), query=query)
 
 
 def _read_set_or_job(answer: Answer) -> Union[FrozenSet, Job]:

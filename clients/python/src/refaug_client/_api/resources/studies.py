@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
 
-from refaug_client._api.bodies import request_body, to_list, to_moment
 from refaug_client._api.methods import K, Resource, flow, iteration, route
 from refaug_client._api.models.base import Rows
 from refaug_client._api.models.studies import (
@@ -30,7 +29,7 @@ from refaug_client._api.models.studies import (
     StudyProgress,
     StudyReport,
 )
-from refaug_client._api.readers import listing, read_bytes, read_model, read_nothing, read_page
+from refaug_client._api.readers import read_bytes
 from refaug_client._http.call import Call, path
 from refaug_client._http.exchange import download
 
@@ -43,15 +42,14 @@ class Studies(Resource[K]):
     Everywhere, `id` is the id or the name of a study.
     """
 
-    @route
-    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[ListedStudy]]:
+    @route("GET", "/v1/studies", key="studies")
+    def list(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> Rows[ListedStudy]:
         """Return studies, newest first."""
-        return listing("/v1/studies", ListedStudy, "studies", after=after, limit=limit)
 
-    @route
+    @route("POST", "/v1/studies", repeatable=False)  # a second one finds the name taken
     def create(
         self, name: str, protocol: Mapping[str, Any], *, items: Optional[Iterable[Mapping[str, Any]]] = None
-    ) -> Call[Study]:
+    ) -> Study:
         """Make a study as a draft; BadInput names every field of the protocol that is wrong.
 
             protocol = {"kind": "chat", "bots": ["old", "new"], "form": "chat-quality-5", "consent": "…"}
@@ -59,61 +57,44 @@ class Studies(Resource[K]):
 
         `items` are the dialogues, replies or references that are judged, where the kind wants them.
         """
-        document = request_body(name=name, protocol=dict(protocol), items=None if items is None else to_list(items))
-        # a second one finds the name taken
-        return Call("POST", "/v1/studies", read_model(Study), body=document, repeatable=False)
 
-    @route
-    def get(self, id: str) -> Call[Study]:
+    @route("GET", "/v1/studies/{id}")
+    def get(self, id: str) -> Study:
         """Return a study with its protocol, amendments, counts and bots."""
-        return Call("GET", path("v1", "studies", id), read_model(Study))
 
-    @route
-    def amend(self, id: str, protocol: Mapping[str, Any], *, reason: Optional[str] = None) -> Call[Study]:
+    @route("PUT", "/v1/studies/{id}/protocol")
+    def amend(self, id: str, protocol: Mapping[str, Any], *, reason: Optional[str] = None) -> Study:
         """Replace the protocol of a draft, or amend that of an open study, which needs a reason."""
-        document = request_body(protocol=dict(protocol), reason=reason)
-        return Call("PUT", path("v1", "studies", id, "protocol"), read_model(Study), body=document)
 
-    @route
-    def add_items(self, id: str, items: Iterable[Mapping[str, Any]]) -> Call[AddedItems]:
+    @route("POST", "/v1/studies/{id}/dialogues", repeatable=False)  # a second time, ids would be there twice
+    def add_items(self, id: str, items: Iterable[Mapping[str, Any]]) -> AddedItems:
         """Add dialogues, replies or references to a draft."""
-        route = path("v1", "studies", id, "dialogues")
-        # a second time, ids would be there twice
-        return Call("POST", route, read_model(AddedItems), body={"items": to_list(items)}, repeatable=False)
 
-    @route
-    def delete(self, id: str) -> Call[None]:
+    @route("DELETE", "/v1/studies/{id}", key="id", repeatable=False)  # a second one finds nothing
+    def delete(self, id: str) -> None:
         """Remove a draft, or a closed study with everything that was collected."""
-        # a second one finds nothing
-        return Call("DELETE", path("v1", "studies", id), read_nothing("id"), repeatable=False)
 
-    @route
-    def pilot(self, id: str) -> Call[Study]:
+    @route("POST", "/v1/studies/{id}/pilot", repeatable=False)
+    def pilot(self, id: str) -> Study:
         """Let participants in, whose tasks count for the pilot alone."""
-        return _state(id, "pilot")
 
-    @route
-    def open(self, id: str) -> Call[Study]:
+    @route("POST", "/v1/studies/{id}/open", repeatable=False)
+    def open(self, id: str) -> Study:
         """Freeze the protocol and let participants in; a paused study goes on."""
-        return _state(id, "open")
 
-    @route
-    def pause(self, id: str) -> Call[Study]:
+    @route("POST", "/v1/studies/{id}/pause", repeatable=False)
+    def pause(self, id: str) -> Study:
         """Give out no more tasks; those that have begun may be finished."""
-        return _state(id, "pause")
 
-    @route
-    def close(self, id: str) -> Call[Study]:
+    @route("POST", "/v1/studies/{id}/close", repeatable=False)
+    def close(self, id: str) -> Study:
         """End a study for good."""
-        return _state(id, "close")
 
-    @route
-    def preview(self, id: str, *, language: Optional[str] = None) -> Call[StudyPreview]:
+    @route("GET", "/v1/studies/{id}/preview")
+    def preview(self, id: str, *, language: Optional[str] = None) -> StudyPreview:
         """Return what a participant would see: consent, guidelines, form, and an example of a sequence of tasks."""
-        route = path("v1", "studies", id, "preview")
-        return Call("GET", route, read_model(StudyPreview), query={"language": language})
 
-    @route
+    @route("POST", "/v1/studies/{id}/invites", key="invites", repeatable=False)  # tokens are in the first answer alone
     def invite(
         self,
         id: str,
@@ -122,7 +103,7 @@ class Studies(Resource[K]):
         label: Optional[str] = None,
         uses_max: Optional[int] = None,
         expires: Union[str, datetime, None] = None,
-    ) -> Call[Rows[NewStudyInvite]]:
+    ) -> Rows[NewStudyInvite]:
         """Make invitations and return them with their links, which no later answer has.
 
             (invite,) = client.studies.invite("autumn", uses_max=50)
@@ -130,85 +111,63 @@ class Studies(Resource[K]):
 
         An invitation with `uses_max=1` is personal: by it, its participant comes back on another device.
         """
-        document = request_body(count=count, label=label, uses_max=uses_max, expires=to_moment(expires))
-        reader = read_page(NewStudyInvite, "invites")
-        # tokens are in the first answer alone
-        return Call("POST", path("v1", "studies", id, "invites"), reader, body=document, repeatable=False)
 
-    @route
-    def invites(self, id: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> Call[Rows[StudyInvite]]:
+    @route("GET", "/v1/studies/{id}/invites", key="invites")
+    def invites(self, id: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> Rows[StudyInvite]:
         """Return invitations, oldest first, with how often each was used."""
-        return listing(path("v1", "studies", id, "invites"), StudyInvite, "invites", after=after, limit=limit)
 
-    @route
-    def revoke(self, id: str, invite: str) -> Call[StudyInvite]:
+    @route("DELETE", "/v1/studies/{id}/invites/{invite}")
+    def revoke(self, id: str, invite: str) -> StudyInvite:
         """Let an invitation open nothing any more; participants whom it has let in go on."""
-        return Call("DELETE", path("v1", "studies", id, "invites", invite), read_model(StudyInvite))
 
-    @route
-    def progress(self, id: str) -> Call[StudyProgress]:
+    @route("GET", "/v1/studies/{id}/progress")
+    def progress(self, id: str) -> StudyProgress:
         """Return how far a study is, and how its bots and the sides of its pairs are balanced."""
-        return Call("GET", path("v1", "studies", id, "progress"), read_model(StudyProgress))
 
-    @route
+    @route("GET", "/v1/studies/{id}/participants", key="participants")
     def participants(
         self, id: str, *, after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Call[Rows[StudyParticipant]]:
+    ) -> Rows[StudyParticipant]:
         """Return participants by code, with what they did, the time that they spent, and what they are to be paid."""
-        return listing(
-            path("v1", "studies", id, "participants"), StudyParticipant, "participants", after=after, limit=limit
-        )
 
-    @route
-    def participant(self, id: str, code: str) -> Call[ParticipantTasks]:
+    @route("GET", "/v1/studies/{id}/participants/{code}")
+    def participant(self, id: str, code: str) -> ParticipantTasks:
         """Return everything that one participant did."""
-        return Call("GET", path("v1", "studies", id, "participants", code), read_model(ParticipantTasks))
 
-    @route
-    def exclude(self, id: str, code: str, *, reason: Optional[str]) -> Call[ParticipantExclusion]:
+    @route("PUT", "/v1/studies/{id}/participants/{code}/exclusion")  # null takes in again
+    def exclude(self, id: str, code: str, *, reason: Optional[str]) -> ParticipantExclusion:
         """Leave a participant out of the report, with a reason; None takes them in again. The report shows both."""
-        route = path("v1", "studies", id, "participants", code, "exclusion")
-        return Call("PUT", route, read_model(ParticipantExclusion), body={"reason": reason})  # null takes in again
 
-    @route
-    def resume_link(self, id: str, code: str) -> Call[ResumeLink]:
+    @route("POST", "/v1/studies/{id}/participants/{code}/resume-link")
+    def resume_link(self, id: str, code: str) -> ResumeLink:
         """Make a new link by which a participant goes on; their former links and all their sessions end.
 
         Give it only to whom you know to be the participant: it opens what they wrote.
         """
-        route = path("v1", "studies", id, "participants", code, "resume-link")
-        return Call("POST", route, read_model(ResumeLink))
 
-    @route
-    def erase(self, id: str, code: str) -> Call[None]:
+    @route("DELETE", "/v1/studies/{id}/participants/{code}", key="code")
+    def erase(self, id: str, code: str) -> None:
         """Erase all texts and answers of a participant; that there was one stays."""
-        return Call("DELETE", path("v1", "studies", id, "participants", code), read_nothing("code"))
 
-    @route
-    def report(self, id: str, *, draws: Optional[int] = None) -> Call[StudyReport]:
+    @route("GET", "/v1/studies/{id}/report")
+    def report(self, id: str, *, draws: Optional[int] = None) -> StudyReport:
         """Return every figure of the study so far, with and without exclusions."""
-        return Call("GET", path("v1", "studies", id, "report"), read_model(StudyReport), query={"draws": draws})
 
-    @route
-    def agreement(self, id: str) -> Call[Rows[QuestionAgreement]]:
+    @route("GET", "/v1/studies/{id}/agreement", key="questions")
+    def agreement(self, id: str) -> Rows[QuestionAgreement]:
         """Return how far participants agree so far, by question."""
-        return Call("GET", path("v1", "studies", id, "agreement"), read_page(QuestionAgreement, "questions"))
 
-    @route
-    def disagreements(self, id: str, *, limit: Optional[int] = None) -> Call[Rows[Disagreement]]:
+    @route("GET", "/v1/studies/{id}/disagreements", key="items")
+    def disagreements(self, id: str, *, limit: Optional[int] = None) -> Rows[Disagreement]:
         """Return what participants disagree about most, with what was decided about it."""
-        reader = read_page(Disagreement, "items")
-        return Call("GET", path("v1", "studies", id, "disagreements"), reader, query={"limit": limit})
 
-    @route
+    @route("PUT", "/v1/studies/{id}/adjudications")
     def adjudicate(
         self, id: str, item: str, question: str, value: Union[float, str], *, note: Optional[str] = None
-    ) -> Call[Adjudication]:
+    ) -> Adjudication:
         """Decide what counts for a question of an item; the answers of participants stay as they are."""
-        document = request_body(item=item, question=question, value=value, note=note)
-        return Call("PUT", path("v1", "studies", id, "adjudications"), read_model(Adjudication), body=document)
 
-    @route
+    @route("POST", "/v1/studies/power")
     def power(
         self,
         *,
@@ -219,21 +178,11 @@ class Studies(Resource[K]):
         alpha: Optional[float] = None,
         ratings_per_participant: Optional[int] = None,
         rho: Optional[float] = None,
-    ) -> Call[StudyPower]:
+    ) -> StudyPower:
         """Return how many ratings or votes show a difference of means or a win rate, and how many participants.
 
         needed = client.studies.power(difference=0.5, ratings_per_participant=4)
         """
-        document = request_body(
-            difference=difference,
-            win_rate=win_rate,
-            sd=sd,
-            power=power,
-            alpha=alpha,
-            ratings_per_participant=ratings_per_participant,
-            rho=rho,
-        )
-        return Call("POST", "/v1/studies/power", read_model(StudyPower), body=document)
 
     @flow
     async def export(
@@ -270,7 +219,3 @@ def _export(id: str, *, format: Optional[ExportFormat] = None, question: Optiona
     """GET /v1/studies/{id}/export: to be streamed, since it may be large."""
     route, query = path("v1", "studies", id, "export"), {"format": format, "question": question}
     return Call("GET", route, read_bytes, query=query, headers={"Accept": "*/*"})
-
-
-def _state(id: str, act: str) -> Call[Study]:
-    return Call("POST", path("v1", "studies", id, act), read_model(Study), repeatable=False)
