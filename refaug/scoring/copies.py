@@ -54,14 +54,15 @@ class UtteranceTable:
         counts = np.where(at >= 0, self.counts[at], 0).tolist()  # the place of no item has the words of any
         firsts, lasts = self.starts[at].tolist(), self.starts[at + 1].tolist()
         copies = list[int]()
-        for row, (reply, words) in enumerate(zip(replies, words_of_all(replies), strict=True)):
-            if reply is None or not (count := counts[row]):
+        rows = zip(replies, words_of_all(replies), counts, firsts, lasts, strict=True)
+        for row, (reply, words, count, first, last) in enumerate(rows):
+            if reply is None or not count:
                 continue
             pieces = words if reply.isascii() else _pieces(words)
-            first, last = firsts[row], lasts[row]
-            if len(pieces) == count and _key(" ".join(words)) == self.keys.item(places[row]):
+            size = len(pieces)
+            if size == count and _key(" ".join(words)) == self.keys.item(places[row]):
                 copies.append(row)
-            elif len(pieces) >= NEAR_WORDS <= count and len(pieces) >= NEAR * (last - first):  # most have too few words
+            elif size >= NEAR_WORDS <= count and size >= NEAR * (last - first):  # most have too few words
                 distinct = set(pieces)
                 is_as_long = NEAR * len(distinct) <= last - first <= len(distinct) / NEAR
                 if is_as_long and _are_near_words(distinct, set(self.words[first:last].tolist())):

@@ -22,8 +22,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from refaug.core.errors import Usage
-from refaug.core.options.decoding import BadOptions, Options, decode
-from refaug.core.options.describing import OptionField, options_by_spelling, options_of, property_of
+from refaug.core.options.decoding import BadOptions, Options, decode, options_with
+from refaug.core.options.describing import OptionField, options_of, property_of
 from refaug.core.options.kinds import WrongValue
 
 _INDEXES: Final = re.compile(r"(\[\d+\])*")
@@ -51,9 +51,9 @@ class OptionsBody(BaseModel, Generic[OptionsT]):
 
     @model_validator(mode="after")
     def _make_options(self) -> Self:
-        options, names = options_by_spelling(self.options_kind), self.model_fields_set
-        stated = {spelling: getattr(self, option.name) for spelling, option in options.items() if option.name in names}
-        self._options = decode(self.options_kind, stated)
+        names = self.model_fields_set
+        stated = [option.name for option in options_of(self.options_kind) if option.name in names]
+        self._options = options_with(self.options_kind, {name: getattr(self, name) for name in stated})
         return self
 
 

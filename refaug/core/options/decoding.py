@@ -113,6 +113,11 @@ def decode(kind: type[T], values: Mapping[str, Any]) -> T:
             faults.append(OptionFault(field=spelling, message="it is missing"))
     if faults:
         raise BadOptions(faults, remedy=f"options: {', '.join(by_spelling)}" if by_spelling else "")
+    return options_with(kind, read)
+
+
+def options_with(kind: type[T], read: Mapping[str, Any]) -> T:
+    """Return the options with these values, which have been read; Usage where they do not go together."""
     options = object.__new__(kind)
     object.__setattr__(options, "_stated", frozenset(read))  # before it is made: `check` asks
     options.__init__(**read)  # type: ignore[misc]

@@ -133,13 +133,13 @@ class SetScoring:
         """Return the units of work of each metric, by the lengths of the replies and of the set's references."""
         metrics = self.metrics or (default_metric_of(held.facts.sources),)
         replies = [text or "" for texts in self.body.replies.values() for text in texts]
-        of_replies = np.resize(
-            self.request.places_in(held), len(replies)
-        )  # lists of other lengths than the ids are refused later
+        of_replies = self.request.places_in(held)  # the place of an unknown item, −1, stands for any item
+        if len(of_replies) != len(replies):
+            of_replies = np.resize(of_replies, len(replies))  # lists of other lengths than the ids are refused later
         return scoring_limits.scoring_units(
             metrics,
             lengths_of_replies(replies, counts_words=scoring_limits.counts_words(metrics)),
-            np.where(of_replies < 0, 0.0, held.facts.lengths[:, of_replies]),
+            held.facts.lengths[:, of_replies],
             explains=self.options.explain,
         )
 
@@ -226,6 +226,49 @@ SetId = Annotated[str, InPath(description="id of the set, or at least the first 
 
 def _sets(state: ServiceState) -> ReferenceSets:
     return ReferenceSets(state.home.reference_sets)
+
+
+# ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.post(
+    "/reference-sets/{id}/scores",
+    dependencies=_SCORE,
+    openapi_extra=request_body(SetScoresIn, examples=_SCORE_EXAMPLES),
+    responses={200: {"model": SetScoresOut}, **errors(404, 410, 501)},
+)
+async def score_against_set(
+    request: Request,
+    id: SetId,  # noqa: A002
+    deadline: Deadline,
+) -> Response:
+    """Score replies against a frozen set; neither index nor rater is needed, and the scores are the same for ever.
+
+    Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
+    """
+    state = state_of(request)
+    body = await parse_body(SetScoresIn, await read_body(request))
+    work = SetScoring(body, state.home, state.serve)
+    work.check()
+    count_items(request, work.replies)
+    try:
+        held = state.sets.get_held(id)
+        if held is None:
+            held = await run_in_threadpool(state.sets.get, id)
+    except Withdrawn as error:
+        raise await run_in_threadpool(_gone_error, state, id, error) from None
+    progress = DeadlineProgress(deadline)
+    measure = partial(work.cost, held)
+    cost = measure() if work.is_quick_to_measure else await run_in_threadpool(measure)
+    with progress.given_up_on_error():
+        scoring = state.batcher.run(
+            partial(work.run, held, progress), items=cost, deadline=deadline, is_long=work.asks_model
+        )
+        scores = await while_connected(request, scoring)
+    for metric_scores in scores["scores"] if body.return_ != "stats" else ():
+        for system in metric_scores["systems"].values():
+            prometheus_figures.unscored(system["unscored_by_reason"])
+    return await large_json_response(lambda: scores, items=work.replies)
 
 
 # ── Making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -461,49 +504,6 @@ def _download_pieces(stored: ReferenceSet) -> Iterator[bytes]:
             piece = []
     if piece:
         yield b"\n".join([*piece, b""])
-
-
-# ── Scoring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@router.post(
-    "/reference-sets/{id}/scores",
-    dependencies=_SCORE,
-    openapi_extra=request_body(SetScoresIn, examples=_SCORE_EXAMPLES),
-    responses={200: {"model": SetScoresOut}, **errors(404, 410, 501)},
-)
-async def score_against_set(
-    request: Request,
-    id: SetId,  # noqa: A002
-    deadline: Deadline,
-    body: Annotated[SetScoresIn, Depends(body_of(SetScoresIn))],
-) -> Response:
-    """Score replies against a frozen set; neither index nor rater is needed, and the scores are the same for ever.
-
-    Several replies to an item are several rows: the corpus score is over all of them, and intervals resample items.
-    """
-    state = state_of(request)
-    work = SetScoring(body, state.home, state.serve)
-    work.check()
-    count_items(request, work.replies)
-    try:
-        held = state.sets.get_held(id)
-        if held is None:
-            held = await run_in_threadpool(state.sets.get, id)
-    except Withdrawn as error:
-        raise await run_in_threadpool(_gone_error, state, id, error) from None
-    progress = DeadlineProgress(deadline)
-    measure = partial(work.cost, held)
-    cost = measure() if work.is_quick_to_measure else await run_in_threadpool(measure)
-    with progress.given_up_on_error():
-        scoring = state.batcher.run(
-            partial(work.run, held, progress), items=cost, deadline=deadline, is_long=work.asks_model
-        )
-        scores = await while_connected(request, scoring)
-    for metric_scores in scores["scores"] if body.return_ != "stats" else ():
-        for system in metric_scores["systems"].values():
-            prometheus_figures.unscored(system["unscored_by_reason"])
-    return await large_json_response(lambda: scores, items=work.replies)
 
 
 # ── Withdrawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
