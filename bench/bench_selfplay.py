@@ -22,7 +22,7 @@ import pyarrow as pa
 from bench_shards import prepare
 from common import run_and_watch, write_result
 
-from refaug.extras.conversations.selfplay.windows.log_windows import count_in_log
+from refaug.extras.conversations.selfplay.log_windows import count_in_log
 from refaug.logs.store import StoredLog
 
 BOT = "retrieval:demo,mode=bm25-utterance"

@@ -25,10 +25,10 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.extras.conversations.hybrids.fitting import HybridOrder, fit_hybrid
+from refaug.extras.conversations.hybrids import HybridOrder, fit_hybrid
 from refaug.extras.conversations.metrics.exchanges import Side
-from refaug.extras.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
-from refaug.extras.conversations.records import Conversation
+from refaug.extras.conversations.options import EncoderRequest, HybridSettings
+from refaug.extras.conversations.reading import Conversation
 from refaug.logs.store import StoredLog
 from refaug.service.jobs.store import JobState
 from refaug.service.jobs.worker import run_worker

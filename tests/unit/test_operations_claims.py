@@ -158,7 +158,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
         "service/figures/figure_memory.py": "figures of the web processes",
         "indexer/vectors/glove.py": "`pairs.npy`, `targets.npy` of a GloVe training",
         "indexer/bm25/index.py": "`indices.csc.index.npy`, `data.csc.index.npy` of an index build",
-        "extras/conversations/selfplay/windows/shared_windows.py": "classes of conversations of a check of a self-play",
+        "extras/conversations/selfplay/shared_windows.py": "classes of conversations of a check of a self-play",
     }
     assert written == set(rows)
     table = re.findall(r"^\| (.+?) \| .+ \|$", STORED_FILES, re.MULTILINE)[1:]
@@ -170,7 +170,7 @@ def test_what_is_mapped_to_be_written_has_its_room_before() -> None:
     assert {
         "indexer/vectors/glove.py",
         "indexer/bm25/index.py",
-        "extras/conversations/selfplay/windows/shared_windows.py",
+        "extras/conversations/selfplay/shared_windows.py",
     } <= allocating
 
 

@@ -37,12 +37,12 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     # the function of each command, by the words after `refaug`; the first is one of its entries
     COMMANDS: {
-        "agreement hybrid": "refaug.extras.conversations.commands.hybrid:evaluate_command",
+        "agreement hybrid": "refaug.extras.conversations.commands:evaluate_command",
         "agreement reproduce": "refaug.extras.reproduction.command:reproduce_command",
         "train vhred": "refaug.extras.judges.commands.adem.adem:pretrain_command",
         "train adem": "refaug.extras.judges.commands.adem.scorers:train_command",
         "train judge-fit": "refaug.extras.judges.commands.judge_fit:train_command",
-        "train hybrid": "refaug.extras.conversations.commands.hybrid:fit_command",
+        "train hybrid": "refaug.extras.conversations.commands:fit_command",
         "train resume vhred": "refaug.extras.judges.commands.adem.adem:resume_command",
         "train report adem": "refaug.extras.judges.commands.adem.scorers:report_command",
         "judge list": "refaug.extras.judges.commands.judge:list_command",
@@ -51,12 +51,12 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "judge compare": "refaug.extras.judges.commands.judge:compare_command",
         "judge probe": "refaug.extras.judges.commands.judge:probe_command",
         "judge weigh": "refaug.extras.judges.commands.judge:weigh_command",
-        "judge conversations": "refaug.extras.conversations.commands.judging:judge_command",
+        "judge conversations": "refaug.extras.conversations.commands:judge_command",
         "judge score adem": "refaug.extras.judges.commands.adem.scorers:score_command",
         "judge score judge-fit": "refaug.extras.judges.commands.judge_fit:score_command",
-        "judge score hybrid": "refaug.extras.conversations.commands.hybrid:score_command",
-        "bots play": "refaug.extras.conversations.commands.selfplay:play_command",
-        "bots check": "refaug.extras.conversations.commands.selfplay:check_command",
+        "judge score hybrid": "refaug.extras.conversations.commands:score_command",
+        "bots play": "refaug.extras.conversations.commands:play_command",
+        "bots check": "refaug.extras.conversations.commands:check_command",
         "studies new": "refaug.extras.studies.commands.stored_studies:new_command",
         "studies list": "refaug.extras.studies.commands.stored_studies:list_command",
         "studies show": "refaug.extras.studies.commands.stored_studies:show_command",
@@ -81,9 +81,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "study_report": "refaug.extras.studies.report.pages:rendered",
     },
     OPERATIONS: {
-        "self-play": "refaug.extras.conversations.operations.play_conversations:PlayConversations",
-        "judge-conversations": "refaug.extras.conversations.operations.judge_conversations:JudgeConversations",
-        "hybrid-fit": "refaug.extras.conversations.operations.fit_hybrid:FitHybrid",
+        "self-play": "refaug.extras.conversations.operations:PlayConversations",
+        "judge-conversations": "refaug.extras.conversations.operations:JudgeConversations",
+        "hybrid-fit": "refaug.extras.conversations.operations:FitHybrid",
     },
     # by the kind of model: from a home, a name and threads to the model
     MODELS: {
@@ -112,7 +112,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # routes with what they need while the service runs
     ROUTES: {
-        "conversations": "refaug.extras.conversations.routes.hybrids:ADDED",
+        "conversations": "refaug.extras.conversations.routes:ADDED",
         "studies": "refaug.extras.studies.routes.added:ADDED",
     },
     # pages for people, at /NAME

@@ -5,24 +5,22 @@ The main names:
 - `reading.read_conversations`: the conversations of a file, and what is wrong with the others
 - `judged.judge_turns`: scores of every reply of a conversation, in its context
 - `hybrid_report.hybrid_report`: how far the hybrid metric agrees with people on bots that its fit has not seen
-- `hybrids.stored.open_hybrid`: a hybrid metric that was fitted and kept.
+- `hybrids.open_hybrid`: a hybrid metric that was fitted and kept.
 """
 
 __all__ = [
     "commands",
-    "encoders",
     "hybrid_metric",
     "hybrid_report",
     "hybrids",
     "judged",
-    "measuring",
     "metrics",
     "operations",
     "options",
     "reading",
-    "records",
     "routes",
     "selfplay",
+    "stored_hybrids",
     "table",
     "talks",
 ]

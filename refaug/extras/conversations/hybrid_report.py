@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import Usage
-from refaug.extras.conversations.encoders.opening import NEWS
 from refaug.extras.conversations.hybrid_metric.agreement import LEAST_BOTS, BotAgreement, agreement_of_bots, within_bots
 from refaug.extras.conversations.hybrid_metric.controls import (
     Interval,
@@ -26,6 +25,7 @@ from refaug.extras.conversations.hybrid_metric.controls import (
     shuffled_in_folds,
     shuffled_ratings,
 )
+from refaug.extras.conversations.hybrid_metric.encoders import NEWS
 from refaug.extras.conversations.hybrid_metric.fit import (
     Fit,
     Intercept,
@@ -34,7 +34,7 @@ from refaug.extras.conversations.hybrid_metric.fit import (
     predict_conversations,
 )
 from refaug.extras.conversations.metrics.components import COMPONENTS
-from refaug.extras.conversations.options.hybrid_settings import PAPER, HybridSettings
+from refaug.extras.conversations.options import PAPER, HybridSettings
 from refaug.extras.conversations.table import COUNTS, ConversationTable
 from refaug.metrics.signature import Signature
 

@@ -21,9 +21,8 @@ from refaug.core.records import Item
 from refaug.extras.conversations.hybrid_metric.agreement import agreement_of_bots, within_bots
 from refaug.extras.conversations.hybrid_metric.fit import defined_means
 from refaug.extras.conversations.metrics.course import FIGURES, Course, course_of
-from refaug.extras.conversations.options.conversation_source import TurnReferences
-from refaug.extras.conversations.reading import require_one_scale
-from refaug.extras.conversations.records import Conversation
+from refaug.extras.conversations.options import TurnReferences
+from refaug.extras.conversations.reading import Conversation, require_one_scale
 from refaug.extras.judges.fitted.scoring import unrated_rows
 from refaug.metrics.signature import Signature
 from refaug.scoring.items import BadItem

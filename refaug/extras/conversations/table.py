@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
-from refaug.extras.conversations.encoders.opening import VectorReader
+from refaug.extras.conversations.hybrid_metric.encoders import VectorReader
 from refaug.extras.conversations.judged import TurnScores
 from refaug.extras.conversations.metrics.components import COMPONENTS, component_values
 from refaug.extras.conversations.metrics.exchanges import Side
 from refaug.extras.conversations.metrics.sentiment import Variants
 from refaug.extras.conversations.metrics.variety import variety
-from refaug.extras.conversations.options.hybrid_settings import HybridSettings
-from refaug.extras.conversations.reading import require_one_scale
-from refaug.extras.conversations.records import Conversation
+from refaug.extras.conversations.options import HybridSettings
+from refaug.extras.conversations.reading import Conversation, require_one_scale
 
 Floats = NDArray[np.float64]
 

@@ -11,14 +11,13 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.text.messages import suggestion
 from refaug.extras.conversations.metrics.exchanges import Side
-from refaug.extras.conversations.options.conversation_source import (
+from refaug.extras.conversations.options import (
     KNOWN_COLUMNS,
     RATING,
     ConversationColumns,
     ConversationSource,
 )
-from refaug.extras.conversations.reading import read_conversations, usable_conversation
-from refaug.extras.conversations.records import BadConversation, Conversation
+from refaug.extras.conversations.reading import BadConversation, Conversation, read_conversations, usable_conversation
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.logs.reading.sources import BadRow
 from refaug.scoring.item_files.item_files import InputFile

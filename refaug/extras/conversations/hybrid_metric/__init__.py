@@ -6,7 +6,8 @@ The main names:
 - `agreement.agreement_of_bots`: the correlation of these predictions with people's means
 - `controls`: what the same procedure gives where there is nothing to be found
 - `controls.resampled_correlations`: intervals over bots and conversations
-- `fit.HybridWeights`: what a fit leaves behind, to score other conversations by.
+- `fit.HybridWeights`: what a fit leaves behind, to score other conversations by
+- `encoders.open_encoders`: the encoders that options name: the published ones, or what stands in for them.
 """
 
-__all__ = ["agreement", "controls", "fit"]
+__all__ = ["agreement", "controls", "encoders", "fit"]

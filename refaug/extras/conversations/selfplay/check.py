@@ -19,9 +19,9 @@ from refaug.core.files import make_folder, remove_tree, storage_errors, unique_s
 from refaug.core.progress import Progress, Silent
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.extras.conversations.metrics.variety import Overlap, repeated_share, utterance_hashes
+from refaug.extras.conversations.selfplay.log_windows import LogOverlap, count_in_log
+from refaug.extras.conversations.selfplay.shared_windows import SharedWindows
 from refaug.extras.conversations.selfplay.stored import StoredConversation, StoredSelfPlay
-from refaug.extras.conversations.selfplay.windows.log_windows import LogOverlap, count_in_log
-from refaug.extras.conversations.selfplay.windows.shared_windows import SharedWindows
 from refaug.logs.store import StoredLog
 
 # ── How many different n-grams there are among many, in bounded memory: sorted runs of hashes, merged at the end ──────

@@ -14,12 +14,10 @@ from typing import Any, Final
 from refaug.core.errors import BadInput, NotFound
 from refaug.core.files import sha256_of
 from refaug.extras.conversations.hybrid_report import BASELINES, HYBRID, JUDGED, WIDE, hybrid_report
+from refaug.extras.conversations.hybrids import MeasuredConversations, measure
 from refaug.extras.conversations.judged import TurnJudges
-from refaug.extras.conversations.measuring import MeasuredConversations, measure
-from refaug.extras.conversations.options.conversation_source import TurnReferences
-from refaug.extras.conversations.options.hybrid_settings import EncoderRequest, HybridSettings
-from refaug.extras.conversations.reading import read_conversations
-from refaug.extras.conversations.records import Conversation
+from refaug.extras.conversations.options import EncoderRequest, HybridSettings, TurnReferences
+from refaug.extras.conversations.reading import Conversation, read_conversations
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
 from refaug.extras.reproduction.report.report import Report, Section, short

@@ -15,13 +15,13 @@ from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
-from refaug.extras.conversations.commands.inputs import FittedFiles
-from refaug.extras.conversations.operations.turn_metrics import TurnMetrics
+from refaug.extras.conversations.commands import FittedFiles
+from refaug.extras.conversations.operations import TurnMetrics
 from refaug.extras.studies.commands.study_source import ProtocolOption, StudySourceArgument, read_study
 
 if TYPE_CHECKING:
     from refaug.extras.conversations.judged import TurnJudges
-    from refaug.extras.conversations.records import Conversation
+    from refaug.extras.conversations.reading import Conversation
     from refaug.extras.studies.report.beside import ScoredHybrid
 
 
@@ -128,8 +128,11 @@ def _hybrid(
     progress: Progress,
     threads: int | None,
 ) -> ScoredHybrid:
-    from refaug.extras.conversations.hybrids.scoring import encoders_of, score_conversations  # noqa: PLC0415
-    from refaug.extras.conversations.hybrids.stored import open_hybrid  # noqa: PLC0415
+    from refaug.extras.conversations.hybrids import (  # noqa: PLC0415
+        encoders_of,
+        open_hybrid,
+        score_conversations,
+    )
     from refaug.extras.studies.report.beside import ScoredHybrid  # noqa: PLC0415
 
     stored = open_hybrid(home, name)

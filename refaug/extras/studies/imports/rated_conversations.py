@@ -23,8 +23,7 @@ import orjson
 
 from refaug.core.errors import BadInput
 from refaug.extras.conversations.metrics.exchanges import Side
-from refaug.extras.conversations.reading import usable_conversation
-from refaug.extras.conversations.records import BadConversation, Conversation
+from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
 from refaug.extras.studies.exports.formats import COLUMNS
 from refaug.extras.studies.records import (
     StudyKind,

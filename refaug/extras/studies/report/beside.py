@@ -19,7 +19,7 @@ from refaug.core.progress import Progress
 from refaug.extras.conversations.hybrid_metric.agreement import agreement_of_bots
 from refaug.extras.conversations.judged import JudgedConversations, TurnJudges, judge_turns
 from refaug.extras.conversations.metrics.exchanges import Side
-from refaug.extras.conversations.records import Conversation
+from refaug.extras.conversations.reading import Conversation
 from refaug.extras.studies.questions import (
     AskedQuestion,
     choice_rows,

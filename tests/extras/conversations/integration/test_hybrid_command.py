@@ -15,7 +15,7 @@ from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from refaug.extras.conversations.metrics.components import COMPONENTS
-from refaug.extras.conversations.options.conversation_source import ConversationColumns
+from refaug.extras.conversations.options import ConversationColumns
 from refaug.extras.conversations.reading import read_conversations
 from refaug.extras.conversations.talks import conversations_in
 

@@ -14,14 +14,17 @@ from onnx import TensorProto, helper, numpy_helper
 from refaug.core.errors import BadInput, Usage
 from refaug.core.options.decoding import as_values, decode
 from refaug.core.vectors.word_vectors import WordVectors
-from refaug.extras.conversations.encoders.opening import OnnxMeaning, VectorReader
-from refaug.extras.conversations.encoders.sentiment_readers import DeepMojiSentiment, LexiconSentiment
+from refaug.extras.conversations.hybrid_metric.encoders import (
+    DeepMojiSentiment,
+    LexiconSentiment,
+    OnnxMeaning,
+    VectorReader,
+)
 from refaug.extras.conversations.hybrid_report import require_paper
 from refaug.extras.conversations.metrics.components import component_values
 from refaug.extras.conversations.metrics.exchanges import Side, human_exchanges
 from refaug.extras.conversations.metrics.sentiment import EMOJIS, Variants, emoji_weights
-from refaug.extras.conversations.options.conversation_source import ConversationSource, TurnReferences
-from refaug.extras.conversations.options.hybrid_settings import HybridSettings
+from refaug.extras.conversations.options import ConversationSource, HybridSettings, TurnReferences
 
 PAPER = {"sent": "deepmoji[d#1]", "sem": "infersent1[i#2]", "coh": "word2vec-news[v#3]"}
 

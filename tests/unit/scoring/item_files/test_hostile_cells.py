@@ -11,8 +11,8 @@ import pytest
 
 import refaug
 from refaug.core.errors import BadInput, RefaugError
-from refaug.extras.conversations.options.conversation_source import ConversationColumns
-from refaug.extras.conversations.records import BadConversation
+from refaug.extras.conversations.options import ConversationColumns
+from refaug.extras.conversations.reading import BadConversation
 from refaug.extras.conversations.talks import conversations_in
 from refaug.scoring.item_files.item_files import InputFile, ItemFiles, preview
 from refaug.tables.table_request import TableRequest

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refaug.extras.conversations.metrics.variety import Overlap, distinct, utterance_hashes
-from refaug.extras.conversations.selfplay import check
+from refaug.extras.conversations.selfplay import check, shared_windows
 from refaug.extras.conversations.selfplay.check import DistinctCount
-from refaug.extras.conversations.selfplay.windows import shared_windows
-from refaug.extras.conversations.selfplay.windows.shared_windows import SharedWindows
+from refaug.extras.conversations.selfplay.shared_windows import SharedWindows
 
 CONVERSATIONS = st.lists(st.lists(st.sampled_from("abcd"), max_size=7), max_size=25)
 TEXTS = st.lists(st.lists(st.sampled_from(["tea", "te", "a", "お茶"]), max_size=6), max_size=40)

@@ -10,8 +10,8 @@ import pytest
 from indexes import add_to_log
 from plain_search import RawPair
 
-from refaug.extras.conversations.selfplay.windows import log_windows
-from refaug.extras.conversations.selfplay.windows.log_windows import count_in_log
+from refaug.extras.conversations.selfplay import log_windows
+from refaug.extras.conversations.selfplay.log_windows import count_in_log
 from refaug.indexer.index_folders import Places
 from refaug.logs.store import StoredLog
 

@@ -39,7 +39,7 @@ class StoredHybrids(StoredArtefacts):
 
     def shown(self, held: HeldVersion, manifest: dict[str, Any], title: str) -> ShownVersion:
         """Return what a hybrid was fitted to and made of, its coefficients, and its figures on bots left out."""
-        from refaug.extras.conversations.hybrids.stored import StoredHybrid, open_hybrid  # noqa: PLC0415  scipy
+        from refaug.extras.conversations.hybrids import StoredHybrid, open_hybrid  # noqa: PLC0415  scipy
 
         stored: StoredHybrid = open_hybrid(self.settings, f"{held.name}@{held.version}")
         more = {"weights": stored.weights.as_json(), "report": dict(stored.report)}

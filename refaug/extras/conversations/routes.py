@@ -12,10 +12,8 @@ from starlette.responses import Response
 
 from refaug.core.errors import Conflict, TooLarge
 from refaug.core.progress import Silent
-from refaug.extras.conversations.hybrids.scoring import encoders_of, score_conversations
-from refaug.extras.conversations.hybrids.stored import StoredHybrid, open_hybrid
-from refaug.extras.conversations.reading import usable_conversation
-from refaug.extras.conversations.records import BadConversation, Conversation
+from refaug.extras.conversations.hybrids import StoredHybrid, encoders_of, open_hybrid, score_conversations
+from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.extras.conversations.talks import played_conversations
 from refaug.service.scopes import Scope
