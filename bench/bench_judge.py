@@ -83,7 +83,7 @@ def stored_ids(folder: Path) -> set[str]:
 def speed() -> dict[str, Any]:
     """Measure the questions alone, in process, and the whole command."""
     from refaug.core.home import Settings  # noqa: PLC0415
-    from refaug.extras.judges.judge_metrics import open_asking  # noqa: PLC0415
+    from refaug.extras.judges.bindings import open_asking  # noqa: PLC0415
     from refaug.extras.judges.language_models.pointwise import PointwiseJudge, SampleSettings  # noqa: PLC0415
     from refaug.extras.judges.language_models.rubric import find_rubric  # noqa: PLC0415
     from refaug.extras.judges.metrics.judged_replies import JudgeQuestion  # noqa: PLC0415

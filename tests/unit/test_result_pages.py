@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from refaug.extras.reproduction.command import PARTS
 from refaug.extras.reproduction.figures.correlations import IntervalEstimate
-from refaug.extras.reproduction.parts import PARTS
 from refaug.extras.reproduction.report.report import cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
 

@@ -47,7 +47,7 @@ class ArtefactKind(StrEnum):
     HYBRID = (
         "hybrid",
         "hybrids",
-        "extras.conversations.hybrids.stored_hybrids:StoredHybrids",
+        "extras.conversations.stored_hybrids:StoredHybrids",
         "train hybrid CONVERSATIONS --name NAME --vectors VECTORS",
     )
     INDEX = "index", "indexes", "scoring.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
@@ -62,7 +62,7 @@ class ArtefactKind(StrEnum):
     SELF_PLAY = (
         "self-play",
         "self-plays",
-        "extras.conversations.selfplay.stored_self_plays:StoredSelfPlays",
+        "extras.conversations.selfplay.stored:StoredSelfPlays",
         "bots play BOT --name NAME --start log:NAME",
     )
     VECTORS = "vectors", "vectors", "scoring.home.kinds.stored_vectors:StoredWordVectors", "train vectors LOG"

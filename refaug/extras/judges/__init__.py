@@ -4,7 +4,7 @@ The main names:
 
 - `language_models.pointwise.PointwiseJudge`: the judge of the metric `judge`
 - `fitted.training.train_judge`: rated sets and metrics to a judge with its figures
-- `adem.training.train_adem`: rated files to a published adem.
+- `adem.train_adem`: rated files to a published adem.
 """
 
-__all__ = ["combined", "fitted", "judge_metrics", "language_models", "metrics", "network_metrics"]
+__all__ = ["adem", "bindings", "combined", "fitted", "language_models", "metrics", "operations"]

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `parts.parts_named`: the experiments by name
+- `command.parts_named`: the experiments by name
 - `material.proof_logs.ProofLogs`: the logs that they work on
 - `report.report.Report`: what an experiment reports.
 """
 
-__all__ = ["material", "parts", "report"]
+__all__ = ["material", "report"]

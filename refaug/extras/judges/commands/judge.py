@@ -136,7 +136,7 @@ def check_command(
 
 def open_judge(context: typer.Context, judge: str, progress: Progress) -> Asking:
     """Return the judge of a name or of a path, with the stored answers of the home."""
-    from refaug.extras.judges.judge_metrics import open_asking  # noqa: PLC0415  httpx
+    from refaug.extras.judges.bindings import open_asking  # noqa: PLC0415  httpx
 
     return open_asking(context.obj, judge, progress)
 

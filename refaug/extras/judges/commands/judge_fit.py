@@ -70,7 +70,7 @@ def train_command(
     """Fit a judge to rated items, and say how far judges like it agree with ratings that they never saw."""
     from refaug.agreement.records import ComparedMetric, RatedItems  # noqa: PLC0415
     from refaug.agreement.rows import RatedRows  # noqa: PLC0415
-    from refaug.extras.judges.combined.combination import FitSettings  # noqa: PLC0415  scipy
+    from refaug.extras.judges.combined import FitSettings  # noqa: PLC0415  scipy
     from refaug.extras.judges.fitted.training import save_judge, train_judge  # noqa: PLC0415
     from refaug.metrics.signature import Signature  # noqa: PLC0415
     from refaug.scoring.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
@@ -132,7 +132,7 @@ def score_command(
 ) -> None:
     """Score replies by a fitted judge; rows whose texts it was fitted to are left out and counted."""
     from refaug.agreement.records import ComparedMetric  # noqa: PLC0415
-    from refaug.extras.judges.combined.opening import bound_components  # noqa: PLC0415  scipy
+    from refaug.extras.judges.combined import bound_components  # noqa: PLC0415  scipy
     from refaug.extras.judges.fitted.scoring import score_rows, unrated_rows  # noqa: PLC0415
     from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
     from refaug.scoring.metric_setup.scoring_steps import bound_metrics  # noqa: PLC0415

@@ -13,7 +13,7 @@ from refaug.agreement.rows import RatedRows, Row
 from refaug.core.errors import BadInput
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.extras.judges.combined.stored_judge import StoredJudge
+from refaug.extras.judges.combined import StoredJudge
 from refaug.metrics.base import Floats
 from refaug.scoring.cases import split, systems_of
 from refaug.scoring.items import BadItem

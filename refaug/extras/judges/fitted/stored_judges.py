@@ -32,7 +32,7 @@ class StoredJudges(StoredArtefacts):
 
     def shown(self, held: HeldVersion, manifest: dict[str, Any], title: str) -> ShownVersion:
         """Return what a judge is made of, what it was fitted to, and its agreement with ratings it never saw."""
-        from refaug.extras.judges.combined.stored_judge import open_judge  # noqa: PLC0415  scipy
+        from refaug.extras.judges.combined import open_judge  # noqa: PLC0415  scipy
 
         stored = open_judge(self.settings, f"{held.name}@{held.version}")
         more = {"fit": stored.judge.as_json(), "report": dict(stored.report)}

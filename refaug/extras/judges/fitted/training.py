@@ -19,8 +19,16 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.core.text.normalisation import normalise
-from refaug.extras.judges.combined.combination import CombinedJudge, FitSettings, NormalScale
-from refaug.extras.judges.combined.stored_judge import FORMAT_VERSION, JUDGE, KIND, REPORT, judge_versions
+from refaug.extras.judges.combined import (
+    FORMAT_VERSION,
+    JUDGE,
+    KIND,
+    REPORT,
+    CombinedJudge,
+    FitSettings,
+    NormalScale,
+    judge_versions,
+)
 from refaug.metrics.base import Floats, Indexes
 from refaug.metrics.statistics.correlation import partial_spearman
 from refaug.rater.adem.scorer.adem import SEEN, SeenTexts

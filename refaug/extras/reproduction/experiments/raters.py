@@ -19,10 +19,17 @@ from refaug.extras.reproduction.experiments.recommended import lead_cell
 from refaug.extras.reproduction.figures.correlations import IntervalEstimate
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.recommended import rated_replies
-from refaug.extras.reproduction.recommended.agreement import GroupedAgreement, GroupedSets, Scorer
-from refaug.extras.reproduction.recommended.rated_replies import FairRows
-from refaug.extras.reproduction.recommended.reference_forms import retrieved_of
+from refaug.extras.reproduction.recommended import (
+    GROUPS,
+    GROUPS_WITHOUT_GOLD,
+    SETS,
+    FairRows,
+    GroupedAgreement,
+    GroupedSets,
+    Scorer,
+    read_set,
+    retrieved_of,
+)
 from refaug.extras.reproduction.report.report import Report, Section, short
 from refaug.metrics.base import Floats
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
@@ -46,8 +53,8 @@ def raters(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
     opened = chain.carried_raters()
     settings = AugmentSettings(preset="refaug-1")
     sets = dict[str, FairRows]()
-    for name in rated_replies.SETS:
-        rated = rated_replies.read_set(chain.settings.data, name)
+    for name in SETS:
+        rated = read_set(chain.settings.data, name)
         sets[name] = replace(rated, items=tuple(chain.augmented_items(rated, index, None, settings)))
     chain.progress.stage("rating", len(sets), "sets")
     scores = dict[str, dict[str, Floats]]()
@@ -142,8 +149,8 @@ def _mean_of_best(weighted: Floats) -> float:
 
 def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain: Chain) -> Report:
     settings = chain.settings
-    grouped = GroupedSets(sets=sets, groups=rated_replies.GROUPS, draws=settings.draws, seed=settings.seed)
-    goldless = replace(grouped, groups=rated_replies.WITHOUT_GOLD)
+    grouped = GroupedSets(sets=sets, groups=GROUPS, draws=settings.draws, seed=settings.seed)
+    goldless = replace(grouped, groups=GROUPS_WITHOUT_GOLD)
     with_golds = {line: grouped.of(_scorer(of_sets)) for line, of_sets in scores.items()}
     complete = {line: of_sets for line, of_sets in scores.items() if len(of_sets) == len(sets)}
     without = {line: goldless.of(_scorer(of_sets)) for line, of_sets in complete.items()}

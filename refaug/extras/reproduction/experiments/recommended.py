@@ -18,16 +18,28 @@ import numpy as np
 from refaug.extras.reproduction.figures.correlations import IntervalEstimate
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.recommended import rated_replies, reference_forms
-from refaug.extras.reproduction.recommended.agreement import GroupedAgreement, GroupedSets, Scorer, Shares
-from refaug.extras.reproduction.recommended.attacks import (
+from refaug.extras.reproduction.recommended import (
+    DRAWN,
+    DRAWN_SYSTEM,
+    GROUPS,
+    GROUPS_WITHOUT_GOLD,
+    OF_ANOTHER_CONTEXT,
+    RETRIEVED,
+    SETS,
     AttackFigures,
+    FairRows,
+    GroupedAgreement,
+    GroupedSets,
+    Scorer,
     SearchedConstant,
+    Shares,
     attack_figures,
+    read_set,
     searched_constants,
     stock_replies,
+    texts_by_length,
+    with_parts,
 )
-from refaug.extras.reproduction.recommended.rated_replies import FairRows
 from refaug.extras.reproduction.report.report import Report, Section, short
 from refaug.metrics.base import Floats
 from refaug.metrics.embeddings.recommended import PARTS, Recommended
@@ -39,7 +51,7 @@ REFAUG: Final = "refaug-1"
 ENCODER_AND_GOLD, CHRF, TURNS = "encoder and gold", "chrF with the gold", "turns alone"
 BEST_WITHOUT: Final = "best without retrieval, chosen out of fold"
 BEST_WITH: Final = "best with retrieval, chosen out of fold"
-CONTROLS: Final = {f"{REFAUG}, {form}": form for form in (reference_forms.OF_ANOTHER_CONTEXT, reference_forms.DRAWN)}
+CONTROLS: Final = {f"{REFAUG}, {form}": form for form in (OF_ANOTHER_CONTEXT, DRAWN)}
 _GOLD, _WORDS, _TURN, _TURNS, _RETRIEVED = range(len(PARTS))
 _SHARES: Final[Sequence[Shares]] = [  # of gold, words, and each of the turns
     (gold, words, turn, turn)
@@ -59,14 +71,12 @@ def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
     metric = chain.recommended_metric()  # first, for without the encoder there is nothing to make
     index = chain.encoder_index()
     sets, seeds = dict[str, FairRows](), [(chain.settings.seed, seed) for seed in range(chain.settings.seeds)]
-    augmented_sets = [
-        _with_references(chain, rated_replies.read_set(chain.settings.data, name), index) for name in rated_replies.SETS
-    ]
+    augmented_sets = [_with_references(chain, read_set(chain.settings.data, name), index) for name in SETS]
     with open_index(chain.home, index, threads=chain.settings.threads) as opened:
-        texts, stock = reference_forms.texts_by_length(opened), stock_replies(opened)
+        texts, stock = texts_by_length(opened), stock_replies(opened)
     chain.progress.stage("scoring", len(augmented_sets), "sets")
     for rated in augmented_sets:
-        sets[rated.name] = reference_forms.with_parts(rated, metric, texts, seeds)
+        sets[rated.name] = with_parts(rated, metric, texts, seeds)
         chain.progress.advance(1)
     measured = Measured.of(sets, metric, chain)
     chain.progress.stage("attacks", len(_ATTACKED), "sets")
@@ -110,19 +120,17 @@ def _sums(metric: Recommended, parts: Floats, *, gold: bool = True, retrieved: b
     return metric.sums(parts, np.full(len(parts), gold), np.full(len(parts), retrieved))
 
 
-def _scorer(
-    metric: Recommended, form: str = reference_forms.RETRIEVED, *, gold: bool = True, retrieved: bool = True
-) -> Scorer:
+def _scorer(metric: Recommended, form: str = RETRIEVED, *, gold: bool = True, retrieved: bool = True) -> Scorer:
     return lambda rated: np.stack([_sums(metric, parts, gold=gold, retrieved=retrieved) for parts in rated.parts[form]])
 
 
 def _part(part: int) -> Scorer:
-    return lambda rated: rated.parts[reference_forms.RETRIEVED][:, :, part]
+    return lambda rated: rated.parts[RETRIEVED][:, :, part]
 
 
 def _turns_alone(metric: Recommended) -> Scorer:
     is_turn = np.isin(np.arange(len(PARTS)), (_TURN, _TURNS)).astype(np.float64)
-    return lambda rated: _sums(metric, rated.parts[reference_forms.RETRIEVED][0] * is_turn, gold=False)[None]
+    return lambda rated: _sums(metric, rated.parts[RETRIEVED][0] * is_turn, gold=False)[None]
 
 
 def _unfolded(metric: Recommended) -> Scorer:
@@ -166,8 +174,8 @@ class Measured:
     def of(cls, sets: Mapping[str, FairRows], metric: Recommended, chain: Chain) -> Measured:
         """Measure every way to score."""
         settings = chain.settings
-        agreement = GroupedSets(sets=sets, groups=rated_replies.GROUPS, draws=settings.draws, seed=settings.seed)
-        goldless = replace(agreement, groups=rated_replies.WITHOUT_GOLD)
+        agreement = GroupedSets(sets=sets, groups=GROUPS, draws=settings.draws, seed=settings.seed)
+        goldless = replace(agreement, groups=GROUPS_WITHOUT_GOLD)
         chain.progress.stage("agreement and leads")
         best_without, shares = agreement.best_out_of_fold(_shared_sums(metric), _SHARES)
         with_retrieved = [(*own, retrieved) for own in _SHARES for retrieved in _RETRIEVED_SHARES]
@@ -231,7 +239,7 @@ def _shared_sums(metric: Recommended) -> Callable[[FairRows, Shares], Floats]:
     """Return what scores by shares of the first parts, folded."""
 
     def sums(rated: FairRows, shares: Shares) -> Floats:
-        folded = metric.folded(rated.parts[reference_forms.RETRIEVED][0])
+        folded = metric.folded(rated.parts[RETRIEVED][0])
         return np.asarray(folded[:, : len(shares)] @ np.array(shares))[None]
 
     return sums
@@ -240,7 +248,7 @@ def _shared_sums(metric: Recommended) -> Callable[[FairRows, Shares], Floats]:
 def _without_drawn(agreement: GroupedSets) -> GroupedSets:
     """Return PersonaChat alone, without the replies that were drawn."""
     names = agreement.groups[_PERSONA]
-    sets = {name: agreement.sets[name].without_system(rated_replies.DRAWN_SYSTEM) for name in names}
+    sets = {name: agreement.sets[name].without_system(DRAWN_SYSTEM) for name in names}
     return replace(agreement, sets=sets, groups={_PERSONA: names})
 
 

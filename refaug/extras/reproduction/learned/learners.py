@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from refaug.core.records import Reference
-from refaug.extras.judges.network_metrics import with_likelihoods
+from refaug.extras.judges.bindings import with_likelihoods
 from refaug.extras.reproduction.figures.correlations import Line
 from refaug.extras.reproduction.learned.rated_rows import LearnedRows, LearnedSet, learned_sets
 from refaug.extras.reproduction.material.chain import Chain

@@ -13,8 +13,7 @@ from cluster_ingests import Steps
 from refaug.core.errors import Conflict, Interrupted
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
-from refaug.extras.cluster import node_requirements
-from refaug.extras.cluster.vectors import counting
+from refaug.extras.cluster import node_requirements, vectors
 from refaug.indexer.vectors import training
 from refaug.indexer.vectors.cooccurrence import CooccurrenceSettings
 from refaug.indexer.vectors.glove import GloveSettings
@@ -77,8 +76,8 @@ def expected(places):
     "rows", [pytest.param(200, marks=pytest.mark.slow), 700, pytest.param(1_000_000, marks=pytest.mark.slow)]
 )
 def test_any_number_of_tasks_counts_the_bytes_of_one_machine(cluster, places, expected, rows, monkeypatch):
-    monkeypatch.setattr(counting, "_ROWS_A_PIECE", rows)
-    monkeypatch.setattr(counting, "_BYTES_AN_ENTRY", 100)  # ranges of 655 entries
+    monkeypatch.setattr(vectors, "_ROWS_A_PIECE", rows)
+    monkeypatch.setattr(vectors, "_BYTES_AN_ENTRY", 100)  # ranges of 655 entries
     steps = Steps()
     assert counted(places, f"of-{rows}", cluster, steps) == expected
     assert steps.stages[:4] == ["checking machines", "counting words", "co-occurrences", "adding up co-occurrences"]
@@ -88,7 +87,7 @@ def test_any_number_of_tasks_counts_the_bytes_of_one_machine(cluster, places, ex
 
 @pytest.mark.slow
 def test_killed_and_stopped_counts_go_on(cluster, places, expected, monkeypatch):
-    monkeypatch.setattr(counting, "_ROWS_A_PIECE", 400)
+    monkeypatch.setattr(vectors, "_ROWS_A_PIECE", 400)
     killed = []
 
     def kill_then_stop(stage):

@@ -19,9 +19,8 @@ from integration.reference import dialogue_log, join, message, stored
 
 from refaug.core.errors import BadInput, Conflict, Interrupted, NoSource, TooManyBadRows
 from refaug.core.progress import Silent
+from refaug.extras.cluster import ingest as cluster_ingest
 from refaug.extras.cluster import node_requirements
-from refaug.extras.cluster.ingest import ingest_cluster
-from refaug.extras.cluster.ingest import ingest_cluster as cluster_tasks
 from refaug.logs import part_files
 from refaug.logs.ingest import reply_trees
 from refaug.logs.ingest import stage as staging
@@ -34,11 +33,11 @@ from refaug.logs.store import StoredLog
 def small_pieces(monkeypatch):
     """Blocks of some lines, pieces of two blocks, parts of some hundred pairs, trees in many tasks."""
     monkeypatch.setattr(IngestOrder, "block_bytes", 3_000)
-    monkeypatch.setattr(cluster_tasks, "BLOCKS_A_PIECE", 2)
+    monkeypatch.setattr(cluster_ingest, "BLOCKS_A_PIECE", 2)
     monkeypatch.setattr(part_files, "ROWS_A_GROUP", 40)
     monkeypatch.setattr(staging, "PART_BYTES", 20_000)
-    monkeypatch.setattr(ingest_cluster, "_MESSAGES_A_SLICE", 150)
-    monkeypatch.setattr(ingest_cluster, "_RANGES_A_TASK", 2)
+    monkeypatch.setattr(cluster_ingest, "_MESSAGES_A_SLICE", 150)
+    monkeypatch.setattr(cluster_ingest, "_RANGES_A_TASK", 2)
     monkeypatch.setattr(reply_trees, "MESSAGES_A_CHUNK", 40)
 
 
@@ -153,14 +152,14 @@ def test_a_stopped_ingest_goes_on_from_what_is_finished(cluster, files, tmp_path
     finished = {path.name for path in staged.glob("read-*" if at == "reading" else "by-tree-*")}
     assert finished
     run = []
-    for_cluster = ingest_cluster.IngestCluster._run
+    for_cluster = cluster_ingest.IngestCluster._run
 
     def noted(self, task, calls, **settings):
         run.extend(call["target"] for call in calls if "target" in call)
-        run.extend(cluster_tasks.piece_file(c["piece"].unit, c["piece"].number) for c in calls if "piece" in c)
+        run.extend(cluster_ingest.piece_file(c["piece"].unit, c["piece"].number) for c in calls if "piece" in c)
         return for_cluster(self, task, calls, **settings)
 
-    monkeypatch.setattr(ingest_cluster.IngestCluster, "_run", noted)
+    monkeypatch.setattr(cluster_ingest.IngestCluster, "_run", noted)
     again = ingested(tmp_path / "home", files, cluster)
     assert again == replace(expected, report={**expected.report, "resumed": True})
     cut = {name for name in finished if not name.startswith(files.uncut)}
@@ -229,7 +228,7 @@ def test_a_source_that_a_task_cannot_read_is_named_with_the_machine(cluster, tmp
     source = {"path": tmp_path / "gone.jsonl", "name": "gone.jsonl", "encoding": "auto", "block_bytes": 3_000}
     words = r"^gone\.jsonl: No such file or directory, on the machine \S+ of the cluster \("
     with pytest.raises(NoSource, match=words):
-        list(cluster.run(cluster_tasks.examine, [source]))
+        list(cluster.run(cluster_ingest.examine, [source]))
 
 
 def test_a_machine_with_other_software_is_named(cluster, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from refaug.core.errors import Conflict, Interrupted
 from refaug.core.progress import Silent
 from refaug.extras.cluster import node_requirements
 from refaug.extras.cluster.connection import Cluster
-from refaug.extras.cluster.scoring.references import PACKAGES, cluster_references
+from refaug.extras.cluster.references import PACKAGES, cluster_references
 from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.items import read_items

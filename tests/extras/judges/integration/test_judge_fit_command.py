@@ -12,7 +12,7 @@ import pytest
 from integration.conftest import Home
 
 from refaug.core.home import Settings
-from refaug.extras.judges.combined.stored_judge import open_judge
+from refaug.extras.judges.combined import open_judge
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "like", "no", "red", "the", "they", "we", "yes"]
 METRICS = ("--metric", "bleu", "--metric", "chrf")

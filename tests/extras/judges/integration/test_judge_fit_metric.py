@@ -14,7 +14,7 @@ from serving import client_of, migrated
 
 import refaug
 from refaug.core.home import Settings
-from refaug.extras.judges.combined.stored_judge import open_judge
+from refaug.extras.judges.combined import open_judge
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 

@@ -20,9 +20,9 @@ from scipy import stats
 from refaug.cli.main import main
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
+from refaug.extras.reproduction.command import PARTS, parts_at_hand, parts_named
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.proof_logs import ProofSettings
-from refaug.extras.reproduction.parts import PARTS, parts_at_hand, parts_named
 from refaug.logs.demo.demo_items import DemoItemSettings, demo_items
 from refaug.logs.demo.generator import DemoSettings, demo_dialogues
 from refaug.metrics.base import Level, References

@@ -17,9 +17,9 @@ from scipy.stats import spearmanr
 from refaug.core.home import Settings
 from refaug.core.records import Reference
 from refaug.core.vectors.encoders import open_encoder
+from refaug.extras.reproduction.command import RECOMMENDED_SETS
 from refaug.extras.reproduction.experiments import recommended as experiment
-from refaug.extras.reproduction.parts import RECOMMENDED_SETS
-from refaug.extras.reproduction.recommended.rated_replies import read_set
+from refaug.extras.reproduction.recommended import read_set
 from refaug.metrics.embeddings import recommended
 from refaug.metrics.embeddings.recommended import MetricCalibration
 from refaug.rater.rating import RatingRequest

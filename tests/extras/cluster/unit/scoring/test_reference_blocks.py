@@ -9,7 +9,7 @@ import pytest
 
 from refaug.core.errors import Corrupt
 from refaug.core.records import Item, Origin, Reference
-from refaug.extras.cluster.scoring.references import BlockFolder, block_key
+from refaug.extras.cluster.references import BlockFolder, block_key
 from refaug.rater.language_coverage import Coverage
 from refaug.scoring.items import BadItem
 

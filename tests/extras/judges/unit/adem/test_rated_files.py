@@ -9,7 +9,7 @@ import pytest
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
-from refaug.extras.judges.adem.training import parse_scale, rated_file
+from refaug.extras.judges.adem import parse_scale, rated_file
 from refaug.rater.adem.scorer.rated_triples import Form
 from refaug.scoring.items import item_of
 

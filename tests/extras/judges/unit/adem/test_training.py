@@ -16,7 +16,7 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
-from refaug.extras.judges.adem.training import (
+from refaug.extras.judges.adem import (
     LENGTH,
     TRAINED,
     AdemOrder,
@@ -28,8 +28,8 @@ from refaug.extras.judges.adem.training import (
     rated_file,
     train_adem,
 )
+from refaug.extras.judges.bindings import ReplyAdem
 from refaug.extras.judges.metrics.adem import FittedReplies
-from refaug.extras.judges.network_metrics import ReplyAdem
 from refaug.metrics.specification import build
 from refaug.rater.adem.scorer.adem import open_adem
 from refaug.rater.adem.scorer.rated_triples import Form

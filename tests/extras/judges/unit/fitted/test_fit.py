@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm, rankdata, spearmanr
 
 from refaug.core.errors import BadInput, Corrupt, Usage
-from refaug.extras.judges.combined.combination import CombinedJudge, FitSettings, NormalScale
+from refaug.extras.judges.combined import CombinedJudge, FitSettings, NormalScale
 from refaug.extras.judges.fitted.training import (
     RatedTable,
     context_folds,

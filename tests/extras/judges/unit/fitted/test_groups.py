@@ -13,8 +13,7 @@ from refaug.agreement.records import ComparedMetric, RatedItems
 from refaug.agreement.row_scores import values_of_rows
 from refaug.agreement.rows import RatedRows
 from refaug.core.progress import Silent
-from refaug.extras.judges.combined.combination import FitSettings
-from refaug.extras.judges.combined.stored_judge import StoredJudge
+from refaug.extras.judges.combined import FitSettings, StoredJudge
 from refaug.extras.judges.fitted.scoring import score_rows, unrated_rows
 from refaug.extras.judges.fitted.training import RatedTable, fit_judge, table_of_sets
 from refaug.metrics.signature import Signature

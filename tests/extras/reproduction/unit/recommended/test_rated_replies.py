@@ -12,11 +12,18 @@ import pytest
 from scipy import stats
 
 from refaug.core.records import Item, Origin, Reference
-from refaug.extras.reproduction.parts import RECOMMENDED_SETS
-from refaug.extras.reproduction.recommended.agreement import GroupedSets, partial_spearman, spearman
-from refaug.extras.reproduction.recommended.attacks import attacks_on
-from refaug.extras.reproduction.recommended.rated_replies import SETS, FairRows, read_set
-from refaug.extras.reproduction.recommended.reference_forms import drawn_references, other_contexts
+from refaug.extras.reproduction.command import RECOMMENDED_SETS
+from refaug.extras.reproduction.recommended import (
+    SETS,
+    FairRows,
+    GroupedSets,
+    attacks_on,
+    drawn_references,
+    other_contexts,
+    partial_spearman,
+    read_set,
+    spearman,
+)
 
 
 def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:

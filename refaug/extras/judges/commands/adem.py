@@ -1,4 +1,4 @@
-"""`refaug train adem|report|score`: scorers fitted to people's ratings, how good they are, and scores by hand."""
+"""Commands on ADEM, and on the VHREDs that its encoder is taken from."""
 
 from __future__ import annotations
 
@@ -13,20 +13,69 @@ from refaug.cli.shared import network_commands, output
 from refaug.cli.shared.database import record_act
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import shown_name
+from refaug.cli.shared.network_commands import run_training
+from refaug.cli.shared.output import JsonFlag
 from refaug.cli.shared.progress import display_progress
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.files import read_json, sha256_of
-from refaug.extras.judges.operations.train_adem import TrainAdem
+from refaug.extras.judges.operations import PretrainVhred, TrainAdem
 from refaug.scoring.home.kinds.stored_networks import adem_figure
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings
     from refaug.core.progress import Progress
-    from refaug.extras.judges.adem.training import LeftOutFile, RatedFile, Scale
+    from refaug.extras.judges.adem import LeftOutFile, RatedFile, Scale
     from refaug.rater.adem.scorer.rated_triples import Form
 
-_KIND: Final = "adem"
+
+_VHRED: Final = "vhred"
+
+
+@with_options
+def pretrain_command(context: typer.Context, *, options: PretrainVhred, as_json: JsonFlag = False) -> None:
+    """Pre-train a VHRED on dialogues, or draw the weights of one; stopped, the same command goes on where it was."""
+    from refaug.extras.judges.commands.excluded_files import excluded_file, read_excluded  # noqa: PLC0415  torch
+    from refaug.rater.adem.pretraining.build import pretrain_vhred  # noqa: PLC0415
+    from refaug.scoring.home.indexes import cores  # noqa: PLC0415  compiles
+    from refaug.scoring.home.networks import vhred_places  # noqa: PLC0415
+
+    excluded = [excluded_file(path) for path in options.exclude]
+    order, places = options.order(threads=options.threads or cores(), exclude=excluded), vhred_places(context.obj)
+    run_training(
+        context.obj,
+        _VHRED,
+        lambda progress, on_now, on_epoch: pretrain_vhred(
+            places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=options.again
+        ),
+        as_json=as_json,
+    )
+
+
+def resume_command(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name of the VHRED.", metavar="NAME")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Go on with a pre-training that was stopped, with the settings that it was started with."""
+    from refaug.extras.judges.commands.excluded_files import read_excluded  # noqa: PLC0415
+    from refaug.rater.adem.pretraining.build import VhredOrder, pretrain_vhred  # noqa: PLC0415
+    from refaug.rater.training.order import interrupted_order  # noqa: PLC0415
+    from refaug.scoring.home.networks import vhred_places  # noqa: PLC0415  torch
+
+    places = vhred_places(context.obj)
+    order = interrupted_order(places, VhredOrder, name)
+    run_training(
+        context.obj,
+        _VHRED,
+        lambda progress, on_now, on_epoch: pretrain_vhred(
+            places, order, progress, on_now, on_epoch, read_excluded=read_excluded, again=True
+        ),
+        as_json=as_json,
+    )
+
+
+_ADEM: Final = "adem"
 _SpecArgument = Annotated[
     str, typer.Argument(help="Name of the adem, or name@version for one that is not published.", metavar="ADEM")
 ]
@@ -56,7 +105,7 @@ def train_command(
     Rows that rate a gold itself are left out. A part of the contexts chooses the epoch and is never fitted to; how good
     the scorer is on other dialogues is what refaug train report adem --leave-one-out says.
     """
-    from refaug.extras.judges.adem.training import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
+    from refaug.extras.judges.adem import AdemOrder, NamedEncoder, train_adem  # noqa: PLC0415  torch
     from refaug.scoring.home.networks import open_vhred  # noqa: PLC0415
 
     settings = options.settings()
@@ -71,15 +120,15 @@ def train_command(
         files = _read_files(items, settings.form, scale, progress)
         vhred = open_vhred(context.obj, options.encoder, threads=options.threads)
         named = NamedEncoder(encoder=vhred, id=vhred.id)
-        trained = train_adem(context.obj, artefact_stores(context.obj)[_KIND], order, files, named, progress)
+        trained = train_adem(context.obj, artefact_stores(context.obj)[_ADEM], order, files, named, progress)
     if trained.published:
-        record_act(context.obj, "publish", f"{_KIND} {trained.name}@{trained.version}")
-    network_commands.print_training_result(context.obj, _KIND, trained, as_json=as_json)
+        record_act(context.obj, "publish", f"{_ADEM} {trained.name}@{trained.version}")
+    network_commands.print_training_result(context.obj, _ADEM, trained, as_json=as_json)
 
 
 def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: Progress) -> list[RatedFile]:
     """Read the rated rows of every file; bad items are reported, and the rest is used."""
-    from refaug.extras.judges.adem.training import parse_scale  # noqa: PLC0415
+    from refaug.extras.judges.adem import parse_scale  # noqa: PLC0415
 
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise Usage(f"{twice} is named twice", remedy="name each file once")
@@ -93,7 +142,7 @@ def _read_files(paths: Sequence[Path], form: Form, scale: str | None, progress: 
 
 def _read_file(path: Path, called: str, form: Form, scale: Scale | None, progress: Progress) -> RatedFile:
     from refaug.cli.shared.score_options import report_problems  # noqa: PLC0415
-    from refaug.extras.judges.adem.training import rated_file  # noqa: PLC0415
+    from refaug.extras.judges.adem import rated_file  # noqa: PLC0415
     from refaug.scoring.items import BadItem, read_items  # noqa: PLC0415
 
     items = list(read_items(path, shown_name=called, on_unknown_field=progress.warn))
@@ -136,13 +185,13 @@ def _report_left_out(
     *,
     as_json: bool,
 ) -> None:
-    from refaug.extras.judges.adem.training import leave_one_out  # noqa: PLC0415
+    from refaug.extras.judges.adem import leave_one_out  # noqa: PLC0415
     from refaug.rater.adem.scorer.settings import ScorerSettings  # noqa: PLC0415
     from refaug.scoring.home.networks import open_stored_adem  # noqa: PLC0415  torch
 
     with display_progress(quiet=settings.quiet) as progress:
         opened = open_stored_adem(settings, adem, threads=threads)
-        with artefact_stores(settings)[_KIND].open(adem) as held:
+        with artefact_stores(settings)[_ADEM].open(adem) as held:
             manifest: dict[str, Any] = read_json(held.folder / "manifest.json")
         fitted_by = ScorerSettings.read(manifest["details"]["settings"])
         files = _read_files(items, opened.form, scale, progress)

@@ -1,4 +1,4 @@
-"""Train an adem: from rated files and an encoder to a published version."""
+"""Fit ADEM to rated items: from test files and an encoder to a published scorer and its report."""
 
 from __future__ import annotations
 
