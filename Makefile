@@ -6,7 +6,7 @@
 #               while it is served, and the references compared with those of one process
 # make test     the tests of everything, in minutes, with nothing but Python and make
 # make test-all the rest: many kills, load, fuzzing, examples that train, jobs of a cluster, what needs PostgreSQL, Chromium or WordNet
-# make check    format, lint, types, imports, names, spelling, docs
+# make check    format, lint, types, imports, names, spelling; pages, locks and lists say what the code says
 # make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
 #               the lm-evaluation-harness, in an environment of their own
 # make test-store    refaug artefacts push and fetch against an S3 server on loopback, in an environment apart
@@ -125,7 +125,7 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy checks
+	$(BIN)/mypy checks/*.py
 	cd clients/python && $(CURDIR)/$(BIN)/mypy
 	cd clients/python && $(CURDIR)/$(BIN)/basedpyright --pythonpath $(CURDIR)/$(BIN)/python
 	$(BIN)/python clients/python/request_options.py --check
@@ -140,6 +140,7 @@ check: $(VENV)/.installed
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
 	$(BIN)/python checks/code_lines.py --page docs/architecture.md --check
+	$(BIN)/python -m pytest -q -p no:schemathesis -p no:cacheprovider checks/facts
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .

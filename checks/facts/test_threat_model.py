@@ -43,13 +43,6 @@ def test_the_number_of_attacks_is_that_of_the_cases() -> None:
     assert int(stated) == sum(map(len, (attack_cases.REQUESTS, attack_cases.BODIES, attack_cases.UPLOADS)))
 
 
-def test_the_list_of_attacks_is_that_of_the_cases() -> None:
-    import attacks_reference  # noqa: PLC0415  reads the files of cases
-
-    page = (ROOT / "docs" / "reference" / "attacks.md").read_text("utf-8")
-    assert page == attacks_reference.page(), "make docs writes it"
-
-
 def test_attacks_stop_no_other_client() -> None:
     measured = json.loads((ROOT / "bench" / "results" / "service_attacks.json").read_bytes())
     ways = [(run["web_processes"], run["keys"]) for run in measured["runs"]]

@@ -1,6 +1,6 @@
 """What the page for operators says in words and numbers: settings, limits, maps that are written, files that are read.
 
-tests/unit/test_operations_page.py has the figures that were measured, and the tests of each section.
+test_operations_page.py has the figures that were measured, and the tests of each section.
 """
 
 from __future__ import annotations

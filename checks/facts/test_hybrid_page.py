@@ -12,7 +12,7 @@ import pytest
 from refaug.extras.conversations.hybrid_report import BASELINES
 from refaug.extras.reproduction.report.report import short
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[2]
 SETS = {
     "the eleven components": "hybrid",
     "`wide`": "wide",

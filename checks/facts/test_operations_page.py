@@ -19,7 +19,11 @@ STORED_FILES = (ROOT / "docs" / "internals" / "stored-files.md").read_text("utf-
 
 # Where each section is held to what happens.
 TESTS = {
-    "Starting it": ("integration/test_serve.py", "unit/service/figures/test_figure_memory.py", "unit/test_docs.py"),
+    "Starting it": (
+        "integration/test_serve.py",
+        "unit/service/figures/test_figure_memory.py",
+        "../checks/facts/test_docs.py",
+    ),
     "Jobs": ("unit/service/jobs/test_store.py", "integration/test_job_worker.py", "integration/test_jobs_command.py"),
     "The first index and rater": (
         "acceptance/test_index_pages.py",
@@ -43,7 +47,7 @@ TESTS = {
         "unit/core/artefacts/test_mapped_files.py",
         "unit/core/test_kernel_cache.py",
     ),
-    "Known vulnerabilities": ("unit/test_packaging.py",),
+    "Known vulnerabilities": ("../checks/facts/test_lock.py",),
     "Upgrades": ("unit/service/database/test_database.py", "integration/test_goldens.py"),
     "Sizes": ("unit/core/test_free_cores.py", "unit/service/jobs/kinds/test_job_context.py"),
     "A full disk": ("integration/test_full_disk.py",),

@@ -75,11 +75,6 @@ def test_no_page_stands_twice_in_the_groups_of_the_index() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_relative_link_leads_to_a_file(page: Path) -> None:
-    assert [name(path) for path in linked_files(page) if not path.exists()] == []
-
-
 def test_the_readme_fits_on_two_screens() -> None:
     text = README.read_text("utf-8")
     assert len(text.splitlines()) <= 150
