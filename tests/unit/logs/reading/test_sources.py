@@ -10,14 +10,15 @@ import os
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from safeguards import mostly_slow, require
+from safeguards import mostly_slow
 
 from refaug.core.errors import DamagedSource, NoSource, SourceChanged, UnknownFormat, Usage
 from refaug.logs.reading import sources
@@ -542,25 +543,29 @@ def test_a_pipe_inside_a_folder_is_passed_over(tree: Path) -> None:
     assert find_files(["deep"]) == [Path("deep/d.csv"), Path("deep/er/c.jsonl")]
 
 
-@pytest.mark.machine
-def test_a_file_that_may_not_be_read_is_refused_by_name(tree: Path) -> None:
-    (tree / "a.jsonl").chmod(0)
-    require("permissions", found=not os.access(tree / "a.jsonl", os.R_OK), why="this user may read everything")
-    with pytest.raises(NoSource) as refused:
-        find_files(["a.jsonl"])
-    assert refused.value.message == "a.jsonl: no permission to read it"
-
-
-@pytest.mark.machine
-def test_a_folder_that_may_not_be_read_is_refused_by_name(tree: Path) -> None:
-    (tree / "deep" / "er").chmod(0)
-    require("permissions", found=not os.access(tree / "deep" / "er", os.R_OK), why="this user may read everything")
+@contextmanager
+def user_without_rights(tree: Path) -> Iterator[None]:
+    """Root may read everything, and becomes another user for a while."""
+    tree.chmod(0o755)
+    users = os.getresuid()
+    if users[0] == 0:
+        os.setresuid(65_534, 65_534, 0)
     try:
-        with pytest.raises(NoSource) as refused:
-            find_files(["deep"])
-        assert refused.value.message == "deep/er: Permission denied"
+        yield
     finally:
-        (tree / "deep" / "er").chmod(0o700)
+        os.setresuid(*users)
+
+
+@pytest.mark.parametrize(
+    ("closed", "source", "reason"),
+    [("a.jsonl", "a.jsonl", "no permission to read it"), ("deep/er", "deep", "Permission denied")],
+)
+def test_what_may_not_be_read_is_refused_by_name(tree: Path, closed: str, source: str, reason: str) -> None:
+    (tree / closed).chmod(0)
+    with user_without_rights(tree), pytest.raises(NoSource) as refused:
+        find_files([source])
+    assert refused.value.message == f"{closed}: {reason}"
+    (tree / closed).chmod(0o700)
 
 
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
