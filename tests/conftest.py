@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from safeguards import (  # noqa: F401  hooks
     pytest_collection,
+    pytest_ignore_collect,
     pytest_runtest_call,
     pytest_runtest_setup,
     pytest_runtest_teardown,

@@ -5,11 +5,14 @@ Both `conftest.py` take the hooks and the fixture from here.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -66,8 +69,25 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
-    """Let the interpreter take everything down at its end; libraries say so of what they find left."""
-    gc.unfreeze()
+    """Let the interpreter take everything down at its end; libraries say so of what they find left.
+
+    Not before: pytest itself collects several times when it ends, which takes seconds over all that tests have made.
+    """
+    atexit.unregister(gc.unfreeze)
+    atexit.register(gc.unfreeze)
+
+
+_MARKS_OF_ALL = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a file alone of which this run has no test: what it imports takes longer than to look for its mark."""
+    named = {Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args}
+    if not collection_path.name.startswith("test_") or collection_path in named:
+        return None
+    marks = _MARKS_OF_ALL.search(collection_path.read_text("utf-8"))
+    left_out = [term.removeprefix("not ") for term in config.option.markexpr.split(" and ") if term.startswith("not ")]
+    return True if marks and any(f"pytest.mark.{name}" in marks[1] for name in left_out) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +10,10 @@ from typing import Any
 import orjson
 import pytest
 from integration.conftest import Home, in_group
-from trainings import WarmDriver, interrupting, talk
+from trainings import interrupting, talk
 
 from refaug.cli.main import main
-from refaug.core.artefacts.manifests import MANIFEST, verify_files
-from refaug.core.artefacts.versions import Versions
+from refaug.core.artefacts.manifests import MANIFEST
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
@@ -146,63 +142,20 @@ def test_what_was_trained_is_told_and_shown(trained: Home) -> None:
     assert in_cache(trained) == []
 
 
-def test_same_command_changes_nothing_and_other_settings_add_a_version(trained: Home, with_ruber: Path) -> None:
-    before = trained("artefacts", "show", "ruber", "chat", "--json").json
-    again = trained(*TRAIN, "--json").json
-    assert (again["new"], again["id"], again["version"]) == (False, before["id"], before["version"])
-    other = trained(*TRAIN, "--readers", "2", "--margin", "0.3", "--embeddings", "random", "--json").json
-    assert (other["new"], other["published"], other["version"].partition(".")[2]) == (True, True, "2")
-    assert (other["report"]["margin"], other["report"]["embeddings"]["start"]) == (0.3, "random")
-    assert trained("artefacts", "show", "ruber", "chat", "--json").json["config"]["readers"] == 2
-    unpublished = trained(*TRAIN, "--again", "--no-publish", "--json").json
-    assert (unpublished["new"], unpublished["published"], unpublished["id"]) == (True, False, before["id"])
-    assert weights(trained.path, number=3) == weights(with_ruber)
-
-    day = other["version"].partition(".")[0]
-    first, second = (scores(trained, f"chat@{day}.{number}") for number in (1, 2))
-    assert scores(trained) == second != first
-    assert trained("artefacts", "rollback", "ruber", "chat").out == f"ruber chat@{day}.1 is published\n"
-    assert scores(trained) == first
-    assert trained("artefacts", "publish", "ruber", f"chat@{day}.3").out == f"ruber chat@{day}.3 is published\n"
-    removed = trained("artefacts", "gc", "ruber", "chat", "--keep", "0", "--json").json
-    assert removed == {
-        "kind": "ruber",
-        "name": "chat",
-        "removed": [f"{day}.1", f"{day}.2"],
-        "pinned": {},
-        "needed_by_judges": {},
-    }
-    assert listed(trained) == [("chat", "3", True)]
-    assert scores(trained) == first
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
         (("train", "nowhere"), 3, "no log 'nowhere'"),
         (("train", "chat", "chat", "--name", "x"), 2, "a ruber is trained on one log or more, each named once"),
         (("train", "chat", "--more-texts", "chat"), 2, "log chat is named twice"),
-        (("train", "chat", "--name", "../up"), 2, "'../up' is not a name"),
-        (("train", "chat", "--preset", "paper"), 2, "--preset: 'paper' is not one of"),
-        (("train", "chat", "--margin", "0"), 2, "--margin: 0 is out of range"),
-        (("train", "chat", "--margin", "nan"), 2, "--margin: nan is not a finite number"),
-        (("train", "chat", "--readers", "3"), 2, "--readers: 3 is out of range"),
         (("train", "chat", "--pairs", "5"), 2, "5 pairs an epoch"),
-        (("train", "chat", "--learning-rate", "0"), 2, "--learning-rate: 0 is out of range"),
-        (("train", "chat", "--embeddings", "nonsense"), 2, "--embeddings: 'nonsense' is not one of"),
         (("train", "chat", "--validation-share", "1.5"), 2, "1.5"),
-        (("train", "chat", "--memory", "much"), 2, "'much' is not a size"),
         (("train", "short"), 3, "short: 60 pairs; at least 200 are needed"),
         (("resume", "chat"), 3, "no training of ruber 'chat' was stopped"),
-        (("artefacts", "show", "ruber", "chat"), 3, "no ruber 'chat'"),
-        (("artefacts", "show", "ruber", "../logs"), 2, "'../logs' is no name"),
         (("score", "chat", "a", "b"), 3, "no ruber 'chat'"),
         (("score", "chat"), 2, "nothing is to be scored"),
         (("score", "chat", "a"), 2, "nothing is to be scored"),
         (("score", "chat", "a", "b", "--items", "c.jsonl"), 2, "an utterance, and --items too"),
-        (("artefacts", "publish", "ruber", "chat"), 2, "'chat' names no version"),
-        (("artefacts", "rollback", "ruber", "chat"), 3, "no ruber 'chat'"),
-        (("artefacts", "gc", "ruber", "chat"), 3, "no ruber 'chat'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
@@ -222,13 +175,6 @@ def test_a_log_of_one_dialogue_has_no_reply_from_elsewhere(logged: Home, stoppin
     assert "in logs of 1 dialogues, none has a reply from another dialogue" in result.error["message"]
     assert "give more logs" in result.error["remedy"]
     assert listed(logged) == []
-
-
-def test_two_trainings_of_one_name_do_not_mix(logged: Home) -> None:
-    with Versions(logged.path / "rubers", "ruber").writing("chat", "training ruber chat"):
-        busy = logged(*TRAIN, "--json")
-    assert (busy.code, busy.error["code"]) == (4, "locked")
-    assert f"training ruber chat, process {os.getpid()}" in busy.error["message"]
 
 
 # ── stopping and killing ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -253,61 +199,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_bits_are_the_same(
     assert ids[0] == ids[1]
     assert listed(logged) == [("chat", "1", True)]
     assert in_cache(logged) == []
-
-
-def test_a_training_does_not_go_on_with_logs_that_have_grown(
-    logged: Home, tmp_path: Path, stopping: Callable[[int], None]
-) -> None:
-    stopping(2)
-    assert logged(*TRAIN).code == 5
-    (tmp_path / "more.jsonl").write_bytes(orjson.dumps({"id": "new", "turns": ["a new day", "and a good one"]}))
-    assert logged("log", "ingest", tmp_path / "more.jsonl", "--log", "chat").code == 0
-    result = logged("train", "resume", "ruber", "chat", "--json")
-    assert (result.code, result.error["code"]) == (4, "conflict")
-    assert result.error["message"].startswith("chat: changed since the training of ruber 'chat' was stopped")
-
-
-def test_a_stopped_training_goes_with_what_is_deleted_from_its_log(
-    logged: Home, stopping: Callable[[int], None]
-) -> None:
-    stopping(2)
-    assert logged(*TRAIN).code == 5
-    assert in_cache(logged)
-    assert "were removed: chat" in logged("log", "delete", "chat", "--dialogue", "0").err
-    assert in_cache(logged) == []
-
-
-@pytest.fixture(scope="module")
-def killer() -> Iterator[WarmDriver]:
-    running = WarmDriver()
-    yield running
-    running.close()
-
-
-@pytest.mark.slow
-def test_kill_leaves_the_published_ruber_and_the_same_command_finishes(
-    trained: Home, home_at: Any, killer: WarmDriver, tmp_path: Path
-) -> None:
-    command = ("--quiet", *TRAIN, "--seed", "7")
-    clean = home_at(tmp_path / "clean")
-    shutil.copytree(trained.path, clean.path)
-    code, seen = killer("--home", clean.path, *command)
-    assert code == 0
-    answers = [scores(trained), scores(clean)]
-    assert answers[0] != answers[1]
-    moments = [(kind, number) for kind in sorted(seen) for number in range(1, seen[kind] + 1)]
-    for at, (kind, number) in enumerate(random.Random(2).sample(moments, 3)):
-        home = home_at(tmp_path / f"killed-{at}")
-        shutil.copytree(trained.path, home.path)
-        assert killer("--home", home.path, *command, kind=kind, number=number)[0] == -signal.SIGKILL
-        for manifest in sorted((home.path / "rubers/chat").glob(f"*/{MANIFEST}")):
-            verify_files(manifest.parent, read_json(manifest))
-        (published,) = (version for _, version, is_published in listed(home) if is_published)
-        assert scores(home) == answers[published != "1"], (kind, number)
-        assert home(*command).code == 0
-        newest = listed(home)[-1][1]
-        assert weights(home.path, int(newest)) == weights(clean.path, 2), (kind, number)
-        assert not any(name.startswith("ruber-") for name in in_cache(home))
 
 
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -358,18 +249,6 @@ def test_the_replies_of_a_test_file_are_scored_item_by_item(trained: Home, tmp_p
     assert trained("judge", "score", "ruber", "chat", "--items", path, "--strict").code == 3
     idle = trained("judge", "score", "ruber", "chat", *SCORE, "--strict", "--json")
     assert (idle.code, idle.error["message"]) == (2, "--strict without --items")
-
-
-def test_a_ruber_that_was_taken_to_another_home_gives_the_same_scores(
-    trained: Home, home_at: Any, tmp_path: Path
-) -> None:
-    file = tmp_path / "chat.tar.zst"
-    assert trained("artefacts", "export", "ruber", "chat", file, "--json").code == 0
-    other = home_at(tmp_path / "other")
-    imported = other("artefacts", "import", file, "--json")
-    assert imported.code == 0, imported.err
-    assert (imported.json["kind"], imported.json["name"], imported.json["published"]) == ("ruber", "chat", True)
-    assert scores(other) == scores(trained)
 
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "tokenizer.model"])

@@ -87,23 +87,6 @@ def test_encoders_that_are_files_have_to_be_the_same(home: Home, tmp_path: Path,
     assert "hybrid mine" in home("admin", "doctor", "--verify").out
 
 
-def test_versions_are_listed_published_and_removed(home: Home, tmp_path: Path, vectors: Path) -> None:
-    file = written(tmp_path / "talks.jsonl", [conversation(number) for number in range(60)])
-    first, second = (fitted(home, file, vectors, "--ridge", ridge).json["version"] for ridge in ("0", "0.5"))
-    rows = home("artefacts", "list", "hybrid", "--json").json["versions"]
-    assert [(row["version"], row["published"], len(row["bots"]), row["target"]) for row in rows] == [
-        (first, False, 6, "quality"),
-        (second, True, 6, "quality"),
-    ]
-    assert home("artefacts", "show", "hybrid", "mine", "--json").json["fit"]["penalty"] == 0.5
-    assert home("artefacts", "rollback", "hybrid", "mine").code == 0
-    assert home("artefacts", "show", "hybrid", "mine", "--json").json["fit"]["penalty"] == 0.0
-    assert home("artefacts", "publish", "hybrid", f"mine@{second}").code == 0
-    assert home("artefacts", "gc", "hybrid", "mine", "--keep", "1", "--json").json["removed"] == [first]
-    assert home("artefacts", "remove", "hybrid", "mine", "--yes").code == 0
-    assert home("artefacts", "list", "hybrid", "--json").json == {"versions": []}
-
-
 def test_turns_are_judged_by_references_of_an_index_and_self_play_is_scored(
     ready: Home, tmp_path: Path, vectors: Path
 ) -> None:

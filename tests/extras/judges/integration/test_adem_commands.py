@@ -71,11 +71,6 @@ def weights(home: Home, number: int) -> bytes:
     return (folder / "weights.safetensors").read_bytes()
 
 
-def listed(home: Home) -> list[tuple[str, str, bool]]:
-    rows = home("artefacts", "list", "vhred", "--json").json["versions"]
-    return [(row["name"], row["version"].partition(".")[2], row["published"]) for row in rows]
-
-
 # ── versions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -91,19 +86,6 @@ def test_a_report_says_how_well_held_out_dialogues_are_predicted(ready: Home) ->
     assert "nll" not in ready("artefacts", "show", "vhred", "drawn", "--json").json["report"]
 
 
-def test_versions_are_listed_published_and_removed(ready: Home) -> None:
-    assert ready(*PRETRAIN, "--again", "--no-publish").code == 0
-    assert weights(ready, 1) == weights(ready, 2)
-    assert listed(ready) == [("chat", "1", True), ("chat", "2", False), ("drawn", "1", True)]
-    newest = ready("artefacts", "list", "vhred", "--json").json["versions"][1]["version"]
-    assert ready("artefacts", "publish", "vhred", f"chat@{newest}").code == 0
-    assert ready("artefacts", "rollback", "vhred", "chat").code == 0
-    assert listed(ready)[0] == ("chat", "1", True)
-    assert ready("artefacts", "gc", "vhred", "chat", "--keep", "0").code == 0
-    assert listed(ready) == [("chat", "1", True), ("drawn", "1", True)]
-    assert "no vhred 'nope'" in ready("artefacts", "show", "vhred", "nope").err
-
-
 def test_a_stopped_training_resumes_to_the_same_bits(ready: Home, stopping: Callable[[int], None]) -> None:
     stopping(3)
     assert ready(*PRETRAIN, "--again").code == 5
@@ -115,17 +97,6 @@ def test_a_stopped_training_resumes_to_the_same_bits(ready: Home, stopping: Call
 def test_a_finished_training_is_not_repeated(ready: Home) -> None:
     again = ready(*PRETRAIN, "--json").json
     assert (again["new"], again["version"].partition(".")[2]) == (False, "1")
-
-
-def test_an_exported_version_is_the_same_elsewhere(ready: Home, tmp_path: Path) -> None:
-    file, elsewhere = tmp_path / "chat.tar.zst", tmp_path / "elsewhere"
-    assert ready("artefacts", "export", "vhred", "chat", file).code == 0
-    assert main(["--home", str(elsewhere), "--quiet", "artefacts", "import", str(file)]) == 0
-    (folder,) = (elsewhere / "vhreds/chat").glob("*.1")
-    assert (folder / "weights.safetensors").read_bytes() == weights(ready, 1)
-    here, there = (open_vhred(Settings(home=home), "chat", threads=1) for home in (ready.path, elsewhere))
-    assert there.spec == here.spec
-    assert there.encode([SENTENCES[:2]]).tolist() == here.encode([SENTENCES[:2]]).tolist()
 
 
 @pytest.mark.parametrize(

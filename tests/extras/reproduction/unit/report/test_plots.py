@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -64,19 +65,20 @@ def inked(plot: Plot, colour: tuple[int, int, int]) -> int:
 
 
 @pytest.mark.parametrize(
-    "plot",
+    "draw",
     [
-        some_bars(),
-        some_bars(groups=None),
-        some_bars(names=NAMES * 20, figures=FIGURES * 20, groups=GROUPS * 20),
-        some_bars(names=[f"{name} {'and a long reason ' * 6}" for name in NAMES], title="a title " * 30),
-        some_curves(),
-        some_curves(title="Growth", y_label="partial Spearman"),
-        some_curves({f"series {number}": (SURE, BELOW, GAP) for number in range(9)}),
-        curves("one.png", "one place", [0.01], {"rated": [SURE]}, "share"),
+        some_bars,
+        lambda: some_bars(groups=None),
+        lambda: some_bars(names=NAMES * 20, figures=FIGURES * 20, groups=GROUPS * 20),
+        lambda: some_bars(names=[f"{name} {'and a long reason ' * 6}" for name in NAMES], title="a title " * 30),
+        some_curves,
+        lambda: some_curves(title="Growth", y_label="partial Spearman"),
+        lambda: some_curves({f"series {number}": (SURE, BELOW, GAP) for number in range(9)}),
+        lambda: curves("one.png", "one place", [0.01], {"rated": [SURE]}, "share"),
     ],
 )
-def test_pictures_are_whole(plot: Plot) -> None:
+def test_pictures_are_whole(draw: Callable[[], Plot]) -> None:
+    plot = draw()
     require_whole(plot.png)
     assert plot.width > plot.height / 20
     assert plot.caption
