@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from refaug.agreement.probe import Probe
@@ -234,14 +233,3 @@ def test_the_gaming_page_has_every_probe_and_every_figure_in_order() -> None:
     assert [row[0] for row in cells("The probes")[1:]] == [f"`{name}`" for name in Probe]
     named = [name for row in cells("Looking at the replies themselves")[1:] for name in re.findall(r"`(\w+)`", row[0])]
     assert named == list(FIGURES)
-
-
-def test_every_command_of_the_gaming_page_parses() -> None:
-    lines = re.findall(r"^    refaug (.*)$", GAMING, re.MULTILINE)
-    assert len(lines) >= 7
-    for line in lines:
-        command: Any = typer.main.get_command(app)
-        words = shlex.split(line)
-        while words[0] in getattr(command, "commands", {}):
-            command = command.commands[words.pop(0)]
-        command.make_context(command.name, words)
