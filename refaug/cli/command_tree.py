@@ -184,11 +184,14 @@ def _require_home(path: str, ctx: Any) -> None:
 # ── Help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 HELP_ALL: Final = "--help-all"
-_PANELS: Final = ("Input", "Metric", "Retrieval", "Statistics", "Output")
+_PANELS: Final = (
+    *("Input", "Cleaning", "Index", "Rater", "Training", "Metric", "Retrieval", "Statistics"),
+    *("Listening", "Access", "Serving", "Limits", "Output"),
+)
 _OF_OUTPUT: Final = frozenset(
     {"--json", "--csv", "--tsv", "--latex", "--html", "--output", "--report", "--level", "--details", "--strict"}
 )
-_LONG: Final = 24  # options, from which on help shows the everyday ones alone
+_LONG: Final = 20  # options, from which on help shows the everyday ones alone
 _NAMES_WIDTH: Final = 24
 _FIRST_SENTENCE: Final = re.compile(r".*?\.(?= +[A-Z\[])")
 _LAST_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]$")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Size
+from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Panel, Size
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
 from refaug.scoring.presets import find_preset
 
@@ -26,6 +26,13 @@ class BuildIndex(Operation):
 
     operation: ClassVar[str] = "index-build"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:build_job"
+    panel: ClassVar[Panel] = Panel(
+        "Index",
+        rare=(
+            *("tokenizer", "preset", "weighting", "norm_words", "oov", "bm25", "check_queries", "least_coverage"),
+            *("on", "again", "seed", "publish", "threads", "memory"),
+        ),
+    )
 
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs whose pairs are indexed.")]
     name: Annotated[Name | None, Doc("Name of the index; by default that of the first log.")] = None

@@ -41,7 +41,7 @@ class ServeSettings:
     )
     workers: int = _setting(1, "web processes; throughput comes from batching, so one is mostly best", least=1, most=64)
     job_worker: bool = _setting(True, "whether a process that runs jobs is started beside the web processes")
-    open: bool = _setting(False, "answer anybody who reaches a public address, without keys")
+    open: bool = _setting(False, "answer everyone who reaches a public address, without keys")
     keys: bool = _setting(False, "require keys even on an address that only this machine reaches")
 
     # What it serves
@@ -55,7 +55,7 @@ class ServeSettings:
     old_versions: int = _setting(
         2,
         "versions that requests have pinned, kept open beside the published; while requests hold so many, and at least "
-        "two, others are told to come again",
+        "two, others are refused with 503",
         least=0,
         most=64,
     )
@@ -103,7 +103,7 @@ class ServeSettings:
         least=1,
         most=86_400,
     )
-    judge_replies: int = _setting(200, "replies that a judge is asked about in one request", least=1, most=100_000)
+    judge_replies: int = _setting(200, "replies that a judge rates in one request", least=1, most=100_000)
     judge_tokens: int = _setting(
         1_000_000, "tokens that judges may cost for requests in a day (UTC)", least=1, most=1_000_000_000_000
     )
@@ -113,35 +113,29 @@ class ServeSettings:
     draws: int = _setting(10_000, "draws of a bootstrap in one request", least=0, most=1_000_000)
     body_mib: int = _setting(32, "size of a request's body, unpacked", least=1, most=4_096)
     bodies_mib: int = _setting(256, "size of all bodies at once", least=1, most=65_536)
-    connections: int = _setting(
-        1_000, "connections at once to a web process; more are told to come again", least=1, most=1_000_000
-    )
+    connections: int = _setting(1_000, "connections at once to a web process; more get 503", least=1, most=1_000_000)
     key_requests: int = _setting(
         128,
-        "requests at once of one key in a web process, by which others find a place; more are told to come again",
+        "requests at once of one key in a web process, so that other keys are answered, too; more get 429",
         least=1,
         most=100_000,
     )
     wrong_keys: int = _setting(
         10,
-        "wrong secrets a minute of one key from one address, and ten times as many of all keys; more are told to come "
-        "again, and right ones never",
+        "wrong secrets a minute of one key from one address, and ten times as many of all keys; more get 429, "
+        "right ones never",
         least=1,
         most=1_000_000,
     )
     newcomers: int = _setting(
         120,
-        "people a minute who are new to a study, by one invitation from one address; more are told to come again",
+        "people a minute who are new to a study, by one invitation from one address; more get 429",
         least=1,
         most=1_000_000,
     )
-    requests: int = _setting(
-        256, "requests at once in a web process; more are told to come again", least=1, most=100_000
-    )
+    requests: int = _setting(256, "requests at once in a web process; more get 503", least=1, most=100_000)
     streams: int = _setting(100, "streams of events at once", least=1, most=100_000)
-    queue_items: int = _setting(
-        4_000, "items that wait for index and rater; more are told to come again", least=1, most=10_000_000
-    )
+    queue_items: int = _setting(4_000, "items that wait for index and rater; more get 503", least=1, most=10_000_000)
     batch_items: int = _setting(64, "items that are found and rated at once", least=1, most=10_000)
     freeze_at_once: int = _setting(
         200, "items that a set is frozen of at once; for more a job is made", least=1, most=100_000

@@ -69,11 +69,20 @@ def _option(name: str, kind: type, field: Any) -> Any:
     says = field.metadata["says"]
     default = default_text(field.default)
     help_text = f"{says[0].upper()}{says[1:]}. [{variable_of(name)}{f'; {default}' if default else ''}]"
+    panel = {"rich_help_panel": _PANELS.get(name, "Limits"), "hidden": name not in _PANELS}
     if kind is bool:
-        return typer.Option(f"--{flag}/--no-{flag}", help=help_text, show_default=False)
+        return typer.Option(f"--{flag}/--no-{flag}", help=help_text, show_default=False, **panel)
     # the settings check the ranges, and their errors name the variable too
-    return typer.Option(f"--{flag}", help=help_text, show_default=False, metavar=_METAVARS[kind])
+    return typer.Option(f"--{flag}", help=help_text, show_default=False, metavar=_METAVARS[kind], **panel)
 
+
+_EVERYDAY: Final = {
+    "Listening": ("host", "port", "root_path", "proxies", "allowed_hosts", "workers", "job_worker"),
+    "Access": ("keys", "open", "sources"),
+    "Serving": ("default_index", "default_rater", "database"),
+    "Limits": ("requests", "timeout_s"),
+}
+_PANELS: Final = {name: panel for panel, names in _EVERYDAY.items() for name in names}
 
 _METAVARS: Final = {int: "N", float: "N", str: "TEXT"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, get_args
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Doc, Ge, Le, Length, Lines, Metavar
+from refaug.core.options.declaring import Doc, Ge, Le, Length, Lines, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import Text
 
@@ -37,6 +37,8 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 @dataclass(frozen=True, kw_only=True)
 class CleaningOptions(Options):
     """How the texts of a log are cleaned."""
+
+    panel: ClassVar[Panel] = Panel("Cleaning", rare=("only_rules", "min_chars", "max_chars", "flood_cap"))
 
     language: Annotated[
         str | None, Length(1, 35), Doc("Drop messages in another script than this language's, e.g. en, ja.")

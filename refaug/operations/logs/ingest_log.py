@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, get_args
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Metavar, NoFlag
+from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Metavar, NoFlag, Panel
 from refaug.operations.logs.cleaning_options import CleaningOptions
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Share, Text
 
@@ -42,6 +42,9 @@ class IngestLog(CleaningOptions, Operation):
 
     operation: ClassVar[str] = "ingest"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.ingesting:ingest_job"
+    panel: ClassVar[Panel] = Panel(
+        "Input", rare=("ids", "context", "encoding", "on_error", "max_bad_share", "workers", "on", "memory")
+    )
 
     sources: Annotated[
         tuple[Text, ...],

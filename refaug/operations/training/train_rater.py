@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length
+from refaug.core.options.declaring import Argument, Doc, Ge, Le, Length, Panel
 from refaug.operations.operation import Cluster, Name, Operation, Spec
 from refaug.operations.training.training_options import Count, TrainingOptions
 
@@ -39,6 +39,7 @@ class TrainRater(TrainingOptions, Operation):
 
     operation: ClassVar[str] = "rater-train"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.training:rater_job"
+    panel: ClassVar[Panel] = Panel("Rater", rare=("positives", "min_words", "min_chars", "on", "workers"))
 
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
     name: Annotated[Name | None, Doc("Name of the rater; by default that of the first log.")] = None

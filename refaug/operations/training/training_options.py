@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from refaug.core.options.declaring import Doc, Ge, Gt, Le, Length, Lt, Metavar
+from refaug.core.options.declaring import Doc, Ge, Gt, Le, Length, Lt, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import MEMORY, Memory, Name, Seed, Threads
 
@@ -22,6 +22,8 @@ Few = Annotated[int, Ge(1), Le(10_000)]
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions(Options):
     """What every training of a network has."""
+
+    panel: ClassVar[Panel] = Panel("Training", rare=("more_texts", "threads", "memory", "publish", "again"))
 
     more_texts: Annotated[
         tuple[Name, ...],
@@ -50,6 +52,11 @@ class NetworkOptions(Options):
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(NetworkOptions):
     """How a network is trained by epochs."""
+
+    panel: ClassVar[Panel] = Panel(
+        "Training",
+        rare=("patience", "decay", "dropout", "batch", "accumulate", "validation_share", "embeddings"),
+    )
 
     epochs: Annotated[Few | None, Doc("At most so many; by default the preset's.")] = None
     patience: Annotated[Few, Doc("Epochs without a lower validation loss that end it.")] = 3

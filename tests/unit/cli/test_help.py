@@ -67,3 +67,20 @@ def test_a_long_help_shows_the_everyday_options_and_on_request_all(
         return
     assert options_in(short) == spellings(path, hidden=False) | {"--help", HELP_ALL}
     assert len(short.splitlines()) < len(whole.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("path", "panels"),
+    [
+        ("serve", ["Listening", "Access", "Serving", "Limits", "Output"]),
+        ("train rater", ["Rater", "Training", "Output"]),
+        ("index build", ["Index", "Output"]),
+        ("log ingest", ["Input", "Cleaning", "Output"]),
+    ],
+)
+def test_the_help_of_a_long_command_fits_on_a_screen_in_panels(
+    path: str, panels: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = shown(capfdbinary, *path.split(), "--help")
+    assert headings(text) == [*panels, "Options"]
+    assert len(text.splitlines()) <= 60
