@@ -1,22 +1,24 @@
-# make demo     from nothing to the first real work: install, make the demo log, ingest it, add the encoder of refaug-1, plan,
-#               build and search an index of it, score the demo test file by refaug-1, train a rater, score the file by υBLEU, verify the scores, let
-#               two bots play and count what their conversations share, start the service, score the same file through the client library, and leave the service in the foreground
-#               until Ctrl-C; where the encoder's packages cannot be installed, the index is one of word vectors, and υBLEU is the only weighted metric
-# make demo-cluster   a local cluster of four nodes: an index of 300,000 pairs in 6 shards, a node killed while it is built and one
-#               while it is served, and the references compared with those of one process
-# make test     the tests of everything, in minutes, with nothing but Python and make
-# make test-all the rest: many kills, load, fuzzing, examples that train, jobs of a cluster, what needs PostgreSQL, Chromium or WordNet
-# make check    format, lint, types, imports, names, spelling; pages, locks and lists say what the code says
-# make test-integrations   the client in TRL, Transformers, Lightning, torch.distributed and trackers, refaug in evaluate, datasets and
-#               the lm-evaluation-harness, in an environment of their own
-# make test-store    refaug artefacts push and fetch against an S3 server on loopback, in an environment apart
-# make test-cluster  builds on a local cluster of Ray, with tasks and machines that are killed, in an environment apart
-# make screenshots   the pictures of the pages in docs/images, with Chromium, over a demo log made for them
-# make bench DATA=FOLDER   benchmarks on the logs of a folder (docs/internals/benchmarks.md)       make faults  the long fault tests, mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO      make clean   remove what make made
+# make demo             from nothing to the first real work: a log, an index, a rater, scores, and a service until Ctrl-C
+#                       (ONCE=1 ends it); where the encoder of refaug-1 cannot be installed, υBLEU is the only weighted metric
+# make demo-cluster     a local cluster of four nodes: a node killed while an index is built on it, and one while it is served
+# make check            format, lint, types, imports, names, spelling; pages, locks and lists say what the code says
+# make test             the tests of everything, in minutes, with nothing but Python and make
+# make test-all         the rest: many kills, load, fuzzing, examples that train, a cluster, and what needs PostgreSQL,
+#                       Chromium or WordNet
+# make test-integrations, test-store, test-cluster    the client in other libraries; an S3 server; builds on a cluster that
+#                       is killed; each in an environment apart
+# make format           layout and what ruff can repair
+# make docs             the pages of docs/reference, from the code
+# make site             the documentation as a site, in build/site
+# make screenshots      the pictures in docs/images, with Chromium
+# make bench DATA=FOLDER    benchmarks on the logs of a folder (docs/internals/benchmarks.md)
+# make faults           the long fault tests; mixed load for MIXED_LOAD_S=60 seconds, its figures to MIXED_LOAD_TO
+# make lock, lock-integrations, lock-site    the locks, with today's versions
+# make clean            remove what make made
 #
-# PYTHON=…      the interpreter to make .venv with      TORCH_INDEX=URL   a further package index, for a torch build of your own
-# HYPOTHESIS_PROFILE=new   make test with other examples than the usual ones
-# ONCE=1        make demo stops the service and ends, instead of leaving it in the foreground
+# PYTHON=…              the interpreter to make .venv with
+# TORCH_INDEX=URL       a further package index, for a torch build of your own
+# HYPOTHESIS_PROFILE=new    make test with other examples than the usual ones
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -28,7 +30,11 @@ ENCODER = $(shell cat $(VENV)/.encoder 2>/dev/null)
 INTEGRATIONS := clients/python/tests/integrations
 PIP_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo demo-cluster test test-all test-integrations test-store test-cluster check format docs screenshots bench faults lock lock-integrations clean
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-cluster test test-all test-integrations test-store test-cluster check format docs site screenshots bench faults lock lock-integrations lock-site clean
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -73,7 +79,7 @@ test test-all test-integrations: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile -p no:schemathesis
 
-test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed
+test-all: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-cluster-jobs/.installed site
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or machine) and not faults" --ignore tests/integration/test_store_s3.py
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and slow and not faults" tests/extras/cluster/integration
 	$(VENV)-cluster-jobs/bin/python -m pytest -p no:schemathesis -m cluster tests/extras/cluster/integration/test_cluster_submission.py
@@ -146,6 +152,16 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# the documentation as a site: every link has to lead somewhere, and search needs nothing from elsewhere; to look at it:
+# python -m http.server --directory build/site
+$(VENV)-site/.installed: requirements-site.lock
+	$(PYTHON) -m venv $(VENV)-site
+	$(VENV)-site/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+site: $(VENV)-site/.installed
+	NO_MKDOCS_2_WARNING=1 $(VENV)-site/bin/mkdocs build --quiet --strict
+
 # needs Chromium; the pictures of the pages in docs/images, over a demo log that is made for them; with --all and a font
 # such as Debian's fonts-vlgothic (2 MB) a Japanese one, too
 screenshots: $(VENV)/.installed
@@ -191,6 +207,13 @@ lock-integrations:
 		> build/requirements-integrations.lock
 	mv build/requirements-integrations.lock clients/python/requirements-integrations.lock
 
+lock-site:
+	$(PYTHON) -m venv build/lock-site
+	build/lock-site/bin/pip install --quiet mkdocs-material
+	(sed -n '/^#/p' requirements-site.lock; build/lock-site/bin/pip freeze --all --exclude pip --exclude setuptools) \
+		> build/requirements-site.lock
+	mv build/requirements-site.lock requirements-site.lock
+
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-site $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

