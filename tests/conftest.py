@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -55,6 +56,22 @@ def commands_made_once() -> None:
     import typer.main  # noqa: PLC0415  the process that hands out tests needs none of it
 
     typer.main.get_command = cache(typer.main.get_command)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def routes_made_once() -> None:
+    """Keep FastAPI from making all routes anew for every app: that takes longer than most requests of tests."""
+    from fastapi.routing import _EffectiveRouteContext  # noqa: PLC0415  as above
+
+    make, made = _EffectiveRouteContext.from_api_route, dict[int, tuple[object, object]]()
+
+    def once(*, original_route: Any, include_context: Any) -> object:
+        if id(original_route) not in made:
+            context = make(original_route=original_route, include_context=include_context)
+            made[id(original_route)] = (original_route, context)
+        return made[id(original_route)][1]
+
+    _EffectiveRouteContext.from_api_route = once  # type: ignore[method-assign,assignment]
 
 
 @pytest.fixture(autouse=True)

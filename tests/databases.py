@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from new_tables import add_tables
 from safeguards import POSTGRESQL, require
 
 from refaug.core.files import unique_suffix
@@ -162,5 +163,5 @@ def empty_database(database_url, tmp_path):
 @pytest.fixture
 def database(empty_database):
     """A database with all tables."""
-    empty_database.migrate()
+    add_tables(empty_database)
     return empty_database

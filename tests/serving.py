@@ -13,6 +13,7 @@ from typing import Any
 
 from engines import TEXTS, home_with_versions
 from fastapi import FastAPI, Request
+from new_tables import add_tables
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive
 
@@ -37,7 +38,7 @@ def small_home(folder: Path, *, indexes: int = 1, raters: int = 1) -> Settings:
 def migrated(home: Settings) -> Settings:
     """The same home with the tables of its database."""
     database = Database.open(home)
-    database.migrate()
+    add_tables(database)
     database.close()
     return home
 
