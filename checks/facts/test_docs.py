@@ -331,12 +331,12 @@ def test_a_text_is_normalised_as_the_page_shows(row: list[str]) -> None:
 
 
 def test_the_log_page_has_every_column_with_its_type() -> None:
-    listed = {code(row[0]): code(row[1]) for row in rows(section("logs.md", "On disk"))}
+    listed = {code(row[0]): code(row[1]) for row in rows(section("internals/index-format.md", "A log"))}
     assert listed == {column.name: str(column.type) for column in PAIR_SCHEMA}
 
 
 def test_the_log_page_names_every_field_of_the_manifest() -> None:
-    named = set(re.findall(r"`(\w+)`", section("logs.md", "The manifest")))
+    named = set(re.findall(r"`(\w+)`", section("internals/index-format.md", "Its manifest")))
     kinds = (LogManifest, LogPart, LogIngest, LogSource)
     assert {field.name for kind in kinds for field in fields(kind)} - named == set()
 

@@ -15,10 +15,11 @@ from refaug.rater.adem.pretraining.dialogues import LEAST_DIALOGUES
 from refaug.rater.adem.vhred.sizes import PRESETS
 
 PAGE = ROOT / "docs" / "adem.md"
+SIZES = ROOT / "docs" / "internals" / "networks.md"
 
 
-def table(title: str) -> list[list[str]]:
-    match = re.search(rf"^\| {title} [^\n]*\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", PAGE.read_text("utf-8"), re.MULTILINE)
+def table(title: str, page: Path = PAGE) -> list[list[str]]:
+    match = re.search(rf"^\| {title} [^\n]*\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", page.read_text("utf-8"), re.MULTILINE)
     assert match is not None
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in match[1].splitlines()]
 
@@ -31,7 +32,7 @@ def test_every_example_of_the_page_gives_what_it_shows(
 
 
 def test_the_presets_are_those_of_the_code() -> None:
-    assert {row[0].strip("`"): tuple(row[1:8]) for row in table("preset")} == {
+    assert {row[0].strip("`"): tuple(row[1:8]) for row in table("preset", SIZES)} == {
         name: (
             *(str(sizes.embedding), f"2 × {sizes.utterance:,}", f"{sizes.context:,}", str(sizes.latent)),
             *(f"{sizes.decoder:,}", f"{sizes.pieces:,}", str(sizes.batch)),
