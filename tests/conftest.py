@@ -50,6 +50,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: str(item.path))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Give all tests of the client to one worker: they share a server, and starting one costs as much as 500 tests."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  only who hands out tests needs it
+
+    class FilesAndTheClient(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "clients" if nodeid.startswith("clients/") else super()._split_scope(nodeid)
+
+    return FilesAndTheClient(config, log) if config.option.dist == "loadfile" else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def commands_made_once() -> None:
     """Keep typer from making all commands anew for every one that a test runs: that takes longer than most of them."""

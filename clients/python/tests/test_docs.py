@@ -9,12 +9,10 @@ import pkgutil
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from pages import ROOT, Block, Page, blocks, matches, module_of, require_names
+from pages import ROOT, Block, Page, blocks, matches, require_names
 from servers import Served
 
 import refaug_client
@@ -126,14 +124,6 @@ def test_a_page_that_shows_what_is_not_so_fails(tmp_path: Path, text: str, wrong
 # ── nothing is left out ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def reference() -> ModuleType:
-    return module_of(ROOT / "clients" / "python" / "reference.py")
-
-
-def test_the_reference_of_the_library_is_what_the_library_says() -> None:
-    assert (DOCS / "reference" / "client.md").read_text("utf-8") == reference().client_reference(), "make docs"
-
-
 def test_the_reference_has_everything_that_can_be_imported() -> None:
     page = (DOCS / "reference" / "client.md").read_text("utf-8")
     headings = {match[1] for match in re.finditer(r"^###+ (\w+)", page, re.MULTILINE)}
@@ -157,16 +147,6 @@ def test_the_reference_has_every_resource_of_a_client_and_every_result() -> None
     }
     assert {"Upload", "Evaluation", "StoredBot"} <= of_models
     assert of_models - headings == set()
-
-
-def test_the_reference_says_when_it_is_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main: Callable[[list[str]], int] = reference().main
-    path = tmp_path / "new" / "client.md"
-    assert [main(["--check", str(path)]), main([str(path)]), main(["--check", str(path)])] == [1, 0, 0]
-    path.write_text(path.read_text("utf-8").replace("Client", "Customer"), "utf-8")
-    assert main(["--check", str(path)]) == 1
-    assert capsys.readouterr().err == f"{path} is not what the library says: run make docs\n" * 2
-    assert [main([]), main(["--help"])] == [2, 2]
 
 
 def test_every_method_of_a_client_stands_in_the_reference_and_every_noun_on_the_page() -> None:
