@@ -95,29 +95,6 @@ def version_in(cited: dict[str, Any], place: int) -> tuple[str, str]:
     return name, version
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "the file is empty"),
-        ('{"scores": [{"signature_full": "bleu|n:2|refa', "it ends in the middle: it was cut off (line 1, column"),
-        ("scores", "it is not JSON"),
-        ("[]", "a JSON object was expected, not a list"),
-        ('{"scores": []}', "it has no scores"),
-        ('{"scores": [{"metric": "bleu"}]}', "scores[0]: it has no signature"),
-        ('{"scores": ["bleu"]}', "scores[0]: an object was expected"),
-        ('{"scores": [], "format_version": 7}', "its format is 7; this refaug reads up to 2"),
-        ('{"sets": [], "metrics": []}', "this is the result of refaug agreement"),
-        ('{"scores": [{"signature_full": "bleu"}]}', "scores[0]: 'bleu' is not a signature"),
-        ('{"stats": [{"signature_full": "bleu|n:2|n:3|refaug:0.1.0"}]}', "stats[0]: 'n:3' is no part"),
-    ],
-)
-def test_what_is_no_score_file_is_refused(ready: Home, tmp_path: Path, content: str, said: str) -> None:
-    file = tmp_path / "scores.json"
-    file.write_text(content)
-    refused = ready("score", "cite", file)
-    assert (refused.code, said in refused.err) == (3, True), refused.err
-
-
 def test_what_cannot_be_cited_is_refused(ready: Home, tmp_path: Path) -> None:
     for cited, code, said in (
         ("no-such-file.json", 3, "no such file"),

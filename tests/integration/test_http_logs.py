@@ -54,25 +54,6 @@ def job_done(client: TestClient, home: Settings, answer: Any) -> dict[str, Any]:
     return found
 
 
-def test_pages_of_logs_hold_each_once_in_order_whatever_their_size(home: Settings, client: TestClient) -> None:
-    names = ["a", "b.1", "b_2", "chat", "z-9"]
-    for name in names:
-        if name != "chat":
-            shutil.copytree(home.logs / "chat", home.logs / name)
-    whole = client.get("/v1/logs").json()
-    assert whole["next"] is None
-    for limit in (1, 2, 5, 6):
-        walked, after = list[Any](), ""
-        while True:
-            page = client.get("/v1/logs", params={"limit": limit, "after": after}).json()
-            assert len(page["logs"]) <= limit
-            walked += page["logs"]
-            if (after := page["next"]) is None:
-                break
-        assert walked == whole["logs"], limit
-    assert client.get("/v1/logs", params={"limit": 0}).json()["errors"][0]["field"] == "query.limit"
-
-
 def test_a_log_that_is_damaged_is_listed_with_what_is_wrong(home: Settings, client: TestClient) -> None:
     shutil.copytree(home.logs / "chat", home.logs / "broken")
     (next((home.logs / "broken").glob("*.parquet"))).write_bytes(b"")

@@ -136,23 +136,3 @@ def test_names_are_names_and_sources_lie_where_they_may(client: TestClient) -> N
     assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")
     tonight = {"kind": "ingest", "log": "chat", "sources": ["tonight.jsonl"]}  # it will be there by then
     assert client.put("/v1/schedules/night", json={**NIGHT, "order": tonight}).status_code == 201
-
-
-@pytest.mark.parametrize("limit", [1, 2, 50])
-def test_pages_of_schedules_hold_each_once_by_name(client: TestClient, limit: int) -> None:
-    names = ["a-b", "a.b", "a_b", "ab", "b10", "b9"]  # in the order of their characters, which is not every database's
-    for name in reversed(names):
-        put(client, name)
-    found, after = list[str](), ""
-    for _ in names:
-        page = client.get("/v1/schedules", params={"limit": limit, "after": after}).json()
-        assert len(page["schedules"]) <= limit
-        found += [one["name"] for one in page["schedules"]]
-        if page["next"] is None:
-            break
-        after = page["next"]
-    assert found == names
-    assert page["next"] is None
-    client.delete("/v1/schedules/a_b")
-    rest = client.get("/v1/schedules", params={"after": "a_b"}).json()["schedules"]
-    assert [one["name"] for one in rest] == ["ab", "b10", "b9"]

@@ -301,39 +301,6 @@ def test_scores_are_those_of_evaluate_after_one_retrieval(client: TestClient, ho
     assert sorted(found["evidence"]) == sorted(one["id"] for one in ITEMS)
 
 
-def test_scores_are_what_the_command_prints(client: TestClient, home: Settings, tmp_path: Path, capsys: Any) -> None:
-    path = tmp_path / "items.jsonl"
-    path.write_bytes(b"\n".join(orjson.dumps(one) for one in ITEMS))
-    options = [
-        "--index",
-        "chat",
-        "--rater",
-        "base",
-        "-m",
-        "upsilon-bleu",
-        "-m",
-        "rater",
-        "--draws",
-        "50",
-        "--baseline",
-        "a",
-    ]
-    assert main(["--home", str(home.home), "--quiet", "score", str(path), *options, "--threads", "1", "--json"]) == 0
-    printed = orjson.loads(capsys.readouterr().out)
-    body = {"items": ITEMS, "metrics": ["upsilon-bleu", "rater"], "draws": 50, "baseline": "a"}
-    found = client.post("/v1/scores", json=body).json()
-    added = {"request_id", "versions"}
-    assert set(found) - added == set(printed) - {"inputs"}
-    for name in ("utterances", "replies", "format_version"):
-        assert found[name] == printed[name]
-    for one, other in zip(found["scores"], printed["scores"], strict=True):
-        assert one["signature_full"] == other["signature_full"]
-        assert_close(one["systems"], other["systems"])
-        assert_close(one["comparisons"], other["comparisons"])
-    assert (found["data"], found["warnings"]) == (printed["data"], printed["warnings"])
-    assert_close(found["evidence"], printed["evidence"])
-
-
 def test_given_references_are_scored_to_the_last_bit_as_evaluate_does(client: TestClient, home: Settings) -> None:
     specs = ["multi-bleu", "chrf", "rouge-1"]
     settings = ScoreSettings(draws=200, baseline="b", seed=7, confidence=0.9, explain=True)
@@ -678,27 +645,6 @@ def test_the_metric_ruber_asks_whom_the_request_names_and_reads_it_once(tmp_path
 # ── sums ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sums_of_batches_together_are_the_scores_of_all_at_once(client: TestClient) -> None:
-    asked = {"metrics": ["multi-bleu", "upsilon-bleu"], "return": "stats"}
-    batches = [client.post("/v1/scores", json={"items": ITEMS[at : at + 3], **asked}).json() for at in (0, 3, 6)]
-    assert all("scores" not in one and one["versions"] == batches[0]["versions"] for one in batches)
-    body = {"batches": batches, "draws": 100, "baseline": "a"}
-    together = client.post("/v1/scores/combine", json=body)
-    assert together.status_code == 200, together.text
-    at_once = client.post(
-        "/v1/scores", json={"items": ITEMS, **asked, "return": "scores", "draws": 100, "baseline": "a"}
-    )
-    for one, other in zip(together.json()["scores"], at_once.json()["scores"], strict=True):
-        assert one["signature_full"] == other["signature_full"]
-        for system, scores in other["systems"].items():
-            for name in ("corpus", "interval", "mean", "mean_interval", "scored", "unscored"):
-                assert_close(one["systems"][system][name], scores[name])
-        assert_close(one["comparisons"], other["comparisons"])
-    assert (
-        together.json()["scores"][0]["systems"]["b"]["corpus"] == at_once.json()["scores"][0]["systems"]["b"]["corpus"]
-    )
-
-
 def test_sums_by_different_metrics_are_not_put_together(client: TestClient) -> None:
     batches = [
         client.post("/v1/scores", json={"items": items, "metrics": [spec], "return": "stats"}).json()
@@ -798,16 +744,6 @@ def test_bodies_go_packed_both_ways(client: TestClient) -> None:
     assert {**packed.json(), "request_id": 0} == {**plain.json(), "request_id": 0}
     small = client.get("/healthz", headers={"Accept-Encoding": "gzip"})
     assert "content-encoding" not in small.headers
-
-
-def test_many_items_come_back_in_their_order(client: TestClient) -> None:
-    items = [{**one, "id": f"n{number}"} for number, one in enumerate(small_items(260, seed=5))]
-    found = client.post("/v1/references", json={"items": items, "settings": {"k": 1}}).json()
-    assert [one["id"] for one in found["items"]] == [f"n{number}" for number in range(260)]
-    scored = client.post("/v1/scores", json={"items": items, "metrics": ["bleu"]}).json()
-    replies = scored["scores"][0]["systems"]["a"]["replies"]
-    wanted = evaluate(items_of(items), metrics_of(["bleu"], None), ScoreSettings(draws=0))
-    assert [one["score"] for one in replies] == list(wanted.scores[0].systems["a"].each_score())
 
 
 # ── time, and who waits ───────────────────────────────────────────────────────────────────────────────────────────────

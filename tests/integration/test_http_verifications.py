@@ -125,23 +125,6 @@ def test_a_version_that_is_gone_is_missing_and_no_path_is_told(scores: dict[str,
         assert str(tmp_path) not in json.dumps(again)
 
 
-def test_a_version_published_in_between_is_named_and_the_scores_hold(tmp_path: Path) -> None:
-    home = small_home(tmp_path, indexes=2)
-    indexes = artefact_stores(home)["index"]
-    older, newer = indexes.versions("chat")
-    with client_of(home) as client:
-        scores = client.post("/v1/scores", json={"items": ITEMS, "metrics": ["upsilon-bleu", "bleu"]}).json()
-        before = verified(client, scores, ITEMS)
-        assert client.put("/v1/artefacts/index/chat/current", json={"version": newer}).status_code in (200, 202)
-        found = verified(client, scores, ITEMS)
-    assert (found["verdict"], {part["state"] for part in found["parts"]}) == ("holds", {"holds"})
-    assert "published now" not in json.dumps(before)
-    words = states(before, "holds")["index"]
-    assert words.startswith(f"chat@{older}#")
-    changed = [part for part, old in zip(found["parts"], before["parts"], strict=True) if part != old]
-    assert [part["message"] for part in changed] == [f"{words}; published now is chat@{newer}"]
-
-
 def test_versions_stay_until_a_verification_that_waits_is_done(tmp_path: Path) -> None:
     home = small_home(tmp_path, raters=2)
     raters, begun, go_on = artefact_stores(home)["rater"], threading.Event(), threading.Event()
@@ -196,29 +179,6 @@ def test_a_served_file_that_was_written_to_differs_and_is_not_read_by_scores(tmp
         assert list(states(found, "differs")) == ["index"]
         assert "is damaged" in states(found, "differs")["index"]
         assert states(found, "unchecked")["scores"] == "not computed again: the index is not at hand as it was"
-
-
-@pytest.mark.parametrize(
-    ("document", "status", "message"),
-    [
-        ({}, 422, "scores: it has no scores"),
-        ({"scores": [], "format_version": 7}, 422, "its format is 7; this refaug reads up to 2"),
-        ({"stats": []}, 422, "this is sums for combining, not scores"),
-        ({"scores": [{"signature_full": "bleu", "systems": {"a": {}}}]}, 422, "'bleu' is not a signature"),
-        ({"scores": [{"signature_full": "bleu|n:2|refaug:1", "systems": {"a": 1}}]}, 422, "systems.a: an object was"),
-        (
-            {"scores": [{"signature_full": "bleu|n:2|refaug:1", "systems": {"a": {"replies": 1}}}]},
-            422,
-            "a list of objects",
-        ),
-    ],
-)
-def test_what_is_no_score_file_is_refused(
-    client: TestClient, document: dict[str, Any], status: int, message: str
-) -> None:
-    answer = client.post("/v1/verifications", json={"scores": document, "items": ITEMS})
-    assert answer.status_code == status
-    assert message in answer.json()["detail"]
 
 
 def test_limits_of_requests_hold_for_verifications(client: TestClient, scores: dict[str, Any]) -> None:

@@ -480,38 +480,6 @@ def test_an_index_that_finds_too_little_is_there_but_not_published(ready):
     assert found(ready, "tea")[0] == found(ready, "tea", index=name)[0]
 
 
-def test_versions_are_published_rolled_back_and_removed_by_one_file(built):
-    def current():
-        return (built.path / "indexes/chat/CURRENT").read_text().strip().partition(".")[2]
-
-    day = folder_of(built).name.partition(".")[0]
-    for more in ((), ("--no-publish",), ()):
-        built("index", "build", "chat", *FEW, "--again", *more)
-    assert listed(built) == [(1, False), (2, False), (3, False), (4, True)]
-    before = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
-    assert built("artefacts", "rollback", "index", "chat").out == f"index chat@{day}.2 is published\n"
-    after = {path: path.stat().st_mtime_ns for path in built.path.rglob("*") if path.is_file()}
-    assert [path.name for path in before if before[path] != after.get(path) and path.name != ".lock"] == ["CURRENT"]
-    assert current() == "2"
-    assert built("artefacts", "rollback", "index", "chat", "--to", f"{day}.1").code == 0
-    assert built("artefacts", "rollback", "index", "chat").code == 4
-    assert built("artefacts", "publish", "index", f"chat@{day}.2").code == 0
-    assert found(built, "tea")[0]["references"][0]["index"] == f"chat@{day}.2"
-    assert built("artefacts", "gc", "index", "chat", "--keep", "1", "--json").json == {
-        "kind": "index",
-        "name": "chat",
-        "removed": [f"{day}.1", f"{day}.3"],
-        "pinned": {},
-        "needed_by_judges": {},
-    }
-    assert listed(built) == [(2, True), (4, False)]
-    assert built("artefacts", "gc", "index", "chat").out == "index chat: 0 versions removed\n"
-    told = built("index", "build", "chat", *FEW, "--json").json
-    assert (told["index"], "nothing to do" in told["note"]) == (f"chat@{day}.2", True)
-    built("index", "build", "chat", *FEW, "--again")
-    assert listed(built) == [(2, False), (4, False), (5, True)]
-
-
 # A command that waits, when a stage begins, until it is told to go on.
 PROGRAM = """if True:
     import sys

@@ -99,60 +99,6 @@ def test_first_table_has_a_row_for_each_metric_length_and_people(
     assert [value in line for value, line in zip(spearman, table[1:], strict=True)] == [True] * 4
 
 
-def test_the_json_is_one_document_with_every_figure(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    document = as_json(capfdbinary, items, "-m", "bleu", "-m", "rouge-l")
-    assert list(document) == ["settings", "metrics", "sets", "mean", "warnings"]
-    assert document["settings"] == {
-        "rows": "fair",
-        "draws": 200,
-        "seed": 1,
-        "confidence": 0.95,
-        "min_kappa": None,
-        "baseline": "bleu",
-    }
-    assert [one["name"] for one in document["metrics"]] == ["bleu", "rouge-l"]
-    assert document["metrics"][0]["signature"].startswith("bleu|n:2|")
-    (found,) = document["sets"]
-    assert list(found) == ["name", "data", "counts", "rows", "gold_rows", "annotators", "signatures", "bad_items"]
-    assert (found["name"], found["counts"]["used"], found["counts"]["contexts"]) == ("chat", 36, 12)
-    assert re.fullmatch("[0-9a-f]{12}", found["data"])
-    assert found["signatures"]["bleu"] == {key: document["metrics"][0][key] for key in ("signature", "signature_full")}
-    assert list(found["rows"][1]) == [
-        "name",
-        "kind",
-        "baseline",
-        "turned",
-        "n",
-        "spearman",
-        "pearson",
-        "kendall",
-        "partial_spearman",
-        "difference",
-        "p_holm",
-        "williams",
-        "p_independent",
-        "by_annotator",
-        "by_annotator_pearson",
-        "without_system",
-        "system_level",
-        "groups",
-    ]
-    assert list(found["annotators"]) == [
-        "kept",
-        "ratings_a_reply",
-        "dropped",
-        "kappa",
-        "kappa_of_pairs",
-        "kappa_of_each",
-        "alpha",
-        "icc",
-        "split_half",
-        "pairs",
-        "kappa_shares",
-    ]
-    assert document["mean"] is None
-
-
 def test_p_of_every_correlation_is_scipys(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     document = as_json(capfdbinary, items, "-m", "bleu")
     lines = rated_lines()
@@ -173,17 +119,6 @@ def test_p_of_every_correlation_is_scipys(items: Path, capfdbinary: pytest.Captu
         }
         values = [one.statistic for one in between.values()]
         assert (pairs["mean"], pairs["min"], pairs["max"]) == pytest.approx((np.mean(values), min(values), max(values)))
-
-
-def test_the_length_row_is_the_correlation_of_the_number_of_words(
-    items: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    lines = rated_lines()
-    lengths = [len(reply.split()) for line in lines for reply in line["replies"].values()]
-    ratings = [sum(rated) / 3 for line in lines for rated in line["ratings"].values()]
-    document = as_json(capfdbinary, items, "-m", "bleu")
-    length = next(row for row in document["sets"][0]["rows"] if row["name"] == "length")
-    assert length["spearman"]["value"] == pytest.approx(stats.spearmanr(lengths, ratings).statistic)
 
 
 def test_without_metrics_those_that_apply_are_compared(
@@ -262,17 +197,6 @@ def test_quiet_leaves_warnings_alone(items: Path, tmp_path: Path, capfdbinary: p
 # ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_fair_rows_are_the_default_and_both_counts_are_given(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    lines = rated_lines()
-    lines[0]["replies"]["good"] = lines[0]["references"][0].title() + "!"
-    path = write(tmp_path / "copied.jsonl", lines)
-    for rows, used in (([], 35), (["--rows", "fair"], 35), (["--rows", "all"], 36)):
-        counts = as_json(capfdbinary, path, "-m", "bleu", *rows)["sets"][0]["counts"]
-        assert (counts["rated"], counts["fair"], counts["references_themselves"], counts["used"]) == (36, 35, 1, used)
-
-
 def test_baseline_is_the_first_metric_or_the_named_one_in_any_spelling(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -290,18 +214,6 @@ def test_a_metric_written_in_two_ways_is_compared_once(items: Path, capfdbinary:
     assert names_of(as_json(capfdbinary, items, "-m", "bleu", "-m", "bleu:n=2")) == ["bleu", "length", "human"]
 
 
-def test_draws_and_seed_steer_the_bootstrap_alone(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    def bleu(*options: str) -> dict[str, Any]:
-        figure: dict[str, Any] = as_json(capfdbinary, items, "-m", "bleu", *options)["sets"][0]["rows"][0]["spearman"]
-        return figure
-
-    plain = bleu("--draws", "100")
-    assert bleu("--draws", "100", "--seed", "1") == plain
-    for other in (bleu("--draws", "101"), bleu("--draws", "100", "--seed", "2")):
-        assert other["value"] == plain["value"]
-        assert other["interval"] != plain["interval"]
-
-
 def test_confidence_draws_and_seed_are_said_with_the_table(
     items: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -317,22 +229,6 @@ def test_confidence_draws_and_seed_are_said_with_the_table(
     assert re.search(r"annotators with each other\nfigure +value +80 %", tables)
 
 
-def test_rows_that_rate_the_gold_itself_have_a_table_of_their_own(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    lines = rated_lines()
-    for line in lines[:4]:
-        line["replies"]["good"], line["ratings"]["good"] = line["references"][0], [5, 5, 5]
-    path = write(tmp_path / "copied.jsonl", lines)
-    assert cli.main(["agreement", str(path), "-m", "rouge-l", *DRAWS]) == 0
-    table = printed(capfdbinary)[0].split("copied: rows that rate the gold itself\n")[1].split("\n  ")[0].splitlines()
-    assert re.split(" {2,}", table[0].strip()) == ["mean of", "these 4", "the 32 fair ones"]
-    assert [line.split()[:2] for line in table[1:]] == [["rating", "5.0000"], ["rouge-l", "1.0000"]]
-    golds = as_json(capfdbinary, path, "-m", "rouge-l")["sets"][0]["gold_rows"]
-    assert (golds["rows"], golds["fair_rows"], golds["rating"]) == (4, 32, 5.0)
-    assert golds["scores"]["rouge-l"]["golds"] == 1.0 > golds["scores"]["rouge-l"]["fair"]
-
-
 def test_a_metric_with_a_signature_for_each_set_is_named_with_each(
     items: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -340,21 +236,6 @@ def test_a_metric_with_a_signature_for_each_set_is_named_with_each(
     assert cli.main(["agreement", str(items), str(other), "-m", "cider", "-m", "bleu", *DRAWS]) == 0
     last = printed(capfdbinary)[0].splitlines()[-3:]
     assert [line.split("|")[0] for line in last] == ["cider, chat: cider", "cider, forum: cider", "bleu: bleu"]
-
-
-def test_min_kappa_leaves_annotators_out_and_says_so(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    drawn = random.Random(3)
-    lines = rated_lines()
-    for line in lines:
-        for rated in line["ratings"].values():
-            rated.append(drawn.randint(1, 5))
-    path = write(tmp_path / "careless.jsonl", lines)
-    kept = as_json(capfdbinary, path, "-m", "bleu", "--min-kappa", "0.15")["sets"][0]["annotators"]
-    assert (kept["kept"], [one["annotator"] for one in kept["dropped"]]) == ([0, 1, 2], [3])
-    cli.main(["agreement", str(path), "-m", "bleu", "--min-kappa", "0.15", *DRAWS])
-    assert "warning: careless: annotator 4 dropped: mean κ" in printed(capfdbinary)[1]
-    assert cli.main(["agreement", str(path), "-m", "bleu", "--min-kappa", "0.99", *DRAWS]) == 3
-    assert "no annotator is left" in printed(capfdbinary)[1]
 
 
 def test_the_language_decides_the_tokenizer(items: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

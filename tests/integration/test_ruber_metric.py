@@ -138,29 +138,6 @@ def test_tables_tell_of_replies_that_are_scored_together(ready: Home, items: Pat
     assert "ruber with norm=test: a score depends on which replies are scored together with it" in result.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (("-m", ROUGE), 2, "metric `ruber` needs a trained RUBER model: pass ruber:model=NAME"),
-        (("-m", ASKED), 2, "metric `ruber` needs an index, whose log says what its parts give"),
-        (("-m", f"{ROUGE},unreferenced=rater,sample=chat"), 2, "metric `ruber` needs a rater: pass ruber:"),
-        (("-m", f"{ASKED},unreferenced=rater,norm=none", "--rater", "some"), 2, "names a ruber, and a rater is asked"),
-        (("-m", f"{SAMPLED},norm=none"), 2, "sample=chat, and no log is sampled"),
-        (("-m", f"{ASKED},norm=none", "--rater", "some"), 2, "--rater: it has no effect without an index"),
-        (("-m", f"{ROUGE},norm=none,model=sone"), 3, "there is no ruber 'sone' in this home; did you mean 'some'?"),
-        (("-m", f"{ROUGE},norm=none,model=chat"), 3, "there is no ruber 'chat' in this home: 'chat' is an index"),
-        (("-m", f"{ASKED},sample=nothing"), 3, "there is no index 'nothing' in this home"),
-        (("-m", "ruber:model=some,referenced=upsilon-chrf;b=0,sample=chat"), 2, "references of the sample are rated"),
-        (("-m", "ruber:model=some,referenced=rater,sample=chat"), 2, "rater uses a model of its own"),
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_is_refused(
-    ready: Home, items: Path, arguments: tuple[str, ...], code: int, told: str
-) -> None:
-    result = ready("score", items, *arguments, *ONE, "--json")
-    assert (result.code, told in result.error["message"]) == (code, True), result.err
-
-
 def test_whoever_is_missing_is_told_of_before_anything_is_read(ready: Home) -> None:
     for command in (("score",), ("agreement",), ("agreement", "probe")):
         result = ready(*command, "nowhere.jsonl", "-m", ROUGE, "--json")

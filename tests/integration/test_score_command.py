@@ -220,28 +220,6 @@ def test_only_the_systems_that_are_named_are_scored(home, tmp_path: Path, items:
     assert (unknown.code, "no system is called 'z'" in unknown.err, "there are: a, b" in unknown.err) == (2, True, True)
 
 
-def test_the_document_has_what_is_promised(home, items: Path) -> None:
-    document = home("score", items, "-m", "bleu", "--draws", "50", "--json").json
-    hashes = {"data", "utterances", "replies", "checksum"}
-    assert set(document) - hashes == {
-        "scores", "items", "resampling", "problems", "warnings", "inputs", "format_version"
-    }  # fmt: skip
-    assert (document["items"], document["inputs"], document["format_version"]) == (3, {"items": [str(items)]}, 1)
-    found = document["scores"][0]["systems"]["a"]
-    assert {"corpus", "interval", "mean", "unscored", "replies"} <= set(found)
-    assert [one["id"] for one in found["replies"]] == ["d1", "d2", "d3"]
-    assert found["replies"][0]["parts"] == {
-        "credit": [4.0, 3.0],
-        "possible": [4.0, 3.0],
-        "ngrams": [4.0, 3.0],
-        "precisions": [1.0, 1.0],
-        "penalty": 1.0,
-        "reply_length": 4.0,
-        "reference_length": 4.0,
-    }
-    assert found["parts"]["credit"] == [sum(one["parts"]["credit"][n] for one in found["replies"]) for n in (0, 1)]
-
-
 def test_tsv_has_a_row_for_each_system_or_reply(home, items: Path) -> None:
     by_system = home("score", items, "-m", "bleu", "--tsv", "--level", "system").out.splitlines()
     assert by_system[0].split("\t") == [

@@ -170,29 +170,6 @@ def test_a_set_cannot_be_frozen_without_what_it_is_asked_for(with_tools, items) 
     assert home("sets", "list", "--json").json == []
 
 
-def test_retrieval_options_without_an_index_are_refused(home, weighted) -> None:
-    few = home("sets", "freeze", weighted, "--purpose", "test", "--gold", "rated", "-k", "7", "--json")
-    assert (few.code, few.error["message"]) == (2, "--gold: it has no effect without an index")
-    assert few.error["remedy"] == "an index, or leave it out"
-    asked = {
-        "-k": "3",
-        "--mode": "bm25-utterance",
-        "--gold": "rated",
-        "--parrot": "rated",
-        "--reference-weights": "one",
-        "--combine": "mean",
-        "--calibrated": None,
-        "--exclude-log": "chat",
-        "--after": "2020-01-01",
-        "--before": "2020-01-01",
-    }
-    for flag, text in asked.items():
-        typed = [flag] if text is None else [flag, text]
-        one = home("sets", "freeze", weighted, "--purpose", "test", *typed, "--json")
-        assert (one.code, one.error["message"]) == (2, f"{flag}: it has no effect without an index")
-    assert home("sets", "list", "--json").json == []
-
-
 # ── without them ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -271,32 +248,6 @@ def test_bad_items_and_unknown_ids_are_told_with_file_and_line(home, tmp_path, w
     again = made(home("sets", "score", name, table, *QUIET))
     assert [(one["line"], one["id"]) for one in again["problems"]] == [(2, "who")]
     assert again["scores"] == found["scores"]
-
-
-def test_scores_are_printed_in_every_form(home, weighted) -> None:
-    name = freeze(home, weighted)["id"]
-    whole = made(home("sets", "score", name, weighted, "-m", "upsilon-bleu", "-m", "bleu", "--json"))
-    assert [one["metric"] for one in whole["scores"]] == ["upsilon-bleu", "bleu"]
-    rows = [line.split("\t") for line in home("sets", "score", name, weighted, "--tsv").out.splitlines()]
-    assert [row[1:3] for row in rows[1:]] == [
-        [system, repr(one["corpus"])] for system, one in whole["scores"][0]["systems"].items()
-    ]
-    table = home("sets", "score", name, weighted, "--level", "reply", "--baseline", "old").out
-    assert f", set {name}: " in table
-    assert "against old" in table
-    for wrong, told in (
-        (("--tsv", "--json"), "--json and --tsv at once"),
-        (("--json", "--level", "corpus", "--explain"), "--explain with --level corpus"),
-        (("--explain", "--tsv"), "--explain with rows for programs"),
-        (("-m", "ter", "--percent"), "ter"),
-    ):
-        for command in (("score",), ("sets", "score", name)):
-            refused = home(*command, weighted, *wrong)
-            assert (refused.code, refused.out, told in refused.err) == (2, "", True), refused.err
-    assert home("sets", "score", "../items", weighted).code == 2
-    assert home("sets", "score", "0123456", weighted).code == 3
-    assert home("sets", "derive", name).code == 2
-    assert home("sets", "derive", name, "--gold", "rated").code == 2
 
 
 def test_the_purposes_of_the_command_are_those_of_the_sets() -> None:
