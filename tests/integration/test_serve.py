@@ -155,6 +155,7 @@ def test_a_request_that_is_under_way_is_answered_before_the_server_ends(tmp_path
         assert [answer["parent"] for answer in answers] == [served.process.pid]
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     with server(tmp_path / "home", "quick", "shutdown_s=3000", BEGUN=str(begun), SLOW_S="3000") as served:
@@ -224,6 +225,7 @@ def test_ready_server_reports_ready_from_every_process(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
+@pytest.mark.slow
 def test_failing_start_ends_the_server_with_a_reason_and_nothing_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "broken") as served:
@@ -251,6 +253,7 @@ def test_web_processes_end_with_a_parent_that_was_killed(tmp_path: Path) -> None
             assert again.end() == 0
 
 
+@pytest.mark.slow
 def test_a_second_server_of_a_home_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with server(home, "quick") as served:

@@ -249,6 +249,7 @@ def test_a_quota_counts_who_has_answered(client: TestClient) -> None:
 # ── several processes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_what_one_process_erases_is_over_in_the_other(client: TestClient) -> None:
     home: Path = client.app.state.refaug.home.home  # type: ignore[attr-defined]
     people = [entered(client, new_study(client, name, chat_protocol("quokka"))) for name in ("erased", "moved")]
