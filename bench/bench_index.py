@@ -41,7 +41,7 @@ from refaug.indexer.nearest.index_builder import ITERATIONS, POINTS_A_LIST, AnnB
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
-from refaug.indexer.tokens.vocabulary import Vocabulary
+from refaug.indexer.tokens import Vocabulary
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings, WordWeights, embed
 from refaug.logs.store import StoredLog, list_logs
 

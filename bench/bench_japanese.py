@@ -45,10 +45,10 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.checkpoint import REPORT, read_manifest
 from refaug.rater.rating import Rater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.items import item_of
+from refaug.scoring.settings import AugmentSettings
 
 PACKAGES = ("refaug", "numpy", "faiss-cpu", "torch", "sentencepiece", "fugashi", "ipadic")
 LOG: Final = "japanese"

@@ -25,14 +25,13 @@ from sacrebleu.metrics.bleu import BLEU
 from refaug.core.home import Settings
 from refaug.metrics.specification import build
 from refaug.rater.rating import Rater, RatingRequest
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import item_of
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import AugmentSettings, ScoreSettings
 
 app = FastAPI()
 

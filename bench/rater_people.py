@@ -36,7 +36,7 @@ from refaug.metrics.statistics.agreement import Agreement, RatedSet, mean_over_s
 from refaug.metrics.statistics.resampling import Estimate
 from refaug.rater.nn.checkpoint import read_manifest
 from refaug.scoring.home.networks import open_rater, with_rater
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 SETS: Final = ("dailydialog_gupta", "dailydialog_zhao")
 # 88 and 81 of whose 100 replies stand word for word in the log dailydialog_en.

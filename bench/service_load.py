@@ -31,14 +31,13 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.files import write_aside
 from refaug.core.home import Settings
 from refaug.metrics.specification import build
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import item_of
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import AugmentSettings, ScoreSettings
 
 NAME = "bench"
 START_S = 300.0

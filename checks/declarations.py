@@ -17,7 +17,7 @@ import refaug_client
 import refaug
 from refaug.core.options.describing import options_of
 from refaug.operations.catalogue import find_operation, operation_names
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.option_groups import OptionsBody
 from refaug.service.web import app  # noqa: F401  whose routes have the bodies
 

@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
 
-    from refaug.core.installation.extras import extras_named  # noqa: PLC0415
+    from refaug.core.installation import extras_named  # noqa: PLC0415
 
     with extras_named():
         exported = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -11,8 +11,8 @@ from goldens.golden_home import unpacked
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.indexer.building.build import build_index
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.order import IndexOrder
-from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest

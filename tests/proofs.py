@@ -22,10 +22,10 @@ from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ranges, Ruber
 from refaug.metrics.parameters import Range
 from refaug.rater.rating import Rater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import ReplyJudge
 from refaug.scoring.items import item_of
+from refaug.scoring.settings import AugmentSettings
 
 WORDS = ["apples", "are", "blue", "boats", "can", "do", "fly", "green", "how", "i", "like", "no", "not", "red", "the"]
 WORDS += ["they", "to", "trees", "we", "what", "why", "yes", "you", "rivers", "sing", "slowly", "over", "old", "stones"]

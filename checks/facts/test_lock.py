@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from refaug.core.installation.extras import MODULES_OF_EXTRAS
+from refaug.core.installation import MODULES_OF_EXTRAS
 from refaug.service.doctor import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -137,8 +137,8 @@ def test_the_packages_of_all_rooms_are_looked_at() -> None:
     assert {name.split(".")[1] for name in PACKAGES if name.startswith("refaug.")} == set(ROOMS)
     assert imported_from_outside()["refaug.core"] >= {"errors", "files", "text"}
     assert (exists("refaug.core", "home.Settings"), exists("refaug.core", "home.Nothing")) == (True, False)
-    assert exists("refaug.core.memory", "bounded_cache.MemoryCounter.add")
-    assert not exists("refaug.core.memory", "object_sizes.MemoryCounter.subtract")
+    assert exists("refaug.core", "memory.MemoryCounter.add")
+    assert not exists("refaug.core", "memory.MemoryCounter.subtract")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

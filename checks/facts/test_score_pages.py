@@ -36,7 +36,7 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import parse_item
 from refaug.scoring.score_files.score_document import details_of
 from refaug.scoring.score_files.score_file import sealed
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 from refaug.tables.columns import KNOWN_COLUMNS

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from refaug.core.options.describing import OptionField, options_of
 from refaug.core.options.kinds import BoolKind, ChoiceKind, Kind, ListKind, MomentKind, NumberKind, TextKind, UnionKind
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 
 TO: Final = Path(__file__).parent / "src/refaug_client/_api/retrieval.py"
 _PLAIN: Final = {MomentKind: "Union[str, datetime]", BoolKind: "bool", TextKind: "str"}

@@ -67,7 +67,7 @@ from refaug.metrics.statistics.correlation import (
 from refaug.metrics.statistics.resampling import Estimate, Floats
 from refaug.scoring.cases import require_references, require_texts_and_sources, split
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 
 # ── Compute how well annotators agree with each other, and metrics with each of them ──────────────────────────────────
 

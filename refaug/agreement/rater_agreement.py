@@ -24,9 +24,8 @@ from refaug.agreement.meta import agreement
 from refaug.agreement.records import LENGTH, ComparedMetric, MetaResult, RatedItems
 from refaug.agreement.row_scores import length_tokenizer
 from refaug.core.errors import BadInput, Usage
-from refaug.core.json_form import json_form, named
 from refaug.core.progress import Progress, Silent
-from refaug.core.records import Item, Origin, Reference
+from refaug.core.records import Item, Origin, Reference, json_form, named
 from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.base import References
@@ -39,7 +38,7 @@ from refaug.rater.rating_settings import COMBINES, Calibration, RatingSettings
 from refaug.scoring.cases import references_of, split
 from refaug.scoring.home.networks import with_rater
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 _BATCH_SIZE: Final = 200  # test pairs between two reports of progress
 

@@ -22,8 +22,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from refaug.core.json_form import json_form, named
-from refaug.core.records import Item
+from refaug.core.records import Item, json_form, named
 from refaug.metrics.base import Metric
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.agreement import GroupAgreement, SystemLevel
@@ -38,7 +37,7 @@ from refaug.metrics.statistics.annotator_agreement import (
 from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
 from refaug.metrics.statistics.resampling import Estimate, Floats
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 # ── The records of annotators in the results of `refaug agreement`: how well they agree, and what follows from it ─────
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from refaug.agreement.records import ComparedMetric, GoldRows, GoldScore, Points
 from refaug.agreement.rows import RatedRows, Row, RowsDigest
 from refaug.core.errors import BadInput
-from refaug.core.memory.compact_texts import CompactTexts
+from refaug.core.memory import CompactTexts
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer

@@ -27,7 +27,7 @@ from refaug.metrics.statistics.annotator_agreement import kappa_of_each, select_
 from refaug.scoring.cases import require_systems
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import Provenance
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 Mask = NDArray[np.bool_]

@@ -8,8 +8,8 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final
 
-from refaug.core.installation.registrations import BUILT_IN, find, registered
-from refaug.core.installation.registrations import COMMANDS as REGISTERED
+from refaug.core.installation import BUILT_IN, find, registered
+from refaug.core.installation import COMMANDS as REGISTERED
 
 
 class EntryPanel(StrEnum):
@@ -101,7 +101,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "index vectors import": "refaug.cli.indexes.vectors:import_command",
     "index vectors try": "refaug.cli.indexes.vectors:try_command",
     "index vectors write": "refaug.cli.indexes.vectors:write_command",
-    "sets convert": "refaug.cli.items.items:convert_command",
+    "sets convert": "refaug.cli.items:convert_command",
     "sets references": "refaug.cli.scores.refs:refs_command",
     "sets freeze": "refaug.cli.scores.sets:freeze_command",
     "sets derive": "refaug.cli.scores.sets:derive_command",
@@ -122,11 +122,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "train negatives": "refaug.cli.raters.rater:negatives_command",
     "judge score rater": "refaug.cli.raters.rater:rate_command",
     "judge score ruber": "refaug.cli.raters.ruber:score_command",
-    "bots add": "refaug.cli.bots.bots:add_command",
-    "bots list": "refaug.cli.bots.bots:list_command",
-    "bots show": "refaug.cli.bots.bots:show_command",
-    "bots try": "refaug.cli.bots.bots:try_command",
-    "bots remove": "refaug.cli.bots.bots:remove_command",
+    "bots add": "refaug.cli.bots:add_command",
+    "bots list": "refaug.cli.bots:list_command",
+    "bots show": "refaug.cli.bots:show_command",
+    "bots try": "refaug.cli.bots:try_command",
+    "bots remove": "refaug.cli.bots:remove_command",
     "bots reply": "refaug.cli.scores.replies:replies_command",
     "serve": "refaug.cli.server.serve:serve_command",
     "artefacts list": "refaug.cli.artefacts.artefacts:list_command",

@@ -21,7 +21,7 @@ from refaug.cli.commands import ENTRIES, path_of
 from refaug.cli.shared.output import ReaderGone, report_error
 from refaug.core.errors import Interrupted, NoAccess, RefaugError, Usage
 from refaug.core.home import Settings
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.version import VERSION
 
 # Commands print their results; log lines are only for the log that a server sets up.

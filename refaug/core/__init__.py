@@ -16,8 +16,6 @@ __all__ = [
     "files",
     "home",
     "installation",
-    "json_form",
-    "kernel_cache",
     "kernels",
     "memory",
     "options",

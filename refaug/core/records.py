@@ -1,11 +1,12 @@
-"""The records that several packages share: pairs, references and items."""
+"""The records that several packages share: pairs, references and items; and how records become JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
+from functools import singledispatch
 from typing import Any, Final
 
 
@@ -96,3 +97,34 @@ class Item:
     def gold(self) -> Reference | None:
         """The first gold."""
         return next((reference for reference in self.references if reference.source is Origin.GOLD), None)
+
+
+# metadata of a field that JSON has only where it is not its default
+OPTIONAL: Final[Mapping[str, Any]] = {"json_optional": True}
+_NAME: Final = "json_name"
+
+
+def named(name: str) -> Mapping[str, Any]:
+    """Return the metadata of a field that JSON has under another name."""
+    return {_NAME: name}
+
+
+@singledispatch
+def json_form(content: object) -> Any:
+    """Return values as JSON has them: records by field, enums by value; another form of a type is registered for it."""
+    if is_dataclass(content) and not isinstance(content, type):
+        return _of_record(content)
+    if isinstance(content, Mapping):
+        return {str(json_form(name)): json_form(part) for name, part in content.items()}
+    if isinstance(content, list | tuple):
+        return [json_form(part) for part in content]
+    return content.value if isinstance(content, Enum) else content
+
+
+def _of_record(record: Any) -> dict[str, object]:
+    members = ((field, getattr(record, field.name)) for field in fields(record))
+    return {
+        field.metadata.get(_NAME, field.name): json_form(content)
+        for field, content in members
+        if content is not field.default or "json_optional" not in field.metadata
+    }

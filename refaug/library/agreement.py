@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.options.decoding import decode
 from refaug.core.records import Item
 from refaug.library.engine import engine_of
@@ -18,7 +18,7 @@ from refaug.library.retrieval import OnError, RetrievedReferences, augment_setti
 from refaug.library.scoring import specifications_of
 from refaug.operations.agreement import AgreementOptions
 from refaug.scoring.items import BadItem
-from refaug.scoring.presets import find_preset
+from refaug.scoring.settings import find_preset
 
 ParsedSets = Mapping[str, list[Item | BadItem]]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import BadInput
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.records import Reference
 from refaug.library.engine import engine_of
 from refaug.library.inputs import to_list, to_rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from refaug.core.errors import Usage
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.options.decoding import decode
 from refaug.core.records import Item
 from refaug.library.engine import Engine, engine_of
@@ -16,8 +16,8 @@ from refaug.library.inputs import parse_rows, to_rows
 from refaug.library.results.parts import ArtefactVersions, ItemProblem
 from refaug.library.results.referenced_items import ReferencedItem, ReferencedItems
 from refaug.operations.references.find_references import RetrievalOptions
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import BadItem
+from refaug.scoring.settings import AugmentSettings
 
 if TYPE_CHECKING:
     from refaug.scoring.provenance import Provenance

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from refaug.core.errors import Usage
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.records import Item
 from refaug.library import inputs
 from refaug.library.engine import Engine, engine_of
@@ -19,7 +19,7 @@ from refaug.metrics.catalogue import find
 from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoreOptions
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 if TYPE_CHECKING:
     from refaug.library.retrieval import RetrievedReferences

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refaug.core.errors import Usage
-from refaug.core.installation.registrations import load
+from refaug.core.installation import load
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo

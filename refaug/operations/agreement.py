@@ -9,7 +9,7 @@ from refaug.core.options.declaring import Argument, Doc, Length, Metavar, Panel
 from refaug.operations.item_sources import OF_JOB, TableOptions
 from refaug.operations.operation import OwnedOperation, Text
 from refaug.operations.scoring_options import ClusterOptions, Language, ReferenceOptions
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Argument, Doc, Ge, Gt, Le, Length, Metavar, Panel, Size
 from refaug.operations.operation import MEMORY, Cluster, Memory, Name, Operation, Seed, Share, Spec, Text, Threads
-from refaug.scoring.presets import find_preset
+from refaug.scoring.settings import find_preset
 
 if TYPE_CHECKING:
     from refaug.indexer.building.order import IndexOrder

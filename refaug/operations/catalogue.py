@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from refaug.core.errors import BadInput
-from refaug.core.installation.registrations import OPERATIONS as ADDED
-from refaug.core.installation.registrations import find, load, registered
+from refaug.core.installation import OPERATIONS as ADDED
+from refaug.core.installation import find, load, registered
 from refaug.core.text.messages import suggestion
 from refaug.operations.operation import Operation
 

@@ -11,9 +11,7 @@ from refaug.core.errors import Usage
 from refaug.core.options.declaring import Doc, Length, Metavar, Panel
 from refaug.core.options.decoding import Options
 from refaug.operations.operation import Cluster, Spec, Text, Threads
-from refaug.scoring.augment_settings import AugmentSettings
-from refaug.scoring.presets import REFAUG_1, find_preset, preset_for
-from refaug.scoring.score_settings import Draws, Resampling, ScoreSettings
+from refaug.scoring.settings import REFAUG_1, AugmentSettings, Draws, Resampling, ScoreSettings, find_preset, preset_for
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings

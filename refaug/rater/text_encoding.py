@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from refaug.core.errors import Usage
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CACHE_BYTES: Final = 256 << 20

@@ -8,7 +8,6 @@ The main names:
 """
 
 __all__ = [
-    "augment_settings",
     "augmentation",
     "cases",
     "citation",
@@ -20,16 +19,15 @@ __all__ = [
     "item_files",
     "items",
     "metric_setup",
-    "presets",
     "provenance",
     "reference_sets",
     "replies",
     "score_files",
     "score_report",
-    "score_settings",
     "score_tables",
     "score_views",
     "scores",
+    "settings",
     "spooled_items",
     "verification",
 ]

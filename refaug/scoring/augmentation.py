@@ -15,10 +15,9 @@ from refaug.core.records import Item, Origin, Reference
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import BadItem, item_json
-from refaug.scoring.presets import find_preset
 from refaug.scoring.provenance import with_provenance
+from refaug.scoring.settings import AugmentSettings, find_preset
 
 BATCH_SIZE: Final = 200  # test pairs that are held in memory at a time
 # Test pairs after which a rater forgets what it has read: so the ratings of a block depend on this block alone, and

@@ -40,8 +40,8 @@ from refaug.scoring.cases import NO_REPLY, unsuitable_error
 from refaug.scoring.copies import CopiedReplies, copies_json, copy_warning
 from refaug.scoring.evaluate import metric_scores, require_baseline, unscored_error
 from refaug.scoring.provenance import join_reply_provenance, reply_provenance_json
-from refaug.scoring.score_settings import Resampling
 from refaug.scoring.scores import Evaluation, MetricScores, ReplyForm
+from refaug.scoring.settings import Resampling
 
 # ── One batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -37,9 +37,7 @@ from refaug.scoring.cases import (
 )
 from refaug.scoring.copies import copy_warning, reference_copy_warning
 from refaug.scoring.items import BadItem
-from refaug.scoring.presets import preset_of
 from refaug.scoring.provenance import Provenance
-from refaug.scoring.score_settings import Resampling, ScoreSettings
 from refaug.scoring.scores import (
     BadMetric,
     Evaluation,
@@ -48,6 +46,7 @@ from refaug.scoring.scores import (
     SystemScore,
     require_share,
 )
+from refaug.scoring.settings import Resampling, ScoreSettings, preset_of
 from refaug.scoring.spooled_items.blocks import blocks_of
 from refaug.scoring.spooled_items.item_collection import ItemCollection, ReferencesDigest, evidence_by_id
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.errors import BadInput, DamagedSource, Usage
-from refaug.core.memory.compact_texts import SeenLines
+from refaug.core.memory import SeenLines
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.content_shapes import MAX_DEPTH, has_surrogate, is_nested_too_deep, short_repr
 from refaug.logs.reading.containers import json_rows, why_not_utf8

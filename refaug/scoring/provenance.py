@@ -23,7 +23,7 @@ from refaug.core.records import Item
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import read_fields, write_fields
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import OF_RATINGS, AugmentSettings
+from refaug.scoring.settings import OF_RATINGS, AugmentSettings
 
 if TYPE_CHECKING:
     from refaug.indexer.search.index import ReferenceIndex

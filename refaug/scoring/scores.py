@@ -15,7 +15,7 @@ from refaug.metrics.statistics.resampling import Estimate, Paired
 from refaug.scoring.copies import CopiedReplies, copies_json
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import reply_provenance_json
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.scoring.spooled_items.item_collection import PassingList
 
 _ROWS_AT_ONCE: Final = 10_000  # that are numbers of Python at the same time

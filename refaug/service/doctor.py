@@ -17,11 +17,11 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from refaug.core import kernel_cache
 from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.versions import DELETED, IMPORTING, Versions, check_version
 from refaug.core.errors import Conflict, RefaugError, Unavailable
 from refaug.core.home import Settings
+from refaug.core.kernels import kernel_cache
 from refaug.core.processes.live_file import IN_USE, LiveFile
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.version import VERSION

@@ -17,10 +17,20 @@ from refaug.logs.reading.sources import BadRow, head_of, note_reading, require_r
 from refaug.tables import cells
 from refaug.tables.cells import BadCell, shown
 from refaug.tables.columns import KNOWN_COLUMNS, Column, Columns, columns_of, folded
-from refaug.tables.files import arrow_tables
-from refaug.tables.files.json_tables import export_of, open_json_array, open_json_lines
-from refaug.tables.files.text_tables import OpenTable, has_header, open_text_table
-from refaug.tables.files.workbooks import is_workbook, open_workbook
+from refaug.tables.files import (
+    PARQUET,
+    OpenTable,
+    export_of,
+    has_header,
+    is_workbook,
+    open_arrow_table,
+    open_json_array,
+    open_json_lines,
+    open_parquet_table,
+    open_saved_dataset,
+    open_text_table,
+    open_workbook,
+)
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import MappedColumn, RowShape, TableRequest, parse_scale
 
@@ -485,17 +495,17 @@ def _head_of_path(column: Column) -> str:
 def open_table(path: Path, where: str, request: TableRequest, notes: TableNotes) -> OpenTable:
     """Recognise what holds the rows; BadInput where it is empty or nothing that is known."""
     if path.is_dir():
-        return arrow_tables.open_saved_dataset(path, where)
+        return open_saved_dataset(path, where)
     require_readable(path)
     if is_workbook(path):
         return open_workbook(path, where)
     head = _head(path, where, request.encoding)
     if not head.strip():
         raise BadInput(f"{where}: empty")
-    if head.startswith(arrow_tables.PARQUET):
-        return arrow_tables.open_parquet_table(path, where)
+    if head.startswith(PARQUET):
+        return open_parquet_table(path, where)
     if is_arrow(head):
-        return arrow_tables.open_arrow_table([path], where)
+        return open_arrow_table([path], where)
     if _JSON_ARRAY.match(head):
         return open_json_array(path, where, notes)
     if head.lstrip().startswith(b"{"):
@@ -519,7 +529,7 @@ def _head(path: Path, where: str, encoding: str) -> bytes:
 
 
 def _is_binary(head: bytes) -> bool:
-    return is_arrow(head) or head.startswith((arrow_tables.PARQUET, _WORKBOOK_START))
+    return is_arrow(head) or head.startswith((PARQUET, _WORKBOOK_START))
 
 
 def _is_text_table(path: Path, head: bytes) -> bool:

@@ -29,7 +29,7 @@ from refaug.scoring.home.indexes import open_index
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_store import ReferenceSets
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
 from refaug.service.jobs.orders.job_order import parse_order, resources_of

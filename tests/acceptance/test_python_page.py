@@ -15,7 +15,7 @@ from engines import home_with_versions
 
 import refaug
 from refaug.core.options.describing import options_of
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 
 PAGE = ROOT / "docs" / "python.md"
 TEXT = PAGE.read_text("utf-8")

@@ -28,10 +28,10 @@ from refaug.logs.store import StoredLog
 from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.metric_setup.calibration import logged_replies, parts_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.jobs.worker import run_worker
 from refaug.service.server_settings import ServeSettings
 

@@ -28,7 +28,6 @@ from refaug.metrics.models.model_kinds import ModelKind
 from refaug.metrics.signature import Signature
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment, found_json
 from refaug.scoring.cases import evidence_of
 from refaug.scoring.evaluate import evaluate
@@ -38,8 +37,8 @@ from refaug.scoring.items import parse_item
 from refaug.scoring.metric_setup import baseline
 from refaug.scoring.metric_setup.metric_requests import baseline_setter, metrics_of
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import percent
+from refaug.scoring.settings import AugmentSettings, ScoreSettings
 from refaug.service.database.database import Database
 from refaug.service.keys import KeyStore
 from refaug.service.scopes import Scope

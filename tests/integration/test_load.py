@@ -32,7 +32,6 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.artefacts.versions import Versions
 from refaug.core.home import Settings
 from refaug.metrics.specification import build
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import open_index
@@ -40,7 +39,7 @@ from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import item_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.provenance import references_provenance
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import AugmentSettings, ScoreSettings
 from refaug.service.process.live_processes import LiveProcesses
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_sets import HeldSets

@@ -20,9 +20,9 @@ from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin
 from refaug.metrics.signature import Signature
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import read_items
 from refaug.scoring.metric_setup.scoring_steps import find_references
+from refaug.scoring.settings import AugmentSettings
 
 ONE = ("--threads", "1")
 BOTH = ("--index", "chat", "--rater", "tiny", *ONE)

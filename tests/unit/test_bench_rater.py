@@ -32,7 +32,7 @@ from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
 from refaug.rater.rating import RatingRequest
 from refaug.scoring.cases import score_replies
 from refaug.scoring.items import item_of
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 PIECES = 30

@@ -14,7 +14,7 @@ import pytest
 from safeguards import mostly_slow
 
 from refaug.core.errors import MissingPart
-from refaug.core.installation.extras import MODULES_OF_EXTRAS
+from refaug.core.installation import MODULES_OF_EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,10 +23,10 @@ from refaug.metrics.statistics.correlation import Correlation, pearson, spearman
 from refaug.metrics.statistics.resampling import Floats
 from refaug.rater.rating import Rater
 from refaug.rater.stored_raters import StoredAnyRater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import references_provenance
+from refaug.scoring.settings import AugmentSettings
 
 EXAMPLES: Final = 50  # test pairs that the report shows
 ALIKE: Final = 0.1  # ratings of one test pair's references within this range are about the same

@@ -12,7 +12,7 @@ from typing import Final
 
 from refaug.agreement.records import AgreementRow, KappaLevel, MeanRow, MetaResult, RowKind
 from refaug.metrics.signature import Signature
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 
 KINDS: Final = ("spearman", "pearson")  # the correlations with intervals and differences
 ROWS_IN_WORDS: Final = {

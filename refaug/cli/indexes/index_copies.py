@@ -9,7 +9,7 @@ import typer
 from refaug.cli.shared.index_options import connected
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
 from refaug.cli.shared.progress import display_progress
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 
 
 def copies_command(

@@ -129,7 +129,7 @@ def _print_update(home: Settings, name: str, updated: IndexUpdate, *, is_deletio
 @with_options
 def compact_command(context: typer.Context, *, order: CompactIndex, as_json: output.JsonFlag = False) -> None:
     """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
-    from refaug.indexer.building.rebuilding.compaction import compact_index  # noqa: PLC0415  compiles
+    from refaug.indexer.building.compaction import compact_index  # noqa: PLC0415  compiles
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 
     with display_progress(quiet=context.obj.quiet) as progress:

@@ -18,7 +18,7 @@ from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.operations.train_vectors import TrainVectors
-from refaug.scoring.home.kinds.stored_vectors import coverage_facts, training_facts
+from refaug.scoring.home.kinds import coverage_facts, training_facts
 
 if TYPE_CHECKING:
     from refaug.indexer.vectors.training import StoredVectors
@@ -105,7 +105,7 @@ def try_command(
     """What vectors know of a log, and which words they take for alike."""
     from refaug.core.text.tokenizers import get_tokenizer  # noqa: PLC0415
     from refaug.indexer.index_folders import open_vectors_version  # noqa: PLC0415  compiles
-    from refaug.indexer.tokens.vocabulary import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
+    from refaug.indexer.tokens import default_tokenizer_for, load_tokenizer  # noqa: PLC0415  compiles
     from refaug.indexer.vectors.training import coverage_of, nearest_words  # noqa: PLC0415
     from refaug.logs.store import StoredLog  # noqa: PLC0415  only here
     from refaug.scoring.home.indexes import places_of  # noqa: PLC0415

@@ -24,7 +24,7 @@ from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.operations.training.train_rater import TrainRater
-from refaug.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
+from refaug.scoring.settings import MAX_CONFIDENCE, MAX_DRAWS, MIN_CONFIDENCE
 
 if TYPE_CHECKING:
     from refaug.agreement.rater_agreement import RaterEvaluation, ReferenceRow
@@ -231,7 +231,7 @@ def report_command(
     from refaug.core.artefacts.manifests import MANIFEST, verify_files  # noqa: PLC0415
     from refaug.rater.network_folder import REPORT  # noqa: PLC0415  torch
     from refaug.rater.stored_raters import read_rater_manifest  # noqa: PLC0415
-    from refaug.scoring.augment_settings import AugmentSettings  # noqa: PLC0415
+    from refaug.scoring.settings import AugmentSettings  # noqa: PLC0415
 
     if index is None and items is not None:
         raise Usage(

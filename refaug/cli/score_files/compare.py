@@ -13,7 +13,7 @@ import typer
 from refaug.cli.shared.output import JsonFlag, file_or_stdin, print_json, print_line, print_table, print_text
 from refaug.cli.shared.progress import display_progress
 from refaug.core.errors import Usage
-from refaug.scoring.score_settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
+from refaug.scoring.settings import MAX_CONFIDENCE, MAX_DRAWS, MAX_SEED, MIN_CONFIDENCE, ScoreSettings
 
 if TYPE_CHECKING:
     from refaug.scoring.comparison.comparison import PairComparison, RunComparison

@@ -10,8 +10,8 @@ import orjson
 import typer
 
 from refaug.cli.shared.output import JsonFlag, print_json, print_line
+from refaug.core import installation
 from refaug.core.errors import BadInput, NoSource, Usage
-from refaug.core.installation import registrations
 
 _KINDS = "the .json of refaug agreement reproduce, rater report, studies report, score --report or score --json"
 _LARGEST = 1 << 28  # bytes of a file
@@ -71,8 +71,8 @@ def _pages(path: Path) -> dict[str, str]:
         from refaug.agreement.rater_report.stored_report import stored_rater_report  # noqa: PLC0415  torch
 
         return {PAGE: page_with_plots(stored_rater_report(document, str(path)))}
-    for field in document.keys() & registrations.names(registrations.REPORTS):
-        rendered: dict[str, str] = registrations.find(registrations.REPORTS, field)(document, path)
+    for field in document.keys() & installation.names(installation.REPORTS):
+        rendered: dict[str, str] = installation.find(installation.REPORTS, field)(document, path)
         return rendered
     for name, (what, remedy) in _NO_PAGE.items():
         if name in document:

@@ -8,7 +8,7 @@ import typer
 
 from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table, print_warning
 from refaug.core.home import Settings
-from refaug.scoring.score_settings import MAX_DRAWS, MAX_SEED, ScoreSettings
+from refaug.scoring.settings import MAX_DRAWS, MAX_SEED, ScoreSettings
 
 if TYPE_CHECKING:
     from refaug.scoring.reference_sets.set_history import HistoryEntries

@@ -23,9 +23,8 @@ from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.operations.agreement import MeasureAgreement
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import BadItem
-from refaug.scoring.presets import find_preset
+from refaug.scoring.settings import AugmentSettings, find_preset
 
 if TYPE_CHECKING:
     from refaug.agreement.records import ComparedMetric, MetaResult

@@ -10,7 +10,7 @@ from refaug.cli.shared.output import count_of, print_facts, print_line, print_ta
 from refaug.cli.shared.score_options import number
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 
 def print_tables(agreement: MetaResult) -> None:

@@ -17,7 +17,7 @@ from refaug.operations.scoring_options import MetricOptions, ReferenceOptions
 
 if TYPE_CHECKING:
     from refaug.agreement.probe import MetricProbes, ProbeReport, ProbeScore
-    from refaug.agreement.stress.movement import MetricStress
+    from refaug.agreement.stress import MetricStress
 
 
 @with_options
@@ -69,7 +69,7 @@ def probe_command(
     """
     ReferenceOptions(rater=rater).require_models(context.obj, scoring.metrics)
     from refaug.agreement.probe import ProbeSettings, probe  # noqa: PLC0415
-    from refaug.agreement.stress.movement import stress as stress_rows  # noqa: PLC0415
+    from refaug.agreement.stress import stress as stress_rows  # noqa: PLC0415
     from refaug.scoring.cases import split  # noqa: PLC0415
     from refaug.scoring.metric_setup.metric_requests import baseline_advice, default_metric, metrics_of  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415

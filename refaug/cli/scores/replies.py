@@ -15,14 +15,14 @@ from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, report_problems, require_all
 from refaug.operations.bots.reply_to_items import ReplyToItems
 from refaug.scoring.items import BadItem, item_json
-from refaug.scoring.replies.without_reply import WithoutReply
+from refaug.scoring.settings import WithoutReply
 
 
 @with_options
 def replies_command(context: typer.Context, *, order: ReplyToItems, strict: StrictFlag = False) -> None:
     """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
     from refaug.bots.replier import Latency  # noqa: PLC0415  numpy
-    from refaug.scoring.replies.system_replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
+    from refaug.scoring.replies import ReplyRemarks, add_replies  # noqa: PLC0415  compiles
     from refaug.service.bots.opening import bot_systems, open_bots  # noqa: PLC0415
 
     bad, remarks, milliseconds = list[BadItem](), ReplyRemarks(), defaultdict[str, list[float]](list)

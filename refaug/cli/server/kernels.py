@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from refaug.cli.main import main as run
-from refaug.core import kernel_cache
 from refaug.core.home import Settings
+from refaug.core.kernels import kernel_cache
 
 _VECTORS = ("embedding-average", "vector-extrema", "pooled", "greedy")
 _SCORED = ("bleu", "multi-bleu:smooth=floor", "chrf", "ter", "cider", "upsilon-bleu", "upsilon-chrf", "upsilon-rouge-l")

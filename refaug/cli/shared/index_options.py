@@ -10,9 +10,9 @@ import typer
 
 from refaug.cli.shared.output import print_facts, print_json
 from refaug.core.clusters import Cluster
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.indexer.search.search_settings import MODES
-from refaug.scoring.home.kinds.stored_indexes import index_facts, readable_facts
+from refaug.scoring.home.kinds import index_facts, readable_facts
 
 if TYPE_CHECKING:
     from refaug.indexer.building.build import IndexBuild

@@ -11,8 +11,8 @@ import typer
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
 from refaug.core.records import Item
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import BadItem
+from refaug.scoring.settings import AugmentSettings
 
 if TYPE_CHECKING:
     from refaug.indexer.search.index import ReferenceIndex

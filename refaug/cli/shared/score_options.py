@@ -17,7 +17,7 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import MAX_SEED
+from refaug.scoring.settings import MAX_SEED
 
 if TYPE_CHECKING:
     from refaug.scoring.scores import Evaluation, MetricScores, SystemScore

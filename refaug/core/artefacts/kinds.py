@@ -37,11 +37,11 @@ class ArtefactKind(StrEnum):
         member.folder, member.rules, member.made_by = folder, f"refaug.{rules}", f"refaug {made_by}"
         return member
 
-    ADEM = "adem", "adems", "scoring.home.kinds.stored_networks:StoredAdems", "train adem ITEMS --encoder NAME"
+    ADEM = "adem", "adems", "scoring.home.kinds:StoredAdems", "train adem ITEMS --encoder NAME"
     ENCODER = (
         "encoder",
         "encoders",
-        "scoring.home.kinds.stored_vectors:StoredEncoders",
+        "scoring.home.kinds:StoredEncoders",
         "index encoder import NAME FOLDER",
     )
     HYBRID = (
@@ -50,23 +50,23 @@ class ArtefactKind(StrEnum):
         "extras.conversations.stored_hybrids:StoredHybrids",
         "train hybrid CONVERSATIONS --name NAME --vectors VECTORS",
     )
-    INDEX = "index", "indexes", "scoring.home.kinds.stored_indexes:StoredIndexes", "index build LOG"
+    INDEX = "index", "indexes", "scoring.home.kinds:StoredIndexes", "index build LOG"
     JUDGE_FIT = (
         "judge-fit",
         "fitted-judges",
         "extras.judges.fitted.stored_judges:StoredJudges",
         "train judge-fit ITEMS --name NAME -m METRIC",
     )
-    RATER = "rater", "raters", "scoring.home.kinds.stored_networks:StoredRaters", "train rater LOG"
-    RUBER = "ruber", "rubers", "scoring.home.kinds.stored_networks:StoredRubers", "train ruber LOG"
+    RATER = "rater", "raters", "scoring.home.kinds:StoredRaters", "train rater LOG"
+    RUBER = "ruber", "rubers", "scoring.home.kinds:StoredRubers", "train ruber LOG"
     SELF_PLAY = (
         "self-play",
         "self-plays",
         "extras.conversations.selfplay.stored:StoredSelfPlays",
         "bots play BOT --name NAME --start log:NAME",
     )
-    VECTORS = "vectors", "vectors", "scoring.home.kinds.stored_vectors:StoredWordVectors", "train vectors LOG"
-    VHRED = "vhred", "vhreds", "scoring.home.kinds.stored_networks:StoredVhreds", "train vhred LOG"
+    VECTORS = "vectors", "vectors", "scoring.home.kinds:StoredWordVectors", "train vectors LOG"
+    VHRED = "vhred", "vhreds", "scoring.home.kinds:StoredVhreds", "train vhred LOG"
 
     @property
     def noun(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from refaug.core.artefacts.manifests import MANIFEST, REMEDY, NamedFile, named_files
 from refaug.core.errors import Corrupt
 from refaug.core.files import sha256_of
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 
 Stamp = tuple[int, int, int, int, int]
 Check = Callable[[], None]

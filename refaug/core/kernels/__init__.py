@@ -4,10 +4,10 @@ The main names:
 
 - `kernel.compiled`: the decorator of a loop
 - `kernel.quickest`: a loop in compiled form, or in Python for small work before numba is imported
-- `compiler`: how a loop is compiled, and where compiled loops are cached.
+- `compiler`: how a loop is compiled, and where compiled loops are cached
+- `kernel_cache`: what an installation has left there, without numba.
 """
 
-from refaug.core.kernels.arrays import frozen
 from refaug.core.kernels.kernel import (
     KERNELS,
     PLAIN_BUDGET,
@@ -15,6 +15,7 @@ from refaug.core.kernels.kernel import (
     PlainBudget,
     compiled,
     compiled_with,
+    frozen,
     load_compiler,
     plain_form,
     quickest,
@@ -25,12 +26,12 @@ __all__ = [
     "PLAIN_BUDGET",
     "Kernel",
     "PlainBudget",
-    "arrays",
     "compiled",
     "compiled_with",
     "compiler",
     "frozen",
     "kernel",
+    "kernel_cache",
     "load_compiler",
     "plain_form",
     "quickest",

@@ -2,7 +2,7 @@
 
 What an installation has compiled lies beside the code and is read by every process of every user, also where none may
 write there. What is compiled later is kept where numba finds a place: in the folder that NUMBA_CACHE_DIR names, else
-beside the code, else in the user's cache. core/kernel_cache.py says what state all this is in.
+beside the code, else in the user's cache. core/kernels/kernel_cache.py says what state all this is in.
 """
 
 from __future__ import annotations

@@ -12,6 +12,17 @@ from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
+
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """Return a view that only allows reading: a loop is compiled for one kind of array, not for two."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view  # type: ignore[return-value]
+
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 

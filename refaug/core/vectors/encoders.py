@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.core.errors import BadInput, MissingPart, Usage
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.core.vectors import encoder_files
 from refaug.core.vectors.encoder_model import LEAST, EncodedText, EncoderTokenizer, Floats, OnnxModel
 from refaug.core.vectors.kept_vectors import Encodings, KeptVectors, SentenceVector

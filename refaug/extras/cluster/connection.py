@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from refaug.core.clusters import AUTO, LOCAL, NO_CLUSTER, require_address, require_reachable
 from refaug.core.errors import Conflict, NoKey, StorageFull, Unavailable, Usage
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.processes.free_cores import available_cores
 from refaug.extras.cluster.calls import ProcessLost, call, name_of, result_of
 

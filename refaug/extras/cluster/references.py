@@ -30,17 +30,17 @@ from refaug.extras.cluster.search.fleet import ShardHosts, SharedShard, SharedSh
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import PACKAGES as INDEX_PACKAGES
 from refaug.indexer.manifest import IndexManifest
-from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
+from refaug.indexer.search.searched_segments import ShardsMissing
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater
 from refaug.scoring import augmentation
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augmented_batches
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.home.networks import open_rater
 from refaug.scoring.items import BadItem, item_json, item_of
 from refaug.scoring.provenance import Provenance, references_provenance
+from refaug.scoring.settings import AugmentSettings
 
 # ── Blocks of items with their references on disk: one file each, under the hash of the items ─────────────────────────
 #

@@ -30,8 +30,7 @@ from refaug.extras.cluster.connection import Cluster
 from refaug.extras.cluster.node_requirements import require_alike, require_versions
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.manifest import PACKAGES, software
-from refaug.indexer.tokens.tokens import Splitter, Tokens, WordCounts, WordTable, hash_words
-from refaug.indexer.tokens.vocabulary import load_tokenizer, save_tokenizer
+from refaug.indexer.tokens import Splitter, Tokens, WordCounts, WordTable, hash_words, load_tokenizer, save_tokenizer
 from refaug.indexer.vectors import cooccurrence
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, Entries, write_cooccurrences
 from refaug.indexer.vectors.coverage import CoverageCounter

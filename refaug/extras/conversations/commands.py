@@ -58,7 +58,7 @@ def read_conversations(home: Settings, source: ConversationSource, progress: Pro
     Lines that hold none are reported and left out.
     """
     from refaug.extras.conversations.talks import read_talks  # noqa: PLC0415  numpy
-    from refaug.scoring.item_files.item_files import InputFile  # noqa: PLC0415
+    from refaug.scoring.item_files import InputFile  # noqa: PLC0415
 
     with ExitStack() as stack:
         path, file = Path(source.conversations), None

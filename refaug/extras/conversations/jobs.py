@@ -16,7 +16,7 @@ from refaug.extras.conversations.operations import FitHybrid, JudgeConversations
 from refaug.extras.conversations.options import ConversationSource, EncoderRequest
 from refaug.extras.conversations.selfplay.recording import checks_of, compared_log, play_conversations
 from refaug.extras.conversations.talks import read_talks
-from refaug.scoring.item_files.item_files import InputFile
+from refaug.scoring.item_files import InputFile
 from refaug.scoring.metric_setup.metric_requests import refuse_judge
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
 from refaug.service.jobs.kinds.bots.replying import opened_bots

@@ -16,8 +16,7 @@ from refaug.core.options.describing import options_of
 from refaug.core.text.messages import suggestion
 from refaug.extras.conversations.metrics.sentiment import Variants
 from refaug.logs.reading.sources import encoding_of
-from refaug.scoring.augment_settings import AugmentSettings
-from refaug.scoring.presets import PresetName
+from refaug.scoring.settings import AugmentSettings, PresetName
 from refaug.tables.table_request import parse_scale
 
 # field → names that columns of it have, the likeliest first

@@ -20,10 +20,10 @@ from refaug.extras.conversations.options import (
 from refaug.extras.conversations.reading import BadConversation, Conversation, read_conversations, usable_conversation
 from refaug.extras.conversations.selfplay.stored import open_self_play
 from refaug.logs.reading.sources import BadRow
-from refaug.scoring.item_files.item_files import InputFile
+from refaug.scoring.item_files import InputFile
 from refaug.tables.cells import BadCell, is_empty, listed, number, plain_text
 from refaug.tables.columns import folded, listed_names
-from refaug.tables.files.text_tables import OpenTable
+from refaug.tables.files import OpenTable
 from refaug.tables.table_items import is_items_file, open_table
 from refaug.tables.table_notes import TableNotes
 from refaug.tables.table_request import TableRequest

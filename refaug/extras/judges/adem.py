@@ -29,7 +29,7 @@ from refaug.rater.adem.scorer.rated_triples import LEAST, MOST, Form, RatedTripl
 from refaug.rater.adem.scorer.settings import ScorerSettings
 from refaug.rater.training.order import TrainedVersion
 from refaug.scoring.items import BadItem
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 # ── The rated replies of test files, as ADEM's scorer learns from them ────────────────────────────────────────────────
 #

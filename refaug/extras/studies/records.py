@@ -25,7 +25,7 @@ import orjson
 from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from refaug.core.errors import BadInput
-from refaug.core.json_form import OPTIONAL, json_form
+from refaug.core.records import OPTIONAL, json_form
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
 

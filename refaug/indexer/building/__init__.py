@@ -3,17 +3,17 @@
 The main names:
 
 - `build.build_index`: builds a version from logs
-- `rebuilding`: compacting a version, and dividing it into other shards
+- `compaction.compact_index`: makes a version without what was deleted
 - `update.update_index`: brings a version up to its logs
 - `plan.choose`: the kind of index that fits the memory.
 """
 
 __all__ = [
     "build",
+    "compaction",
     "material",
     "order",
     "plan",
-    "rebuilding",
     "scratch",
     "segment_files",
     "segment_stages",

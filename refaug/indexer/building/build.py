@@ -17,7 +17,7 @@ from refaug.core.artefacts.versions import Writer
 from refaug.core.clusters import Cluster
 from refaug.core.errors import CheckFailed, Corrupt, SourceChanged, Usage
 from refaug.core.files import make_folder
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine, scratch_in
 from refaug.indexer.building import segment_stages
@@ -40,7 +40,7 @@ from refaug.indexer.manifest import (
 )
 from refaug.indexer.nearest.index_kinds import AnnKind
 from refaug.indexer.pair_table import ErasedKeySets
-from refaug.indexer.tokens.vocabulary import save_tokenizer
+from refaug.indexer.tokens import save_tokenizer
 from refaug.logs.manifest import now
 
 

@@ -26,7 +26,7 @@ from refaug.indexer.manifest import IndexManifest, LogState, VectorSource
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import EncoderLikeness, Likeness, WordVectorLikeness
-from refaug.indexer.tokens.vocabulary import Vocabulary, default_tokenizer_for, load_tokenizer
+from refaug.indexer.tokens import Vocabulary, default_tokenizer_for, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings, WordWeights, query_vectors
 from refaug.logs.store import StoredLog
 

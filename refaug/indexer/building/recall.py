@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refaug.indexer.nearest.faiss_calls import nearest
-from refaug.indexer.search.candidates.pool import collect
-from refaug.indexer.search.candidates.searched_segments import LocalCandidates
+from refaug.indexer.search.candidate_pool import collect
 from refaug.indexer.search.ranking import NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
+from refaug.indexer.search.searched_segments import LocalCandidates
 from refaug.indexer.search.segments import Segment
 from refaug.indexer.search.similarity import CANDIDATES, Levels, Likeness
 

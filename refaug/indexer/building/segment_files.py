@@ -24,7 +24,7 @@ from refaug.indexer.columns import ROWS_A_BATCH, NpyWriter, map_array, text_batc
 from refaug.indexer.nearest.index_builder import AnnBuilder
 from refaug.indexer.nearest.index_kinds import Projection, quantisation_steps, quantise
 from refaug.indexer.search import segments
-from refaug.indexer.tokens.vocabulary import Vocabulary
+from refaug.indexer.tokens import Vocabulary
 from refaug.indexer.vectors.encoder_vectors import encode_utterances
 from refaug.indexer.vectors.sentence_vectors import WordWeights, embed, sentence_lengths
 

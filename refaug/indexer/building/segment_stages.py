@@ -26,7 +26,7 @@ from refaug.indexer.pair_table import ErasedKeySets, KeyRange, Keys, build_table
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import EXTRA_WORDS, QUICK, UTTERANCE_TOKENS, Segment, open_segment
 from refaug.indexer.search.similarity import COARSE
-from refaug.indexer.tokens.vocabulary import Vocabulary
+from refaug.indexer.tokens import Vocabulary
 
 CHECK_QUERIES: Final = (
     "check_queries.npy"  # of the main segments: rows whose neighbours are stored, −1 for one that is gone

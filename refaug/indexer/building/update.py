@@ -38,7 +38,7 @@ from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import COMMON_ORDER, MANIFEST, ErasedKeys, IndexManifest, SegmentInfo, software
 from refaug.indexer.pair_table import ChangedKeys, Keys, changed_keys, erased_key
 from refaug.indexer.search.segments import PAIRS, SUPERSEDED, UTTERANCES, word_hashes
-from refaug.indexer.tokens.vocabulary import FOLDER as TOKENIZER_FOLDER
+from refaug.indexer.tokens import FOLDER as TOKENIZER_FOLDER
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
 

@@ -4,11 +4,12 @@ The main names:
 
 - `index.ReferenceIndex`: an opened index
 - `search.find`: the best pairs for queries
+- `candidate_pool.collect`: the candidates of all segments, merged to one depth
 - `ranking.ExclusionReason`: why a pair is not among the references.
 """
 
 __all__ = [
-    "candidates",
+    "candidate_pool",
     "exact_check",
     "index",
     "queries",
@@ -16,6 +17,7 @@ __all__ = [
     "search",
     "search_settings",
     "search_tables",
+    "searched_segments",
     "segments",
     "shard_state",
     "similarity",

@@ -18,12 +18,12 @@ from refaug.core.progress import Progress
 from refaug.core.records import Item, Reference
 from refaug.indexer.bm25.index import brute_force
 from refaug.indexer.columns import ROWS_A_BATCH
-from refaug.indexer.search.candidates.searched_segments import pair_levels
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.ranking import MILLION, Events, events_of_pairs, events_of_utterances
 from refaug.indexer.search.search import RankedPairs, merge
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables, Rows
+from refaug.indexer.search.searched_segments import pair_levels
 from refaug.indexer.search.segments import Segment, common_order
 from refaug.indexer.search.similarity import Bm25Likeness, Likeness, WordVectorLikeness
 from refaug.indexer.vectors.sentence_vectors import embed

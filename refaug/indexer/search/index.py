@@ -13,20 +13,20 @@ from typing import Final, Self
 
 import numpy as np
 
+from refaug.core import installation
 from refaug.core.artefacts.manifests import named_files, require_files
 from refaug.core.artefacts.verified_files import verified_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.clusters import Cluster
 from refaug.core.errors import Conflict, Corrupt, Usage
 from refaug.core.files import read_json
-from refaug.core.installation import registrations
 from refaug.core.records import Item, Reference
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.vectors.encoders import Encoder
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.index_folders import Places, hold_encoder, hold_vectors
 from refaug.indexer.manifest import MANIFEST, IndexManifest
-from refaug.indexer.search.candidates import searched_segments
+from refaug.indexer.search import searched_segments
 from refaug.indexer.search.queries import code_texts, first_golds, golds_of, tables_of
 from refaug.indexer.search.search import (
     excluded_of,
@@ -39,7 +39,7 @@ from refaug.indexer.search.search_settings import FUSED, Mode, SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
 from refaug.indexer.search.segments import BM25, EXTRA_WORDS, VECTORS, Segment, open_segment, require_sound, word_hashes
 from refaug.indexer.search.similarity import Bm25Likeness, EncoderLikeness, Likeness, WordVectorLikeness
-from refaug.indexer.tokens.vocabulary import Vocabulary, load_tokenizer
+from refaug.indexer.tokens import Vocabulary, load_tokenizer
 from refaug.indexer.vectors.sentence_vectors import WordWeights
 
 _LEAST_AT_ONCE: Final = 32  # test pairs that justify a thread
@@ -130,7 +130,7 @@ class ReferenceIndex:
                 vocabulary.extend(hashes)
             bm25 = held.folder / manifest.segments[0].folder / BM25
             fleet = hosts.open(
-                registrations.find(registrations.EXECUTORS, "shard-source")(
+                installation.find(installation.EXECUTORS, "shard-source")(
                     spec=f"{held.name}@{held.version}",
                     folder=held.folder,
                     manifest=manifest,

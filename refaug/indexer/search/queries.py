@@ -17,7 +17,7 @@ from refaug.core.records import Item, Origin
 from refaug.core.text.normalisation import normalise
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Keys, QueryTables, Rows
-from refaug.indexer.tokens.vocabulary import CodedTexts, Vocabulary
+from refaug.indexer.tokens import CodedTexts, Vocabulary
 from refaug.logs.pairs import text_key
 
 # ── Numbers of dialogues: an index stores these in place of ids ───────────────────────────────────────────────────────

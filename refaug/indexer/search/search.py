@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import normalise
-from refaug.indexer.search.candidates.pool import collect
-from refaug.indexer.search.candidates.searched_segments import Columns, SearchedSegments, pair_rows
+from refaug.indexer.search.candidate_pool import collect
 from refaug.indexer.search.ranking import EVENT_COLUMNS, MILLION, NO_LEVEL, Events, ExclusionReason, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import NO_TIME, Rows
+from refaug.indexer.search.searched_segments import Columns, SearchedSegments, pair_rows
 from refaug.indexer.search.similarity import CANDIDATES, Likeness
 
 _REFERENCES: Final = 15  # that CANDIDATES is meant for

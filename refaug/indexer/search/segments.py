@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import Corrupt
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.indexer.bm25.index import Bm25Index
 from refaug.indexer.columns import TextColumn, map_array
 from refaug.indexer.manifest import IndexManifest, SegmentInfo

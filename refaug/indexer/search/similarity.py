@@ -19,11 +19,11 @@ from refaug.core.kernels import compiled, compiled_with
 from refaug.core.kernels.compiler import fetch_ahead
 from refaug.core.vectors.encoders import Encoder, of_unit_length
 from refaug.indexer.bm25.index import Bm25Index, Bm25Queries, bm25_row_score, brute_force, select_queries
-from refaug.indexer.search.candidates.pool import Similarities
+from refaug.indexer.search.candidate_pool import Similarities
 from refaug.indexer.search.ranking import MILLION, NO_LEVEL
 from refaug.indexer.search.search_tables import Rows
 from refaug.indexer.search.segments import Segment
-from refaug.indexer.tokens.vocabulary import CodedTexts
+from refaug.indexer.tokens import CodedTexts
 from refaug.indexer.vectors.encoder_vectors import stored_similarity
 from refaug.indexer.vectors.sentence_vectors import WordWeights, query_vectors, row_similarity
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from refaug.indexer.tokens.tokens import WordTable
+from refaug.indexer.tokens import WordTable
 
 
 @dataclass(frozen=True, kw_only=True)

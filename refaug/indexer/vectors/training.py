@@ -16,15 +16,14 @@ from refaug.core.artefacts.versions import Writer
 from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder, read_json, remove_tree, require_name, write_aside
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.text.tokenizer_base import Tokenizer
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import MANIFEST, WordVectors, open_word_vectors
 from refaug.indexer.columns import NpyWriter, map_array
 from refaug.indexer.index_folders import Places
-from refaug.indexer.tokens.tokens import Splitter, WordCounts, WordTable
-from refaug.indexer.tokens.vocabulary import default_tokenizer_for, save_tokenizer
+from refaug.indexer.tokens import Splitter, WordCounts, WordTable, default_tokenizer_for, save_tokenizer
 from refaug.indexer.vectors.cooccurrence import Cooccurrences, CooccurrenceSettings, count_cooccurrences
 from refaug.indexer.vectors.coverage import CoverageCounter, VectorCoverage
 from refaug.indexer.vectors.glove import GloveSettings, OnEpoch, train_glove

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from refaug.core.clusters import Cluster
 from refaug.core.errors import BadInput, NoSource, Usage
 from refaug.core.files import LOCK, exclusive, remove_tree, storage_errors, sync_folder, write_aside
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.core.query_engine import QueryEngine
 from refaug.logs.ingest.cleaning import CleaningSettings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from refaug.core.errors import Conflict, MissingPart, RefaugError
-from refaug.core.installation.registrations import METRICS, Registration, of_packages
+from refaug.core.installation import METRICS, Registration, of_packages
 from refaug.metrics.costs import LINEAR
 from refaug.metrics.metric_info import MetricInfo
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from refaug.core.errors import MissingPart, RefaugError
-from refaug.core.installation.registrations import Registration
+from refaug.core.installation import Registration
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Prepared, References
 from refaug.metrics.single_reference import package_version
 

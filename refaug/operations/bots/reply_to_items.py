@@ -10,7 +10,7 @@ from refaug.core.options.decoding import Options
 from refaug.operations.item_sources import OF_JOB, SystemName, TableOptions
 from refaug.operations.operation import OwnedOperation, Text, Threads
 from refaug.scoring.items import system_name
-from refaug.scoring.replies.without_reply import WithoutReply
+from refaug.scoring.settings import WithoutReply
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ import torch
 
 from refaug.core.clusters import Cluster, MemberLost
 from refaug.core.errors import Conflict, Unavailable
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.core.progress import Progress
 from refaug.rater.training.loop import EpochFigures, OnEpoch, OnNow, Task, TrainConfig, TrainingStatus, run
 from refaug.rater.training.order import TrainingOrder

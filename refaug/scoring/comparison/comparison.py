@@ -18,7 +18,7 @@ from refaug.scoring.comparison.reply_changes import ChangeFilter, Direction, Pai
 from refaug.scoring.comparison.scored_system import ScoreLevel, SystemRun, SystemTest, metric_of_sums, system_tests
 from refaug.scoring.metric_setup.signature_requests import SignatureDifference, signature_differences
 from refaug.scoring.score_files.score_file import ScoreFile, StoredScores
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 _RELEASE: Final = re.compile(r"(\S+ )?\d+(\.\d+)+\S*")  # of a library, such as 1.4 or unicode 14.0; a model has a hash
 _NOTHING: Final = "—"

@@ -14,7 +14,7 @@ from refaug.metrics.statistics.correlation import holm
 from refaug.scoring.comparison.scored_system import SystemRun, system_tests
 from refaug.scoring.reference_sets.set_history import score_document
 from refaug.scoring.score_files.score_file import ScoreFile, sealed
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from refaug.scoring.cases import references_for
 from refaug.scoring.combine import metric_of
 from refaug.scoring.score_files.score_file import ScoreFile, StoredScores
 from refaug.scoring.score_files.stored_lists import RowsById, StoredRows
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 _REMEDY: Final = "give the output of refaug score --json as it was written, without --level"
 

@@ -20,7 +20,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, Corrupt, RefaugError
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import load
+from refaug.core.installation import load
 from refaug.core.options.declaring import Doc
 from refaug.metrics.specification import Specification, named_models
 from refaug.scoring.home.descriptions import FactList, Section

@@ -26,11 +26,11 @@ from refaug.metrics.base import Floats, References
 from refaug.metrics.catalogue import find
 from refaug.metrics.embeddings.recommended import PARTS, MetricCalibration, Recommended, own_calibration
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.cases import references_for
 from refaug.scoring.home.encoders import StoredEncoder, add_calibration
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.settings import AugmentSettings
 
 PAIRS: Final = 3_000
 LEAST_PAIRS: Final = 200  # with fewer, a mean is no longer known to a tenth of a deviation

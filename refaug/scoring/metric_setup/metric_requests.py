@@ -18,7 +18,7 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Usage
 from refaug.core.files import read_json
 from refaug.core.home import Settings
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.core.text.tokenizers import default_tokenizer

@@ -22,8 +22,8 @@ from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import Conflict, NotFound, Usage
 from refaug.core.files import NAME, read_json
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import MODELS, find
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.installation import MODELS, find
+from refaug.core.memory import BoundedCache
 from refaug.core.processes.forking import held_over_fork
 from refaug.core.text.messages import suggestion
 from refaug.metrics.models.model_kinds import ModelKind, OpenedEncoder, OpenedVectors, PathVectors

@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import MissingPart, Usage
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import BINDINGS, EXECUTORS, find
+from refaug.core.installation import BINDINGS, EXECUTORS, find
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import Metric
 from refaug.metrics.models.model_kinds import ModelKind
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.metric_requests import SetBaseline, baseline_setter, default_metric, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
-from refaug.scoring.presets import REFAUG_1, find_preset, preset_for
 from refaug.scoring.provenance import Provenance
+from refaug.scoring.settings import REFAUG_1, AugmentSettings, find_preset, preset_for
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 if TYPE_CHECKING:

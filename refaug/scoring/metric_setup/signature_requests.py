@@ -9,8 +9,8 @@ from typing import Final, Self
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.catalogue import find
 from refaug.metrics.signature import Signature
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.provenance import MIXED, Provenance
+from refaug.scoring.settings import AugmentSettings
 
 # Keys that say nothing of how a score was made beyond the others: the preset that the settings are those of.
 _SILENT: Final = frozenset({"preset"})

@@ -19,15 +19,14 @@ from refaug.indexer.search.index import ReferenceIndex
 from refaug.metrics.base import Metric
 from refaug.metrics.statistics.correlation import spearman
 from refaug.rater.rating import Rater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem
 from refaug.scoring.provenance import settings_of_provenance
 from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_manifest import SetManifest
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import MetricScores, SystemScore
+from refaug.scoring.settings import AugmentSettings, ScoreSettings
 
 GOLD: Final = "gold"  # the golds as a system, where no replies are given
 

@@ -21,7 +21,7 @@ import zstandard
 from refaug.core.artefacts.verified_files import Stamp, stamp_of
 from refaug.core.errors import BadInput, Corrupt, NotFound
 from refaug.core.files import write_aside
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.core.progress import Progress, Silent
 from refaug.core.records import Item, Origin, Reference
 from refaug.logs.reading.sources import MAX_LINE_BYTES, LineReader, Source

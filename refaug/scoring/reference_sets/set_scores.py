@@ -18,8 +18,8 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem
 from refaug.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, describe_bad
 from refaug.scoring.reference_sets.set_manifest import SetManifest
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import Evaluation
+from refaug.scoring.settings import ScoreSettings
 
 BIN_EDGES: Final = tuple(edge / 5 for edge in range(-4, 5))  # ten bins from -1 to 1, each with its lower edge
 

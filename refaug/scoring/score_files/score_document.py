@@ -23,8 +23,7 @@ import numpy as np
 import orjson
 
 from refaug.core.errors import BadInput, NoSource, RefaugError
-from refaug.core.memory.bounded_cache import BoundedCache
-from refaug.core.memory.compact_texts import CompactTexts
+from refaug.core.memory import BoundedCache, CompactTexts
 from refaug.core.records import Item
 from refaug.logs.reading.sources import require_readable
 from refaug.metrics.base import Floats

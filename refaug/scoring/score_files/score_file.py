@@ -26,7 +26,7 @@ from refaug.scoring.score_files.score_document import (
     seal_of,
 )
 from refaug.scoring.score_files.stored_lists import StoredList
-from refaug.scoring.score_settings import MAX_DRAWS, ScoreSettings
+from refaug.scoring.settings import MAX_DRAWS, ScoreSettings
 
 _EXPLAINED: Final = "without_reference"
 _SCALES: Final = (1, 100)  # a score as it is, and in per cent

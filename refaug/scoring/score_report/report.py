@@ -21,7 +21,7 @@ from refaug.scoring.comparison.report.wording import TEST_COLUMNS, score_text, t
 from refaug.scoring.comparison.scored_system import CreditedReference, SystemRun, metric_of_sums
 from refaug.scoring.score_files.score_document import FIELD
 from refaug.scoring.score_files.score_file import ScoreFile, StoredScores, sealed
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.tables.reports.html_page import (
     BINS,
     CardList,

@@ -2,9 +2,9 @@
 
 The main names:
 
-- `stored_view.write_view`: writes a score document so that it opens without being read
+- `score_view.write_view`: writes a score document so that it opens without being read
 - `replies.ReplyQuery`: which replies are listed, and in which order
 - `score_view.summary_json`: systems with intervals, differences and histograms.
 """
 
-__all__ = ["replies", "score_view", "stored_view"]
+__all__ = ["replies", "score_view"]

@@ -20,7 +20,7 @@ from typing import Any, Final, overload
 import orjson
 
 from refaug.core.files import make_folder, storage_errors
-from refaug.core.memory.compact_texts import CompactTexts
+from refaug.core.memory import CompactTexts
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.base import Problem, References
 from refaug.scoring.cases import evidence_of, is_thin, other_golds, split

@@ -15,7 +15,7 @@ from refaug.core.progress import Progress
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
-from refaug.scoring.replies.system_replies import BotSystem
+from refaug.scoring.replies import BotSystem
 
 if TYPE_CHECKING:
     from refaug.bots.endpoint.spending import Price

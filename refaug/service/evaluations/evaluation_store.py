@@ -32,9 +32,8 @@ from refaug.core.files import (
     write_json,
 )
 from refaug.core.home import Settings
-from refaug.core.memory.bounded_cache import BoundedCache
-from refaug.scoring.score_views.score_view import ScoreView
-from refaug.scoring.score_views.stored_view import open_view
+from refaug.core.memory import BoundedCache
+from refaug.scoring.score_views.score_view import ScoreView, open_view
 from refaug.service.database.database import time_text
 from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations.uploads import names_in

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from refaug.core.clusters import Cluster
 from refaug.core.errors import NotAllowed
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.service.server_settings import ServeSettings
 
 

@@ -23,12 +23,12 @@ from typing import Any, Final, Protocol, TypeVar
 import orjson
 from sqlalchemy import delete, select, update
 
+from refaug.core import installation
 from refaug.core.artefacts.build_stages import Stages
 from refaug.core.backoff import Backoff
 from refaug.core.errors import NoAccess, RefaugError, StorageFull, Unavailable
 from refaug.core.files import storage_errors
 from refaug.core.home import Settings
-from refaug.core.installation import registrations
 from refaug.core.progress import Progress
 from refaug.core.text.messages import HiddenFolders, escape_undecodable
 from refaug.service.database.database import Database, overwrite_removed, remove_old_copies
@@ -524,8 +524,8 @@ class Worker:
                 EndedJobs(self._database, self._home, self._serve).discard_all()
                 remove_expired(self._home, self._serve, self._database)
                 RowHolders(self._home).remove_dead()
-                for name in registrations.registered(registrations.CHORES):
-                    registrations.find(registrations.CHORES, name)(self._database)
+                for name in installation.registered(installation.CHORES):
+                    installation.find(installation.CHORES, name)(self._database)
                 log.info("tidied", extra={"rows": removed})
 
     def _fire_schedules(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from refaug.core.backoff import Backoff
 from refaug.core.home import Settings
-from refaug.core.memory.garbage import freeze_living
+from refaug.core.memory import freeze_living
 from refaug.service.process import json_logging
 from refaug.service.server_settings import ServeSettings
 

@@ -27,10 +27,10 @@ from typing import Final
 from uvicorn import Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from refaug.core import kernel_cache
 from refaug.core.errors import Locked, RefaugError, Unavailable, Usage
 from refaug.core.files import exclusive, make_folder
 from refaug.core.home import Settings
+from refaug.core.kernels import kernel_cache
 from refaug.core.processes.free_cores import available_cores
 from refaug.core.processes.passive_waiting import PASSIVE_WAITING
 from refaug.service import prometheus_figures

@@ -21,17 +21,16 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from refaug.core.errors import RefaugError
 from refaug.core.home import Settings
-from refaug.core.installation import registrations
-from refaug.core.installation.registrations import find
+from refaug.core.installation import ROUTES, find, registered
 from refaug.core.kernels import load_compiler
-from refaug.core.memory.garbage import freeze_living
+from refaug.core.memory import freeze_living
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.version import VERSION
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import cores, places_of
 from refaug.scoring.metric_setup.metric_requests import BaselineCache, metrics_of
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.service import prometheus_figures
 from refaug.service.audit import AuditLog
 from refaug.service.bots.bot_store import BotStore
@@ -128,7 +127,7 @@ _ROUTERS: Final = (
 @cache
 def added_routes() -> Mapping[str, AddedRoutes]:
     """Return what extras add, by their names."""
-    return {name: find(registrations.ROUTES, name) for name in registrations.registered(registrations.ROUTES)}
+    return {name: find(ROUTES, name) for name in registered(ROUTES)}
 
 
 def from_env() -> FastAPI:

@@ -14,7 +14,7 @@ from refaug.metrics.costs import LINEAR, UNITS_PER_S, Cost
 from refaug.metrics.metric_info import MetricInfo
 from refaug.operations.scoring_options import ScoringOptions
 from refaug.scoring.metric_setup.model_registry import JudgeLimits
-from refaug.scoring.score_settings import Resampling
+from refaug.scoring.settings import Resampling
 from refaug.service.jobs.kinds.sources import resolve_metric_files
 from refaug.service.server_settings import ServeSettings
 

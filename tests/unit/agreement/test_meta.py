@@ -24,15 +24,14 @@ from refaug.agreement.meta import agreement, default_metrics
 from refaug.agreement.records import AgreementRow, ComparedMetric, MetaResult, RatedItems, RowKind, SetResult
 from refaug.agreement.row_scores import length_tokenizer
 from refaug.core.errors import BadInput, Usage
-from refaug.core.json_form import json_form
-from refaug.core.records import Item
+from refaug.core.records import Item, json_form
 from refaug.metrics import base
 from refaug.metrics.base import References
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.resampling import Estimate
 from refaug.scoring.items import BadItem, item_of
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 
 WORDS = sorted({"the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we", "you", "go"})
 FEW = 200

@@ -31,7 +31,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.scoring.cases import NO_REPLY
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 MODEST = settings(max_examples=50, deadline=None)
 

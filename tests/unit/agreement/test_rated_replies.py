@@ -37,7 +37,7 @@ from refaug.scoring.items import item_of
 from refaug.scoring.reference_sets import set_scores
 from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
-from refaug.scoring.score_settings import MetaSettings, ScoreSettings
+from refaug.scoring.settings import MetaSettings, ScoreSettings
 
 WORDS = ["apples", "blue", "boats", "do", "fly", "green", "how", "i", "like", "no", "red", "the", "they", "we", "yes"]
 TEXTS = sorted({" ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) for number in range(300)})

@@ -13,7 +13,7 @@ from refaug.agreement.rows import RatedRows, RowsOfItems
 from refaug.core.records import Item
 from refaug.metrics.specification import build
 from refaug.scoring.items import BadItem, item_of
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 from refaug.scoring.spooled_items import blocks
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 

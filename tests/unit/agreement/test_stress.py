@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from refaug.agreement.probe import ProbeSettings
-from refaug.agreement.stress.movement import StressRow, altered, last_of_speaker, negate, stress
+from refaug.agreement.stress import StressRow, altered, last_of_speaker, negate, stress
 from refaug.core.progress import Silent
 from refaug.metrics.base import Floats, Indexes, MeanMetric, Prepared, References
 from refaug.metrics.catalogue import METRICS

@@ -12,10 +12,10 @@ import pytest
 
 from refaug.cli.command_tree import command_at
 from refaug.cli.commands import COMMANDS, ENTRIES, GROUPS, path_of
-from refaug.core.installation import registrations
+from refaug.core import installation
 
 ROOT = Path(__file__).resolve().parents[3]
-ALL = {**COMMANDS, **registrations.BUILT_IN[registrations.COMMANDS]}
+ALL = {**COMMANDS, **installation.BUILT_IN[installation.COMMANDS]}
 HEAVY = {"scipy", "pyarrow", "numba", "numpy", "duckdb", "torch", "faiss", "sqlalchemy", "fastapi", "matplotlib"}
 PROGRAM = """
 import sys

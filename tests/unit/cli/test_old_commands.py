@@ -10,8 +10,8 @@ import pytest
 
 from refaug.cli.command_tree import command_at
 from refaug.cli.commands import COMMANDS
-from refaug.core.installation.registrations import BUILT_IN
-from refaug.core.installation.registrations import COMMANDS as REGISTERED
+from refaug.core.installation import BUILT_IN
+from refaug.core.installation import COMMANDS as REGISTERED
 
 HERE: Final = Path(__file__).parent
 OLD: Final[dict[str, list[str]]] = json.loads((HERE / "old_commands.json").read_text("utf-8"))  # of 99dfc162

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from refaug.core.json_form import OPTIONAL, json_form, named
+from refaug.core.records import OPTIONAL, json_form, named
 
 
 class Colour(StrEnum):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from refaug.core import kernel_cache
 from refaug.core.home import Settings
+from refaug.core.kernels import kernel_cache
 from refaug.service.doctor import FindingState, examine
 
 ROOT = Path(__file__).resolve().parents[3]

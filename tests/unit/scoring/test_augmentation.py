@@ -25,11 +25,11 @@ from refaug.metrics.metric_info import Uses
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import COMBINES, RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.cases import references_of
 from refaug.scoring.items import BadItem, item_json, parse_item, read_items
 from refaug.scoring.provenance import references_provenance
+from refaug.scoring.settings import AugmentSettings
 
 CLOSE = 1e-5
 K = 4

@@ -22,8 +22,8 @@ from refaug.scoring.combine import combine, metric_of, statistics_of
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.provenance import Provenance
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import ReplyForm
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.sets.held_set import HeldSet
 from refaug.service.serving.sets.held_sets import HeldSets

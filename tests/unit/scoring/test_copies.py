@@ -16,7 +16,7 @@ from refaug.scoring.combine import combine, statistics_of
 from refaug.scoring.copies import CopiedReplies, UtteranceTable, find_copies
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.provenance import Provenance
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.scoring.spooled_items.item_collection import ItemCollection
 
 UTTERANCE = "Could you tell me where the old station is, please?"  # ten words

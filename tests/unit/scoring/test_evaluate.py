@@ -17,8 +17,8 @@ from refaug.scoring.cases import NO_REPLY, NO_WEIGHT, Reply, leave_one_out, refe
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem, item_of
 from refaug.scoring.provenance import Provenance
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import percent
+from refaug.scoring.settings import ScoreSettings
 from refaug.scoring.spooled_items.item_collection import data_hash
 
 QUICK = ScoreSettings(draws=0)

@@ -15,11 +15,10 @@ from refaug.core.records import Item
 from refaug.indexer.vectors.sentence_vectors import SentenceSettings
 from refaug.metrics.specification import build
 from refaug.operations.build_index import BuildIndex
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import require_preset_index
 from refaug.scoring.evaluate import signature_of
-from refaug.scoring.presets import TSUTA20, find_preset
 from refaug.scoring.provenance import Provenance
+from refaug.scoring.settings import TSUTA20, AugmentSettings, find_preset
 
 PRESET_METRIC = "upsilon-bleu:n=2,variant=tsuta20,smooth=none,bp=closest,eff=no"
 OTHERS = {

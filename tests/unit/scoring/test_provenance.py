@@ -16,7 +16,7 @@ from refaug.scoring.combine import combine
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem, item_json, item_of, parse_item
 from refaug.scoring.provenance import Provenance, ProvenanceWatch
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 MADE = Provenance(
     settings={"k": "4", "parrot": "off", "index": "chat@2026-11-20.1#9f2c41d07e12"}, details={"oov": "a|b %é"}

@@ -13,7 +13,7 @@ import pytest
 from refaug.core.errors import BadInput, DamagedSource
 from refaug.core.records import Item
 from refaug.scoring.items import BadItem, read_items
-from refaug.tables.files import workbooks
+from refaug.tables import files
 from refaug.tables.table_request import TableRequest
 
 HEADER = ["item", "prompt", "gold", "model", "reply", "rating"]
@@ -91,6 +91,6 @@ def test_a_damaged_book_and_one_that_unpacks_to_too_much(tmp_path: Path, monkeyp
         members.writestr("word/document.xml", "<w/>")
     with pytest.raises(DamagedSource, match=r"other\.xlsx"):
         read(tmp_path / "other.xlsx")
-    monkeypatch.setattr(workbooks, "_MOST_BYTES", 1_000)
+    monkeypatch.setattr(files, "_MOST_BYTES", 1_000)
     with pytest.raises(BadInput, match="bytes unpacked are more than 1,000"):
         read(book)

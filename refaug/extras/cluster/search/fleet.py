@@ -22,9 +22,9 @@ from refaug.extras.cluster.search.node_copies import VECTORS, CopySource, collec
 from refaug.extras.cluster.search.remote_segments import RemoteSegments, RemoteShard
 from refaug.extras.cluster.startup import first_answers
 from refaug.indexer.manifest import MANIFEST, IndexManifest, software
-from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import QueryTables
+from refaug.indexer.search.searched_segments import ShardsMissing
 from refaug.indexer.search.segments import EXTRA_WORDS, SUPERSEDED, SegmentFacts
 from refaug.indexer.search.shard_state import ShardState
 from refaug.indexer.search.similarity import Likeness

@@ -17,8 +17,8 @@ from refaug.core.kernels import compiled
 from refaug.extras.cluster.actors import Actors
 from refaug.extras.cluster.replicas import ActorCall, NoReplica, Replicas
 from refaug.extras.cluster.search import shard_server
-from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.candidates.pool import Similarities, likely_part
+from refaug.indexer.search import searched_segments
+from refaug.indexer.search.candidate_pool import Similarities, likely_part
 from refaug.indexer.search.ranking import Events, chosen_events
 from refaug.indexer.search.search import first_depth
 from refaug.indexer.search.search_settings import SearchSettings

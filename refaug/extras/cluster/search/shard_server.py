@@ -26,8 +26,8 @@ from refaug.extras.cluster.search import node_copies
 from refaug.indexer.bm25.index import Bm25Queries
 from refaug.indexer.columns import map_array
 from refaug.indexer.manifest import SegmentInfo, software
-from refaug.indexer.search.candidates import searched_segments
-from refaug.indexer.search.candidates.pool import Similarities, live_similarities
+from refaug.indexer.search import searched_segments
+from refaug.indexer.search.candidate_pool import Similarities, live_similarities
 from refaug.indexer.search.ranking import Events, ExclusionReason, chosen_events, first_k
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.indexer.search.search_tables import Keys, QueryTables, Rows

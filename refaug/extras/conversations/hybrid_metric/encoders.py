@@ -21,7 +21,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput
 from refaug.core.files import sha256_of
 from refaug.core.home import Settings
-from refaug.core.installation.extras import extras_named
+from refaug.core.installation import extras_named
 from refaug.core.text.tokenizer_base import WordTokenizer
 from refaug.core.vectors.encoders import OnnxEncoder, open_encoder
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors

@@ -49,7 +49,7 @@ from refaug.extras.conversations.selfplay.stored import (
     self_play_versions,
 )
 from refaug.logs.store import StoredLog
-from refaug.scoring.item_files.item_files import InputFile
+from refaug.scoring.item_files import InputFile
 from refaug.service.bots.opening import OpenBot
 
 # ── What is to be played: which bots, with whom, from which starts, and by which rules ────────────────────────────────

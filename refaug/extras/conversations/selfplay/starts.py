@@ -19,7 +19,7 @@ from refaug.core.query_engine import QueryEngine
 from refaug.extras.conversations.selfplay.playing import SelfPlayStart
 from refaug.extras.conversations.selfplay.start_source import EMPTY, FILE, parse_start
 from refaug.logs.store import StoredLog
-from refaug.scoring.item_files.item_files import InputFile
+from refaug.scoring.item_files import InputFile
 
 _MAX_LINE: Final = 20_000  # characters
 _MAX_FILE: Final = 256 << 20

@@ -20,7 +20,7 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import Usage
 from refaug.core.files import read_json, sha256_of
 from refaug.extras.judges.operations import PretrainVhred, TrainAdem
-from refaug.scoring.home.kinds.stored_networks import adem_figure
+from refaug.scoring.home.kinds import adem_figure
 
 if TYPE_CHECKING:
     from refaug.core.home import Settings

@@ -24,7 +24,7 @@ from refaug.core.errors import BadInput, Unavailable, Usage
 from refaug.core.progress import Progress
 from refaug.core.records import Item
 from refaug.scoring.items import item_json
-from refaug.scoring.score_settings import MAX_DRAWS
+from refaug.scoring.settings import MAX_DRAWS
 
 if TYPE_CHECKING:
     from refaug.extras.judges.language_models.asking import Asking

@@ -75,7 +75,7 @@ def train_command(
     from refaug.metrics.signature import Signature  # noqa: PLC0415
     from refaug.scoring.metric_setup.metric_requests import stored_specification  # noqa: PLC0415  compiles
     from refaug.scoring.metric_setup.model_registry import ModelRegistry  # noqa: PLC0415
-    from refaug.scoring.score_settings import MetaSettings  # noqa: PLC0415
+    from refaug.scoring.settings import MetaSettings  # noqa: PLC0415
 
     settings = FitSettings(method=fit.method, length=fit.length, seed=fit.seed)  # type: ignore[arg-type]
     if twice := next((metric for metric in metrics if metrics.count(metric) > 1), None):

@@ -33,8 +33,8 @@ from refaug.extras.reproduction.recommended import (
 from refaug.extras.reproduction.report.report import Report, Section, short
 from refaug.metrics.base import Floats
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.home.networks import encoder_opener
+from refaug.scoring.settings import AugmentSettings
 from refaug.tables.reports.html_page import Table
 
 ENCODER_AND_GOLD: Final = "encoder and gold"

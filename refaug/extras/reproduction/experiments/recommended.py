@@ -43,8 +43,8 @@ from refaug.extras.reproduction.recommended import (
 from refaug.extras.reproduction.report.report import Report, Section, short
 from refaug.metrics.base import Floats
 from refaug.metrics.embeddings.recommended import PARTS, Recommended
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.home.indexes import open_index
+from refaug.scoring.settings import AugmentSettings
 from refaug.tables.reports.html_page import Table
 
 REFAUG: Final = "refaug-1"

@@ -27,7 +27,7 @@ from refaug.metrics.base import Floats
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL, partial_spearman
 from refaug.metrics.statistics.correlation import spearman as spearman_of
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 
 BLEU, BLEU_AT_BEST = "BLEU-2, gold", "BLEU-2, gold, best setting"
 BLEU_AT_BEST_GIVEN_LENGTH: Final = "BLEU-2, gold, best setting given length"

@@ -53,7 +53,6 @@ from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.examples import ExampleSettings
 from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.home.indexes import open_index, places_of
 from refaug.scoring.home.networks import open_rater, open_ruber, rater_places, ruber_places, with_rater
@@ -61,6 +60,7 @@ from refaug.scoring.home.piece_vectors import learn_piece_vectors
 from refaug.scoring.items import item_json, read_items
 from refaug.scoring.metric_setup.model_metrics import ReplyRelevance, with_parts
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
+from refaug.scoring.settings import AugmentSettings
 
 DEEP: Final = 100  # references that are retrieved; conditions take the first of them
 _DRAWN: Final = 50_000  # replies that controls are drawn from

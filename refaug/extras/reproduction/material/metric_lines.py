@@ -16,8 +16,7 @@ from refaug.indexer.search.search_settings import Mode
 from refaug.metrics.base import Metric
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import Specification, build
-from refaug.scoring.augment_settings import AugmentSettings
-from refaug.scoring.presets import TSUTA20
+from refaug.scoring.settings import TSUTA20, AugmentSettings
 
 VECTORS: Final = "{vectors}"  # stands for the folder of the proof's word vectors
 GREEDY: Final = f"weighting=sif,vectors={VECTORS},measure=f"

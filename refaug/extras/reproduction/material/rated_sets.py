@@ -27,7 +27,7 @@ from refaug.core.text.normalisation import normalise
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.metrics.base import Floats, Indexes
 from refaug.scoring.items import BadItem, parse_item, read_items
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 Mask = NDArray[np.bool_]
 

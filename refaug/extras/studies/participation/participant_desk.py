@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from refaug.core.errors import Conflict
-from refaug.core.json_form import json_form
+from refaug.core.records import json_form
 from refaug.extras.studies.participation import participant_acts
 from refaug.extras.studies.participation.admission.invites import take_place
 from refaug.extras.studies.participation.erasure import clean_storage, erase_rows

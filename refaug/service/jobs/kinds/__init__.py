@@ -17,7 +17,7 @@ from typing import Any
 
 from refaug.core.artefacts.versions import observing_changes
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import load
+from refaug.core.installation import load
 from refaug.core.progress import Progress
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs

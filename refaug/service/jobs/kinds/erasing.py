@@ -14,7 +14,7 @@ from refaug.core.artefacts.versions import report_change
 from refaug.core.backoff import Backoff, retry
 from refaug.core.errors import BadInput, CheckFailed, Conflict, Corrupt, Locked
 from refaug.core.records import Item, Origin, Reference
-from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import require_nothing_erased, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest

@@ -11,7 +11,7 @@ from typing import Any, Final
 from refaug.core.artefacts.versions import Versions
 from refaug.core.errors import CheckFailed, Corrupt
 from refaug.indexer.building.build import IndexBuild, build_index, refusal_of
-from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import publish_new, publish_version, require_recall, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.manifest import IndexManifest

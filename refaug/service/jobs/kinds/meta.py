@@ -12,15 +12,14 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item
 from refaug.metrics.base import Metric
 from refaug.operations.agreement import MeasureAgreement
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.home.indexes import places_of
-from refaug.scoring.item_files.item_files import InputFile, ItemFiles
+from refaug.scoring.item_files import InputFile, ItemFiles
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup import metric_requests
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, open_references
-from refaug.scoring.presets import find_preset
 from refaug.scoring.provenance import Provenance, with_provenance
+from refaug.scoring.settings import AugmentSettings, find_preset
 from refaug.service.jobs.clusters import allowed_cluster
 from refaug.service.jobs.kinds.job_context import JobContext
 from refaug.service.jobs.kinds.result_files import job_models, store_agreement

@@ -11,13 +11,13 @@ import orjson
 from refaug.agreement.records import MetaResult
 from refaug.agreement.report.report import as_csv, as_latex, write_report
 from refaug.core.files import write_aside
-from refaug.core.installation.extras import missing_part
+from refaug.core.installation import missing_part
 from refaug.operations.agreement import MeasureAgreement
 from refaug.operations.score import Score
 from refaug.operations.scoring_options import ReferenceOptions
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.score_tables import latex_table
-from refaug.scoring.score_views.stored_view import write_view
+from refaug.scoring.score_views.score_view import write_view
 from refaug.scoring.scores import Evaluation
 from refaug.service.evaluations import evaluation_store
 from refaug.service.jobs.kinds.job_context import JobContext

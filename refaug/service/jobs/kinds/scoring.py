@@ -9,7 +9,7 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Item
 from refaug.operations.score import Score
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.item_files.item_files import ItemFiles
+from refaug.scoring.item_files import ItemFiles
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.metric_requests import baseline_advice, refuse_judge
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics, find_references

@@ -11,7 +11,7 @@ from refaug.core.errors import NoSource, NotAllowed, TooLarge
 from refaug.core.home import Settings
 from refaug.core.records import Item
 from refaug.operations.item_sources import ItemSources
-from refaug.scoring.item_files.item_files import AlignedFiles, InputFile, ItemFiles
+from refaug.scoring.item_files import AlignedFiles, InputFile, ItemFiles
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.metric_requests import MODEL, resolve_files
 from refaug.service.evaluations.uploads import UploadStore, upload_in

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from refaug.core import installation
 from refaug.core.errors import BadInput
-from refaug.core.installation import registrations
 from refaug.core.options.describing import options_of, schema_of
 from refaug.core.text.messages import suggestion
 from refaug.operations.catalogue import find_operation
@@ -34,7 +34,7 @@ KINDS: Final = (
     "erase",
     "nightly",
     "gc",
-    *registrations.registered(registrations.OPERATIONS),
+    *installation.registered(installation.OPERATIONS),
 )
 
 

@@ -22,8 +22,8 @@ from refaug.core.errors import Overloaded, TooLarge, Unavailable, Usage
 from refaug.core.records import Item
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import retrieve
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.batches import queued_requests
 from refaug.service.serving.batches.queued_requests import (

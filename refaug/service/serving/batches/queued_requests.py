@@ -14,8 +14,8 @@ from refaug.core.records import Item
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import own_texts, with_ratings
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.serving.batches.reference_cache import ReferenceCache
 from refaug.service.serving.versions.leases import Lease
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.core.records import Item, Reference
 from refaug.rater.language_coverage import Coverage
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.serving.versions.leases import Lease
 
 _REFERENCE_BYTES: Final = 1_100  # bytes of the objects around a reference's texts

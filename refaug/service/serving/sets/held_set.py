@@ -14,7 +14,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from refaug.core.errors import NotFound, TooLarge
-from refaug.core.memory.bounded_cache import BoundedCache, MemoryCounter
+from refaug.core.memory import BoundedCache, MemoryCounter
 from refaug.core.progress import Progress
 from refaug.core.records import Item, Origin
 from refaug.metrics.base import Floats, Indexes, Metric, Prepared, Problem, References

@@ -6,7 +6,7 @@ import threading
 from typing import Final, NamedTuple
 
 from refaug.core.errors import NotFound, TooLarge, Withdrawn
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service import prometheus_figures

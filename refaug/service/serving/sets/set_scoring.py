@@ -23,8 +23,8 @@ from refaug.scoring.copies import CopiedReplies, copy_warning, find_copies
 from refaug.scoring.items import BadItem
 from refaug.scoring.metric_setup.metric_requests import MetricRequest
 from refaug.scoring.reference_sets.reference_set import NO_LINE
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import BadMetric, Evaluation, MetricScores, ReplyForm, percent, require_share
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.serving.sets.held_set import UNKNOWN_ITEM, AskedMetric, HeldMetric, HeldSet, references_of
 
 OnError = Literal["fail", "report"]

@@ -23,7 +23,7 @@ from refaug.core.artefacts.versions import CURRENT, Versions
 from refaug.core.errors import Overloaded, RefaugError, Unavailable
 from refaug.core.files import NAME
 from refaug.core.home import Settings
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
 from refaug.service.server_settings import ServeSettings

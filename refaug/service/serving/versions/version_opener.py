@@ -19,7 +19,7 @@ from refaug.core.backoff import Backoff
 from refaug.core.clusters import Cluster
 from refaug.core.errors import MissingPart, RefaugError, Unavailable
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import EXECUTORS, find
+from refaug.core.installation import EXECUTORS, find
 from refaug.core.records import Reference
 from refaug.core.text.messages import HiddenFolders, shorten_paths
 from refaug.indexer.search.index import ReferenceIndex

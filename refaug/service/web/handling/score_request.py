@@ -23,10 +23,10 @@ from refaug.scoring.augmentation import missing_shards, require_preset_index
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.metric_setup import metric_requests
 from refaug.scoring.metric_setup.scoring_steps import bound_metrics, chosen_metrics
-from refaug.scoring.presets import find_preset
 from refaug.scoring.provenance import Provenance, references_provenance, without_shards
 from refaug.scoring.score_files.score_file import sealed
 from refaug.scoring.scores import Evaluation, percent
+from refaug.scoring.settings import find_preset
 from refaug.service import prometheus_figures
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web import scoring_limits

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from refaug.core.installation import registrations
-from refaug.core.installation.registrations import find
+from refaug.core.installation import PAGES, find, registered
 from refaug.core.version import VERSION
 from refaug.service.scopes import ALLOWED
 from refaug.service.web.pages.static_files import page_folders, static_files
@@ -52,7 +51,7 @@ def shells() -> Mapping[str, Shell]:
     """Return all pages by their paths: those of extras stand last."""
     return {
         **SHELLS,
-        **{f"/{name}": find(registrations.PAGES, name) for name in registrations.registered(registrations.PAGES)},
+        **{f"/{name}": find(PAGES, name) for name in registered(PAGES)},
     }
 
 

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from refaug.core.errors import Corrupt, NotFound, RefaugError, TooLarge, Unavailable
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.rater.rating import Rater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.combine import combine
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.score_files.score_file import ScoreFile
+from refaug.scoring.settings import AugmentSettings
 from refaug.scoring.verification.artefact_parts import is_at_hand, unread_bytes, versions_of
 from refaug.scoring.verification.verification import Workplace, searched_request, verify
 from refaug.service.jobs.kinds.sources import require_source

@@ -20,10 +20,10 @@ from refaug.core.progress import Silent
 from refaug.extras.cluster import node_requirements
 from refaug.extras.cluster.connection import Cluster
 from refaug.extras.cluster.references import PACKAGES, cluster_references
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.items import read_items
 from refaug.scoring.metric_setup.scoring_steps import open_index_and_rater
+from refaug.scoring.settings import AugmentSettings
 
 RATED = AugmentSettings(gold="rated", show_excluded=2)
 QUICK = ("--draws", "100", "--json")

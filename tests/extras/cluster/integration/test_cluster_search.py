@@ -22,13 +22,13 @@ from plain_search import MODES, RawPair
 from refaug.core.progress import Silent
 from refaug.extras.cluster.connection import connect
 from refaug.extras.cluster.search.fleet import ShardHosts
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.manifest import software
-from refaug.indexer.search.candidates.searched_segments import ShardsMissing
 from refaug.indexer.search.index import ReferenceIndex
 from refaug.indexer.search.search_settings import SearchSettings
+from refaug.indexer.search.searched_segments import ShardsMissing
 
 
 @pytest.fixture(scope="module")

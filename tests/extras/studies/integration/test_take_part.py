@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from studying import FORM, Person, action_id, add_bots, chat_protocol, invitation, new_study, word_of
 
 from refaug.core.home import Settings
-from refaug.core.json_form import json_form
+from refaug.core.records import json_form
 from refaug.extras.studies.participation.erasure import erase_what_is_over
 from refaug.extras.studies.records import task_line, task_of
 from refaug.service.jobs.worker import run_worker

@@ -33,9 +33,9 @@ from refaug.core.errors import BadInput
 from refaug.core.records import Item, Origin, Reference
 from refaug.core.text.normalisation import make_printable
 from refaug.rater.nn.checkpoint import NNRater
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.items import BadItem
+from refaug.scoring.settings import AugmentSettings
 from refaug.tables.reports.plotting import Plot, with_palette
 
 K = 4

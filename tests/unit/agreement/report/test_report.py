@@ -49,7 +49,7 @@ from refaug.metrics.statistics.agreement import SystemLevel
 from refaug.metrics.statistics.correlation import Correlation, Spread, WilliamsTest
 from refaug.metrics.statistics.resampling import Estimate
 from refaug.scoring.items import BadItem, item_of
-from refaug.scoring.score_settings import MetaSettings, RowsChoice
+from refaug.scoring.settings import MetaSettings, RowsChoice
 from refaug.tables.reports.plotting import with_palette
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "home", "fast", "today", "never", "maybe", "we"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refaug.core.installation import registrations
+from refaug.core import installation
 
 ROOT = Path(__file__).resolve().parents[4]
 EXTRAS = sorted(path.parent.name for path in (ROOT / "refaug" / "extras").glob("*/__init__.py"))
@@ -18,7 +18,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from refaug.core.home import Settings
-from refaug.core.installation.registrations import COMMANDS, registered
+from refaug.core.installation import COMMANDS, registered
 from refaug.operations.catalogue import find_operation, operation_names
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
@@ -31,12 +31,12 @@ print(*registered(COMMANDS), *document["paths"], sep="\\n")
 
 def away_with(extra: str) -> set[str]:
     """The extras that cannot be used without one of them."""
-    needing = {name for name, others in registrations.NEEDS.items() if extra in others}
+    needing = {name for name, others in installation.NEEDS.items() if extra in others}
     return {extra}.union(*map(away_with, needing))
 
 
 def commands_of(extras: set[str]) -> set[str]:
-    table = registrations.BUILT_IN[registrations.COMMANDS]
+    table = installation.BUILT_IN[installation.COMMANDS]
     return {name for name, target in table.items() if target.split(".")[2] in extras}
 
 
@@ -56,8 +56,8 @@ def test_everything_else_works_without(removed: list[str], tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
     gone = commands_of(set().union(*map(away_with, removed)))
     lines = set(done.stdout.splitlines())
-    assert lines & set(registrations.BUILT_IN[registrations.COMMANDS]) == (
-        set(registrations.BUILT_IN[registrations.COMMANDS]) - gone
+    assert lines & set(installation.BUILT_IN[installation.COMMANDS]) == (
+        set(installation.BUILT_IN[installation.COMMANDS]) - gone
     )
     assert ("/v1/studies" in lines) == ("studies" not in set().union(*map(away_with, removed)))
     start = "import sys; from refaug.cli import start; sys.exit(start())"

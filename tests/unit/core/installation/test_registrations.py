@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from refaug.core import installation
 from refaug.core.errors import MissingPart
-from refaug.core.installation import registrations
 
 ROOT = Path(__file__).resolve().parents[4]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TARGETS = [(group, name) for group, names in registrations.BUILT_IN.items() for name in names]
+TARGETS = [(group, name) for group, names in installation.BUILT_IN.items() for name in names]
 
 
 def test_the_table_is_that_of_the_metadata() -> None:
-    assert PROJECT["entry-points"] == registrations.BUILT_IN
+    assert PROJECT["entry-points"] == installation.BUILT_IN
 
 
 def test_an_extra_needs_those_that_it_imports() -> None:
@@ -35,7 +35,7 @@ def test_an_extra_needs_those_that_it_imports() -> None:
         for name in names
     }
     assert {name: others for name, others in imports.items() if others} == {
-        name: set(others) for name, others in registrations.NEEDS.items()
+        name: set(others) for name, others in installation.NEEDS.items()
     }
 
 
@@ -46,11 +46,11 @@ def test_every_extra_has_a_pip_extra_of_its_name() -> None:
 
 @pytest.mark.parametrize(("group", "name"), TARGETS)
 def test_every_name_leads_to_something(group: str, name: str) -> None:
-    assert registrations.find(group, name) is not None
+    assert installation.find(group, name) is not None
 
 
 def test_a_name_that_no_package_has_is_none() -> None:
-    assert registrations.find(registrations.COMMANDS, "nothing") is None
+    assert installation.find(installation.COMMANDS, "nothing") is None
 
 
 @pytest.fixture
@@ -66,24 +66,24 @@ def package_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_name_of_another_package_is_found_and_listed_last(package_of_others: str) -> None:
-    assert registrations.find(registrations.COMMANDS, package_of_others) == "hello"
-    listed = list(registrations.registered(registrations.COMMANDS))
-    assert listed == [*registrations.BUILT_IN[registrations.COMMANDS], package_of_others]
+    assert installation.find(installation.COMMANDS, package_of_others) == "hello"
+    listed = list(installation.registered(installation.COMMANDS))
+    assert listed == [*installation.BUILT_IN[installation.COMMANDS], package_of_others]
 
 
 def test_an_absent_extra_is_named_with_its_remedy_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = {**registrations.BUILT_IN, registrations.COMMANDS: {"gone": "refaug.extras.vanished.commands:GONE"}}
-    monkeypatch.setattr(registrations, "BUILT_IN", table)
+    table = {**installation.BUILT_IN, installation.COMMANDS: {"gone": "refaug.extras.vanished.commands:GONE"}}
+    monkeypatch.setattr(installation, "BUILT_IN", table)
     with pytest.raises(MissingPart, match=r"gone needs the extra 'vanished'") as raised:
-        registrations.find(registrations.COMMANDS, "gone")
+        installation.find(installation.COMMANDS, "gone")
     assert raised.value.remedy == "pip install 'refaug[vanished]'"
-    assert "gone" not in registrations.registered(registrations.COMMANDS)
+    assert "gone" not in installation.registered(installation.COMMANDS)
 
 
 def test_a_name_of_ours_is_found_without_reading_what_is_installed() -> None:
     program = (
         "import sys\n"
-        "from refaug.core.installation.registrations import COMMANDS, find\n"
+        "from refaug.core.installation import COMMANDS, find\n"
         "assert find(COMMANDS, 'studies list') is not None\n"
         "assert 'importlib.metadata' not in sys.modules\n"
     )

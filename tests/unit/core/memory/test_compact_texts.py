@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refaug.core.memory.compact_texts import CompactTexts, SeenLines
+from refaug.core.memory import CompactTexts, SeenLines
 
 TEXTS = st.lists(st.text(st.characters(codec=None), max_size=6), max_size=40)
 

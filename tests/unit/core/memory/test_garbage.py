@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from refaug.core.memory.garbage import freeze_living
+from refaug.core.memory import freeze_living
 
 
 class Node:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refaug.core.memory.bounded_cache import MemoryCounter
+from refaug.core.memory import MemoryCounter
 from refaug.core.records import Item, Reference
 
 

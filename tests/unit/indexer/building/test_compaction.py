@@ -14,9 +14,9 @@ from refaug.core.files import exclusive
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
+from refaug.indexer.building import compaction
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.rebuilding import compaction
-from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import finished_references
 from refaug.indexer.manifest import IndexManifest

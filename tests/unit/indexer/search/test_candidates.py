@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refaug.indexer.search.candidates.pool import asked_width, choose_best, collect, least_of_best, likely_part, pack
-from refaug.indexer.search.candidates.searched_segments import LocalCandidates
+from refaug.indexer.search.candidate_pool import asked_width, choose_best, collect, least_of_best, likely_part, pack
+from refaug.indexer.search.searched_segments import LocalCandidates
 from refaug.indexer.search.segments import SegmentFacts
 
 QUERIES = 3

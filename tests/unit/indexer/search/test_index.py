@@ -20,7 +20,7 @@ from refaug.core.errors import Conflict, Corrupt, NotFound, Usage
 from refaug.core.files import read_json
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Origin, Reference
-from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.columns import TextWriter
 from refaug.indexer.index_folders import Places

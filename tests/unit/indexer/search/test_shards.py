@@ -18,8 +18,8 @@ from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Silent
 from refaug.core.records import Item, Reference
 from refaug.core.text.normalisation import normalise
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.plan import Limits
-from refaug.indexer.building.rebuilding.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.search.exact_check import check_index
 from refaug.indexer.search.index import ReferenceIndex

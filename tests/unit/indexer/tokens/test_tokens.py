@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import BadInput, Usage
 from refaug.core.text.tokenizers import get_tokenizer
-from refaug.indexer.tokens.tokens import Splitter, Tokens, WordCounts, WordTable, hash_words, survey
+from refaug.indexer.tokens import Splitter, Tokens, WordCounts, WordTable, hash_words, survey
 
 WORD = get_tokenizer("word")
 CHARACTERS = "".join(map(chr, range(128)))

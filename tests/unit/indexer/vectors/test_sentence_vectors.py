@@ -16,7 +16,7 @@ from refaug.core.errors import Usage
 from refaug.core.kernels import compiled, frozen
 from refaug.core.text.tokenizers import get_tokenizer
 from refaug.core.vectors.word_vectors import WordVectors, open_word_vectors
-from refaug.indexer.tokens.tokens import Splitter, WordTable
+from refaug.indexer.tokens import Splitter, WordTable
 from refaug.indexer.vectors.sentence_vectors import (
     SentenceSettings,
     WordWeights,

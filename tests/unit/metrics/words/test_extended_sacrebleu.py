@@ -11,7 +11,7 @@ import pytest
 from refaug.core.records import Item, Origin, Reference
 from refaug.metrics.specification import build
 from refaug.scoring.evaluate import evaluate
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 RECIPE = "delta-bleu:n=4,variant={},smooth={},eff=no,tok=13a"
 Corpus = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]

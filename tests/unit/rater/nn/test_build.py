@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from refaug.core.progress import Silent
-from refaug.indexer.tokens.vocabulary import default_tokenizer_for
+from refaug.indexer.tokens import default_tokenizer_for
 from refaug.logs.ingest.cleaning import CleaningSettings
 from refaug.logs.ingest.ingest import IngestOrder, ingest
 from refaug.logs.pairs import SharedSettings

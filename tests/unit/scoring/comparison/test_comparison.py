@@ -26,8 +26,8 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.provenance import with_provenance
 from refaug.scoring.score_files.score_document import details_of
 from refaug.scoring.score_files.score_file import ScoreFile, sealed
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import Evaluation, percent
+from refaug.scoring.settings import ScoreSettings
 
 METRICS = ("upsilon-bleu", "multi-bleu", "rouge-l", "ter", "upsilon-rouge-l:b=0.1")
 SETTINGS = ScoreSettings(draws=200, seed=3)

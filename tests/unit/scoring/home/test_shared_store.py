@@ -20,7 +20,7 @@ from refaug.core.errors import NotFound, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.core.records import Item
-from refaug.indexer.building.rebuilding.compaction import compact_index
+from refaug.indexer.building.compaction import compact_index
 from refaug.indexer.building.update import erased_keys, update_index
 from refaug.indexer.index_folders import Places
 from refaug.indexer.search.index import ReferenceIndex

@@ -14,7 +14,7 @@ from refaug.core.errors import BadInput, RefaugError
 from refaug.extras.conversations.options import ConversationColumns
 from refaug.extras.conversations.reading import BadConversation
 from refaug.extras.conversations.talks import conversations_in
-from refaug.scoring.item_files.item_files import InputFile, ItemFiles, preview
+from refaug.scoring.item_files import InputFile, ItemFiles, preview
 from refaug.tables.table_request import TableRequest
 
 GOOD_ROWS = 20

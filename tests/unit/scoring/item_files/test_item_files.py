@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from refaug.core.errors import RefaugError
 from refaug.core.records import Item
-from refaug.scoring.item_files.item_files import AlignedFiles, InputFile, ItemFiles, preview
+from refaug.scoring.item_files import AlignedFiles, InputFile, ItemFiles, preview
 from refaug.scoring.items import BadItem
 from refaug.tables.table_request import TableRequest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refaug.core.errors import Interrupted, TooLarge
-from refaug.scoring.item_files.item_files import AlignedFiles, InputFile, ItemFiles, preview
+from refaug.scoring.item_files import AlignedFiles, InputFile, ItemFiles, preview
 from refaug.tables.table_request import TableRequest
 
 MIB = 1 << 20

@@ -33,16 +33,14 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.ruber.network import Relevance
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.evaluate import evaluate
 from refaug.scoring.home.indexes import open_index, places_of
 from refaug.scoring.home.networks import open_rater, open_ruber
-from refaug.scoring.metric_setup import ruber_ranges
 from refaug.scoring.metric_setup.log_sample import live_segments, sample_items
-from refaug.scoring.metric_setup.model_metrics import ReplyRelevance, with_parts
+from refaug.scoring.metric_setup.model_metrics import LEAST, PAIRS, SEED, ReplyRelevance, with_parts
 from refaug.scoring.metric_setup.model_registry import ModelRegistry
-from refaug.scoring.score_settings import MetaSettings, ScoreSettings
+from refaug.scoring.settings import AugmentSettings, MetaSettings, ScoreSettings
 
 QUICK = ScoreSettings(draws=0)
 FEW = AugmentSettings(k=4)
@@ -303,7 +301,7 @@ def test_a_part_by_which_all_are_alike_is_refused(home: Settings, tmp_path: Path
 
 
 def test_the_sample_is_of_as_many_pairs_as_said() -> None:
-    assert (ruber_ranges.PAIRS, ruber_ranges.LEAST, ruber_ranges.SEED) == (5_000, 200, 1)
+    assert (PAIRS, LEAST, SEED) == (5_000, 200, 1)
 
 
 # ── binding ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,9 +17,9 @@ from goldens import record
 from refaug.metrics.catalogue import METRICS
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build, settings_of
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.metric_setup.signature_requests import SignatureRequest, signature_differences
 from refaug.scoring.provenance import references_provenance
+from refaug.scoring.settings import AugmentSettings
 
 GROUPS: Final = ("commands-scores", "commands-sets", "http-more", "library-all", "routes")
 _SILENT: Final = {"preset"}

@@ -10,12 +10,12 @@ from refaug.core.errors import BadInput
 from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.metric_setup.signature_requests import (
     SignatureRequest,
     signature_differences,
     specification_texts,
 )
+from refaug.scoring.settings import AugmentSettings
 
 MADE = {
     "k": "7", "mode": "embedding-dialog", "gold": "rated", "parrot": "0.25", "weights": "rated", "combine": "mean",

@@ -24,13 +24,13 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.metrics.specification import build as metric
 from refaug.rater.rating import Rater, RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
 from refaug.scoring.provenance import references_provenance
 from refaug.scoring.reference_sets.drift import Drift, MetricDrift, rater_of, settings_of, shadow_score
 from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_store import ReferenceSets
+from refaug.scoring.settings import AugmentSettings
 
 K = 3
 BLEU = PlainBleu()

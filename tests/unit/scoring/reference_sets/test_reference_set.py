@@ -35,7 +35,7 @@ from refaug.scoring.reference_sets.reference_set import NO_LINE, ReferenceSet, l
 from refaug.scoring.reference_sets.set_manifest import Purpose, SetDescription
 from refaug.scoring.reference_sets.set_scores import BIN_EDGES, evidence, join, score
 from refaug.scoring.reference_sets.set_store import FreezeResult, ReferenceSets
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 
 ROOT = Path(__file__).parents[4]
 WORDS = ["we", "you", "they", "go", "eat", "drink", "tea", "milk", "home", "today", "never", "often", "the", "not"]

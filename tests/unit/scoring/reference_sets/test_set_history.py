@@ -25,8 +25,8 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.reference_sets.set_history import SetHistory, score_document, unpack
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.reference_sets.set_transfer import export_set, import_set
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import Evaluation
+from refaug.scoring.settings import ScoreSettings
 
 COUNT = 20
 SETTINGS = ScoreSettings(draws=100, seed=2)

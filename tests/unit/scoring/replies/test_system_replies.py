@@ -11,7 +11,7 @@ from refaug.bots.replier import BotReply, ReplyRequest
 from refaug.core.errors import BadInput, Usage
 from refaug.core.records import Item, Reference
 from refaug.scoring.items import BadItem, item_json, item_of
-from refaug.scoring.replies.system_replies import AnsweredItem, BotSystem, ReplyRemarks, add_replies
+from refaug.scoring.replies import AnsweredItem, BotSystem, ReplyRemarks, add_replies
 
 
 @dataclass

@@ -19,8 +19,8 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.score_files.score_document import details_of
 from refaug.scoring.score_files.score_file import ScoreFile
 from refaug.scoring.score_report.report import write_report
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import Evaluation
+from refaug.scoring.settings import ScoreSettings
 from refaug.tables.reports.html_page import BINS, ScoreHistogram, ends_of
 
 HOSTILE = '</details><script>alert("x")</script>\u202e \x00 ='

@@ -22,8 +22,7 @@ from refaug.scoring.score_files.score_document import seal_of
 from refaug.scoring.score_files.score_file import ScoreFile, sealed
 from refaug.scoring.score_report.report import as_csv, page
 from refaug.scoring.score_views.replies import ReplyOrder, ReplyQuery, full_reply, points_json, reply_rows
-from refaug.scoring.score_views.score_view import ScoreView, summary_json
-from refaug.scoring.score_views.stored_view import SCORES, open_view, write_view
+from refaug.scoring.score_views.score_view import SCORES, ScoreView, open_view, summary_json, write_view
 
 SIGNATURES = (
     "multi-bleu|n:2|smooth:exp|bp:closest|eff:auto|case:lc|tok:word|tokenizer.:unicode 14.0.0|refaug:0.1.0",

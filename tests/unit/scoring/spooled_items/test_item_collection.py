@@ -15,7 +15,7 @@ from refaug.scoring.evaluate import evaluate
 from refaug.scoring.items import BadItem, item_of
 from refaug.scoring.score_files.score_document import details_of, indented_pieces, passing_details
 from refaug.scoring.score_files.score_file import sealed
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.scoring.spooled_items import blocks
 from refaug.scoring.spooled_items.item_collection import BLOCK, ItemCollection, SpooledItems
 

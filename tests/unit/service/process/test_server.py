@@ -248,7 +248,7 @@ def test_threads_are_divided_among_the_web_processes(workers: int, tmp_path: Pat
 def test_compiled_loops_are_cached_beside_the_code_or_else_in_the_home(
     writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refaug.core.kernel_cache.is_writable", lambda: writable)
+    monkeypatch.setattr("refaug.core.kernels.kernel_cache.is_writable", lambda: writable)
     told = environment_of(Settings(home=tmp_path), ServeSettings(), "", {})
     assert told.get("NUMBA_CACHE_DIR") == (None if writable else str(tmp_path / "cache" / "numba"))
 

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Row, Table, delete, func, insert, select, upd
 from sqlalchemy.exc import IntegrityError
 
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, TooMany
-from refaug.core.memory.bounded_cache import BoundedCache
+from refaug.core.memory import BoundedCache
 from refaug.extras.studies.participation.study_store import DIGITS, Attendance, StoredStudy, lock_study, participant_row
 from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_text

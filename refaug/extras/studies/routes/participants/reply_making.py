@@ -17,7 +17,7 @@ from refaug.bots.replier import BotReply, ReplyRequest, openings_of, timed_repli
 from refaug.core.errors import RefaugError, Unavailable
 from refaug.core.records import Item
 from refaug.extras.studies.participation.tasks.chat_turns import AskedTurn, claim_turns, store_reply
-from refaug.scoring.replies.system_replies import BotSystem
+from refaug.scoring.replies import BotSystem
 from refaug.service.database.row_ids import RowHolders
 from refaug.service.web.handling import database_threads
 from refaug.service.web.routes.bots.leased_bots import ask_systems

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
-from refaug.core.json_form import json_form
+from refaug.core.records import json_form
 from refaug.extras.studies.participation.erasure import erase_participant
 from refaug.extras.studies.participation.study_figures import exclude_participant, participant_rows
 from refaug.extras.studies.participation.study_records import study_records

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from refaug.core.errors import BadInput
-from refaug.core.json_form import json_form
+from refaug.core.records import json_form
 from refaug.extras.studies.figures.disagreements import (
     AgreementFigure,
     disagreements,

@@ -14,9 +14,9 @@ from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Interrupted, Usage
 from refaug.core.home import Settings
 from refaug.operations.bots.reply_to_items import ReplyToItems
-from refaug.scoring.item_files.item_files import ItemFiles
-from refaug.scoring.replies.system_replies import AnsweredItem, ReplyJournal, ReplyRemarks, SystemTotals, item_lines
-from refaug.scoring.replies.without_reply import WithoutReply
+from refaug.scoring.item_files import ItemFiles
+from refaug.scoring.replies import AnsweredItem, ReplyJournal, ReplyRemarks, SystemTotals, item_lines
+from refaug.scoring.settings import WithoutReply
 from refaug.service.bots.opening import OpenBot, bot_systems, open_bots
 from refaug.service.bots.stored_bots import find_bots, server_access
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore

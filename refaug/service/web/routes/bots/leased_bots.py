@@ -17,7 +17,7 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.errors import Expired
 from refaug.core.records import Item
 from refaug.indexer.search.index import ReferenceIndex
-from refaug.scoring.replies.system_replies import BotSystem
+from refaug.scoring.replies import BotSystem
 from refaug.service.serving.versions.leases import Lease
 from refaug.service.web.handling import database_threads
 from refaug.service.web.handling.request_lease import open_lease

@@ -14,9 +14,9 @@ from refaug.bots.specification import BotSpecification
 from refaug.core.errors import TooLarge
 from refaug.core.records import Item
 from refaug.operations.bots.reply_to_items import ReplyOptions
+from refaug.scoring import replies as system_replies
 from refaug.scoring.items import BadItem, item_json
-from refaug.scoring.replies import system_replies
-from refaug.scoring.replies.without_reply import WithoutReply
+from refaug.scoring.settings import WithoutReply
 from refaug.service.option_groups import OptionsBody
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import large_json_response

@@ -15,7 +15,7 @@ from refaug.bots.replier import BotReply, ReplyRequest, timed_replies
 from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import NotAllowed, TooLarge
 from refaug.core.records import Item
-from refaug.scoring.replies.system_replies import BotSystem
+from refaug.scoring.replies import BotSystem
 from refaug.service.bots.bot_store import PutBot
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response, large_json_response

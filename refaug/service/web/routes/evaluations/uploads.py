@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, Response
 
 from refaug.core.errors import Expired
 from refaug.operations.item_sources import ItemSources
-from refaug.scoring.item_files.item_files import preview
+from refaug.scoring.item_files import preview
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, IncomingFile, UploadFormat, new_upload_id
 from refaug.service.jobs.kinds.sources import item_files
 from refaug.service.option_groups import OptionsBody

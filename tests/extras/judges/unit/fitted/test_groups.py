@@ -20,7 +20,7 @@ from refaug.metrics.signature import Signature
 from refaug.metrics.specification import Specification, build
 from refaug.rater.adem.scorer.adem import SeenTexts
 from refaug.scoring.items import item_of
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import MetaSettings
 
 CHRF = ComparedMetric(name="chrf", metric=build(Specification.parse("chrf")))
 

@@ -25,7 +25,7 @@ from refaug.extras.reproduction.material.rated_sets import ProofSet
 from refaug.metrics.signature import Signature
 from refaug.metrics.specification import build
 from refaug.rater.rating import RatingRequest
-from refaug.scoring.augment_settings import AugmentSettings
+from refaug.scoring.settings import AugmentSettings
 
 
 @pytest.fixture(scope="module")

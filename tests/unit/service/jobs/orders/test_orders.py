@@ -24,8 +24,7 @@ from refaug.operations.logs.ingest_log import IngestLog, LogFormat, SourceField
 from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.training.loop import TrainConfig
-from refaug.scoring.augment_settings import AugmentSettings
-from refaug.scoring.score_settings import MetaSettings
+from refaug.scoring.settings import AugmentSettings, MetaSettings
 from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {

@@ -26,8 +26,8 @@ from refaug.indexer.search.search_settings import SearchSettings
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.rating import RatingRequest
 from refaug.rater.rating_settings import RatingSettings
-from refaug.scoring.augment_settings import AugmentSettings
 from refaug.scoring.augmentation import augment
+from refaug.scoring.settings import AugmentSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches import batcher
 from refaug.service.serving.batches.batcher import Batcher

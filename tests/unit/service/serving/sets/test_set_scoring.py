@@ -32,8 +32,8 @@ from refaug.scoring.metric_setup.model_registry import ModelRegistry
 from refaug.scoring.reference_sets.reference_set import ReferenceSet
 from refaug.scoring.reference_sets.set_scores import join, score
 from refaug.scoring.reference_sets.set_store import ReferenceSets
-from refaug.scoring.score_settings import ScoreSettings
 from refaug.scoring.scores import ReplyForm
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.server_settings import MIB, ServeSettings
 from refaug.service.serving.sets import held_set
 from refaug.service.serving.sets.held_set import HeldSet

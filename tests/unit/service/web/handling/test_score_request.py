@@ -20,7 +20,7 @@ from refaug.metrics.specification import build
 from refaug.scoring.cases import score_replies
 from refaug.scoring.home.indexes import places_of
 from refaug.scoring.metric_setup.metric_requests import BaselineCache
-from refaug.scoring.score_settings import ScoreSettings
+from refaug.scoring.settings import ScoreSettings
 from refaug.service.server_settings import ServeSettings
 from refaug.service.serving.batches.batcher import Batcher
 from refaug.service.serving.versions.leases import Lease

@@ -13,7 +13,7 @@ import numpy as np
 
 from refaug.core.errors import Unavailable
 from refaug.core.records import Item, Reference
-from refaug.indexer.search.candidates.pool import CandidateSegments, Similarities
+from refaug.indexer.search.candidate_pool import CandidateSegments, Similarities
 from refaug.indexer.search.ranking import (
     MILLION,
     NO_LEVEL,

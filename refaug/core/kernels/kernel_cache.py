@@ -16,7 +16,7 @@ from typing import Any, Final
 from refaug.core.errors import RefaugError
 from refaug.core.files import is_private, make_folder, read_json, write_json
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 BESIDE: Final = Path(__file__).parent / "__pycache__"
 FILL: Final = "python -m refaug.cli.server.kernels"
 _STATE: Final = "kernels.json"
