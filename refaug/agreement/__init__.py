@@ -7,16 +7,3 @@ The main names:
 - `exploits.search_constant`: a search for the cheapest reply
 - `records.MetaResult`: everything that a report on agreement shows.
 """
-
-__all__ = [
-    "exploits",
-    "meta",
-    "probe",
-    "rater_agreement",
-    "rater_report",
-    "records",
-    "report",
-    "row_scores",
-    "rows",
-    "stress",
-]

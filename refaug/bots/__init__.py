@@ -8,5 +8,3 @@ The main names:
 - `stored.specification.StoredBot`: a bot by its own name, with a specification that is hashed
 - `kinds.open_bot`: a specification to a bot that replies.
 """
-
-__all__ = ["endpoint", "generation", "kinds", "replier", "retrieval", "specification", "stored"]

@@ -8,5 +8,3 @@ The main names:
 - `reproduction.command.parts_named`: the method's claims, measured
 - `cluster.connection.connect`: builds and searches on several machines.
 """
-
-__all__ = ["cluster", "conversations", "judges", "reproduction", "studies"]

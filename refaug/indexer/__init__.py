@@ -6,5 +6,3 @@ The main names:
 - `search.index.ReferenceIndex`: an opened version
 - `vectors.training.train_vectors`: word vectors by GloVe.
 """
-
-__all__ = ["bm25", "building", "columns", "index_folders", "manifest", "pair_table", "search", "tokens", "vectors"]

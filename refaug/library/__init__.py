@@ -8,15 +8,3 @@ The main names:
 - `nlgeval.NLGEval`: the metrics of nlg-eval under its names
 - `hugging_face.EVALUATE_MODULE`: a metric for `evaluate`.
 """
-
-__all__ = [
-    "agreement",
-    "engine",
-    "hugging_face",
-    "inputs",
-    "nlgeval",
-    "ratings",
-    "results",
-    "retrieval",
-    "scoring",
-]

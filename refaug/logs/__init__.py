@@ -6,13 +6,3 @@ The main names:
 - `ingest.ingest.ingest`: adds sources to a log
 - `deletion.delete`: removes dialogues and speakers for good.
 """
-
-__all__ = [
-    "deletion",
-    "demo",
-    "ingest",
-    "manifest",
-    "pairs",
-    "reading",
-    "store",
-]

@@ -6,19 +6,3 @@ The main names:
 - `process.server.serve`: starts the processes of a server
 - `jobs.worker.run_worker`: runs jobs from the queue.
 """
-
-__all__ = [
-    "audit",
-    "backup",
-    "bots",
-    "database",
-    "doctor",
-    "evaluations",
-    "jobs",
-    "keys",
-    "process",
-    "scopes",
-    "server_settings",
-    "serving",
-    "web",
-]

@@ -7,5 +7,3 @@ The main names:
 - `table_notes.TableNotes`: what was not used
 - `item_fields.unused_fields`: the fields that no item and no reference has.
 """
-
-__all__ = ["cells", "columns", "files", "item_fields", "reports", "table_items", "table_notes", "table_request"]

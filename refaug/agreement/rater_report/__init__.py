@@ -6,5 +6,3 @@ The main names:
 - `report.RaterReport`: the figures
 - `page.write_report`: writes the page with its plots.
 """
-
-__all__ = ["page", "report", "stored_report"]

@@ -6,5 +6,3 @@ The main names:
 - `page.page`: the HTML page
 - `report.as_latex`: the tables for a paper.
 """
-
-__all__ = ["page", "report", "wording"]

@@ -6,5 +6,3 @@ The main names:
 - `client.ask_all`: many requests at once, with retries, a budget and stored answers
 - `chat.ChatAnswer`: an answer, or `chat.Fault`, which says why there is none.
 """
-
-__all__ = ["addresses", "answer_store", "chat", "client", "judge_files", "specification", "spending"]

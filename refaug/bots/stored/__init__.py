@@ -6,10 +6,3 @@ The main names:
 - `opening.open_stored`: a stored bot to one that replies
 - `endpoint_bot.EndpointAccess`: which hosts bots may ask, and where answers are kept.
 """
-
-__all__ = [
-    "endpoint_bot",
-    "opening",
-    "specification",
-    "specification_fields",
-]

@@ -6,5 +6,3 @@ The main names:
 - `transfer.export_command`, `transfer.import_command`: one version as one file
 - `stores.push_command`, `stores.fetch_command`: a store that several machines share.
 """
-
-__all__ = ["artefacts", "stores", "transfer"]

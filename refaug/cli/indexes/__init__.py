@@ -6,5 +6,3 @@ The main names:
 - `index_search.search_command`: `refaug index search`
 - `vectors.train_command`: `refaug train vectors`.
 """
-
-__all__ = ["index", "index_search", "index_versions", "vectors"]

@@ -6,5 +6,3 @@ The main names:
 - `log.stats_command`: `refaug log stats`
 - `demo_log.demo_log_command`: `refaug log demo`.
 """
-
-__all__ = ["demo_log", "ingest", "log", "tokenizer"]

@@ -6,5 +6,3 @@ The main names:
 - `rater.rate_command`: `refaug judge score rater`
 - `ruber.train_command`: `refaug train ruber`.
 """
-
-__all__ = ["rater", "ruber"]

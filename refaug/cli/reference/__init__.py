@@ -6,5 +6,3 @@ The main names:
 - `settings_reference.settings_page`: the page of all settings
 - `cli_reference.main`: writes a page, or checks that it is current.
 """
-
-__all__ = ["cli_reference", "settings_reference"]

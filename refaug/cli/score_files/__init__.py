@@ -6,5 +6,3 @@ The main names:
 - `verify.verify_command`: `refaug score verify`
 - `cite.cite_command`: `refaug score cite`.
 """
-
-__all__ = ["cite", "compare", "render", "set_history", "verify"]

@@ -6,5 +6,3 @@ The main names:
 - `refs.refs_command`: `refaug sets references`
 - `meta.meta_command`: `refaug agreement`.
 """
-
-__all__ = ["diagnose", "meta", "meta_tables", "metrics", "probe", "refs", "score", "sets"]

@@ -6,5 +6,3 @@ The main names:
 - `jobs.start_command`: `refaug admin jobs start`
 - `doctor.doctor_command`: `refaug admin doctor`.
 """
-
-__all__ = ["doctor", "jobs", "kernels", "keys", "schedules", "serve", "serve_check"]

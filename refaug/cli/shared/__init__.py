@@ -6,16 +6,3 @@ The main names:
 - `progress.display_progress`: progress on the terminal while a command runs
 - `score_options.ScoreOutput`: how every command that scores shows the scores.
 """
-
-__all__ = [
-    "database",
-    "field_options",
-    "index_options",
-    "item_inputs",
-    "network_commands",
-    "output",
-    "progress",
-    "progress_bars",
-    "reference_options",
-    "score_options",
-]

@@ -6,17 +6,3 @@ The main names:
 - `build_stages.Stages`: a build that continues after a kill
 - `transfer.export_artefact`: an artefact in one file for another machine.
 """
-
-__all__ = [
-    "archives",
-    "build_stages",
-    "kinds",
-    "manifests",
-    "mapped_files",
-    "removals",
-    "store",
-    "transfer",
-    "verified_files",
-    "version_locks",
-    "versions",
-]

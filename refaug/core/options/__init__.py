@@ -10,5 +10,3 @@ The main names:
 
 Nothing here imports more than the standard library and `core.errors`: the command's help is made of these.
 """
-
-__all__ = ["declaring", "decoding", "describing", "kinds"]

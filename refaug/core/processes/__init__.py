@@ -6,5 +6,3 @@ The main names:
 - `worker_processes.Workers`: work shared out to several processes
 - `worker_processes.default_count`: how many processes suit the machine.
 """
-
-__all__ = ["forking", "free_cores", "import_path", "live_file", "passive_waiting", "worker_processes"]

@@ -6,13 +6,3 @@ The main names:
 - `tokenizers.get_tokenizer`: a tokenizer by its name
 - `tokenizer_training.train_sentencepiece`: a new SentencePiece model.
 """
-
-__all__ = [
-    "content_shapes",
-    "messages",
-    "normalisation",
-    "sentencepiece_tokenizer",
-    "tokenizer_base",
-    "tokenizer_training",
-    "tokenizers",
-]

@@ -7,5 +7,3 @@ The main names:
 - `encoders.Encoder`: what every encoder offers
 - `kept_vectors.Encodings`: the sentence vectors that a home keeps.
 """
-
-__all__ = ["encoder_files", "encoders", "kept_vectors", "word_vectors"]

@@ -6,19 +6,3 @@ The main names:
 - `connection.Cluster`: runs functions of refaug as tasks, each again where a process or a machine has died
 - `actors.Actors`: objects that live in processes of a cluster.
 """
-
-__all__ = [
-    "actors",
-    "building",
-    "calls",
-    "connection",
-    "groups",
-    "ingest",
-    "messages",
-    "node_requirements",
-    "references",
-    "replicas",
-    "search",
-    "startup",
-    "vectors",
-]

@@ -6,5 +6,3 @@ The main names:
 - `fitted.training.train_judge`: rated sets and metrics to a judge with its figures
 - `adem.train_adem`: rated files to a published adem.
 """
-
-__all__ = ["adem", "bindings", "combined", "fitted", "language_models", "metrics", "operations"]

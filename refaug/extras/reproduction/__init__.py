@@ -6,5 +6,3 @@ The main names:
 - `material.proof_logs.ProofLogs`: the logs that they work on
 - `report.report.Report`: what an experiment reports.
 """
-
-__all__ = ["material", "report"]

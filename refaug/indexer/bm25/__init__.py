@@ -6,5 +6,3 @@ The main names:
 - `index.build_bm25`: builds the postings of a segment
 - `scores.Bm25Settings`: the parameters of the formula.
 """
-
-__all__ = ["index", "scores"]

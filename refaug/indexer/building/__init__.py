@@ -7,16 +7,3 @@ The main names:
 - `update.update_index`: brings a version up to its logs
 - `plan.choose`: the kind of index that fits the memory.
 """
-
-__all__ = [
-    "build",
-    "compaction",
-    "material",
-    "order",
-    "plan",
-    "scratch",
-    "segment_files",
-    "segment_stages",
-    "sharding",
-    "update",
-]

@@ -6,5 +6,3 @@ The main names:
 - `index_builder.AnnBuilder`: trains and fills an index
 - `index_kinds.AnnKind`: a kind of index by FAISS's name.
 """
-
-__all__ = ["faiss_calls", "index_builder", "index_kinds"]

@@ -7,18 +7,3 @@ The main names:
 - `candidate_pool.collect`: the candidates of all segments, merged to one depth
 - `ranking.ExclusionReason`: why a pair is not among the references.
 """
-
-__all__ = [
-    "candidate_pool",
-    "exact_check",
-    "index",
-    "queries",
-    "ranking",
-    "search",
-    "search_settings",
-    "search_tables",
-    "searched_segments",
-    "segments",
-    "shard_state",
-    "similarity",
-]

@@ -6,5 +6,3 @@ The main names:
 - `glove.train_glove`: the training itself
 - `sentence_vectors.embed`: the vector of a text from its words.
 """
-
-__all__ = ["cooccurrence", "coverage", "encoder_vectors", "glove", "sentence_vectors", "training"]

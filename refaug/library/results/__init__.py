@@ -6,5 +6,3 @@ The main names:
 - `referenced_items.ReferencedItems`: items with weighted references
 - `parts.make_frame`: rows as a frame of pandas or polars.
 """
-
-__all__ = ["agreement_table", "parts", "ratings", "referenced_items", "scores"]

@@ -6,5 +6,3 @@ The main names:
 - `demo_items.demo_items`: test items with ratings
 - `topics.read_topics`: the topics, which lie in data files.
 """
-
-__all__ = ["demo_items", "generator", "topics"]

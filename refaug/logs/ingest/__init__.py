@@ -6,5 +6,3 @@ The main names:
 - `cleaning.CleaningSettings`: which messages are repaired or dropped
 - `stage.Stage`: the folder that an interrupted ingest continues in.
 """
-
-__all__ = ["cleaning", "ingest", "order", "pairing", "reply_trees", "stage"]

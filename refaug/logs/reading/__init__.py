@@ -6,12 +6,3 @@ The main names:
 - `formats.detect`: the format of a source
 - `shapes.Fields`: which column holds which field.
 """
-
-__all__ = [
-    "arrow_files",
-    "containers",
-    "formats",
-    "saved_datasets",
-    "shapes",
-    "sources",
-]

@@ -6,5 +6,3 @@ The main names:
 - `reply_to_items.ReplyOptions`: how they reply
 - `reply_to_items.ReplyOptions.check`: the rules between the options.
 """
-
-__all__ = ["reply_to_items"]

@@ -7,5 +7,3 @@ The main names:
 - `run_night.RunNight`: both, and on to the index
 - `cleaning_options.CleaningOptions`: how texts are cleaned, in an ingest and a night.
 """
-
-__all__ = ["cleaning_options", "erase", "ingest_log", "run_night"]

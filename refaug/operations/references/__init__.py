@@ -6,5 +6,3 @@ The main names:
 - `rate_candidates.RateCandidates`: ratings of texts that could be replies
 - `freeze_set.FreezeSet`: items with their references, as they stay.
 """
-
-__all__ = ["find_references", "freeze_set", "rate_candidates"]

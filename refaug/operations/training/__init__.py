@@ -6,5 +6,3 @@ The main names:
 - `train_ruber.TrainRuber`: one that tells how related a reply is to its utterance
 - `training_options.TrainingOptions`: what raters and rubers have; `NetworkOptions`: what all have.
 """
-
-__all__ = ["train_rater", "train_ruber", "training_options"]

@@ -6,5 +6,3 @@ The main names:
 - `citation.signatures_in`: the signatures of a score file
 - `citation.Paper`: a paper, in a sentence and as BibTeX.
 """
-
-__all__ = ["citation"]

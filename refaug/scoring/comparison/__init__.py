@@ -6,5 +6,3 @@ The main names:
 - `comparison.RunDifference`: what differs between files, and whether it matters
 - `report.page.page`: a comparison as an HTML page.
 """
-
-__all__ = ["comparison", "leaderboard", "reply_changes", "report", "scored_system"]

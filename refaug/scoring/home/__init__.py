@@ -7,14 +7,3 @@ The main names:
 - `networks.open_ruber`: a ruber by name
 - `networks.open_vhred`: a VHRED by name.
 """
-
-__all__ = [
-    "descriptions",
-    "encoders",
-    "indexes",
-    "kinds",
-    "networks",
-    "piece_vectors",
-    "shared_store",
-    "stored_artefacts",
-]

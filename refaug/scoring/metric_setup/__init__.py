@@ -7,13 +7,3 @@ The main names:
 - `metric_requests.BaselineCache`: the b of weighted forms, for a server
 - `scoring_steps`: from items to metrics with their models, the same for commands, requests and verification.
 """
-
-__all__ = [
-    "baseline",
-    "calibration",
-    "metric_requests",
-    "model_metrics",
-    "model_registry",
-    "scoring_steps",
-    "signature_requests",
-]

@@ -6,5 +6,3 @@ The main names:
 - `score_file.ScoreFile`: scores that were written, read back
 - `score_file.sealed`: the JSON of scores with its format and checksum.
 """
-
-__all__ = ["freezing", "score_document", "score_file", "stored_lists"]

@@ -6,5 +6,3 @@ The main names:
 - `report.page`: the page, from a score file
 - `report.as_csv`: systems and replies, one a line.
 """
-
-__all__ = ["report"]

@@ -6,5 +6,3 @@ The main names:
 - `replies.ReplyQuery`: which replies are listed, and in which order
 - `score_view.summary_json`: systems with intervals, differences and histograms.
 """
-
-__all__ = ["replies", "score_view"]

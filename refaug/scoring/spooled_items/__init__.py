@@ -7,8 +7,3 @@ The main names:
 - `item_collection.SpooledItems`: the items in a file, as a sequence
 - `item_collection.PassingList`: a list of their scores as JSON, made anew at every pass.
 """
-
-__all__ = [
-    "blocks",
-    "item_collection",
-]

@@ -6,9 +6,3 @@ The main names:
 - `verification.Workplace`: where scores are made again
 - `artefact_parts.Verification`: the parts, and what became of each.
 """
-
-__all__ = [
-    "artefact_parts",
-    "score_differences",
-    "verification",
-]

@@ -6,5 +6,3 @@ The main names:
 - `restoring.restore`: makes a home from a backup
 - `backup_files.BackupManifest`: what a backup holds.
 """
-
-__all__ = ["backing_up", "backup_files", "restoring"]

@@ -6,5 +6,3 @@ The main names:
 - `opening.open_bots`: bots by name or specification, for commands and jobs
 - `stored_bots.server_access`: the hosts that bots of a server may ask, and what they may cost.
 """
-
-__all__ = ["bot_store", "opening", "stored_bots"]

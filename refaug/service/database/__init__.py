@@ -6,12 +6,3 @@ The main names:
 - `database.Database.migrate`: upgrades the tables
 - `stored_answers.IdempotencyStore`: the answers of requests with an Idempotency-Key.
 """
-
-__all__ = [
-    "database",
-    "migrations",
-    "row_ids",
-    "stored_answers",
-    "stored_cells",
-    "table_rows",
-]

@@ -6,5 +6,3 @@ The main names:
 - `evaluation_store.EvaluationStore`: finished evaluations, by the id of their job
 - `notes.NoteStore`: notes on replies, in the database.
 """
-
-__all__ = ["evaluation_store", "expiry", "notes", "uploads"]

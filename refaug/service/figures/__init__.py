@@ -8,5 +8,3 @@ The main names:
 
 `service/prometheus_figures.py` says what is counted, and writes it for Prometheus.
 """
-
-__all__ = ["figure_memory"]

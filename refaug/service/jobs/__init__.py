@@ -6,14 +6,3 @@ The main names:
 - `worker.run_worker`: runs jobs one after the other
 - `schedules.ScheduleStore`: the schedules, and the jobs that they begin.
 """
-
-__all__ = [
-    "audited_jobs",
-    "clusters",
-    "inbox",
-    "kinds",
-    "orders",
-    "schedules",
-    "store",
-    "worker",
-]

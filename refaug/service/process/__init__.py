@@ -6,11 +6,3 @@ The main names:
 - `server.Supervisor`: starts dead or silent processes again
 - `live_processes.LiveProcesses`: which processes serve which versions.
 """
-
-__all__ = [
-    "guarded_config",
-    "json_logging",
-    "listening_socket",
-    "live_processes",
-    "server",
-]

@@ -6,5 +6,3 @@ The main names:
 - `batches.batcher.Batcher`: requests in, their answers out
 - `sets.held_sets.HeldSets`: frozen sets in memory.
 """
-
-__all__ = ["batches", "sets", "versions"]

@@ -6,18 +6,3 @@ The main names:
 - `state.ServiceState`: the parts that routes share
 - `openapi.openapi_document`: the OpenAPI document.
 """
-
-__all__ = [
-    "added_routes",
-    "answers",
-    "app",
-    "connection",
-    "dependencies",
-    "handling",
-    "openapi",
-    "pages",
-    "problems",
-    "routes",
-    "schemas",
-    "state",
-]

@@ -6,5 +6,3 @@ The main names:
 - `html_page.Table`: a table of a page
 - `plotting.Plot`: a plot in the formats of a report.
 """
-
-__all__ = ["html_page", "plotting", "table_texts"]

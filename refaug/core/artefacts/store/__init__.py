@@ -6,5 +6,3 @@ The main names:
 - `objects.Store`: files under their hashes, and the records of versions
 - `pushing.push_version`: a version into the store; `fetching.fetch_version` brings it back.
 """
-
-__all__ = ["collecting", "fetching", "locations", "objects", "pushing"]

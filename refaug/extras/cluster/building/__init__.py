@@ -6,5 +6,3 @@ The main names:
 - `tasks`: what such a task does
 - `tasks.attempt`: a task's own folder, whose files become those of the build at its end.
 """
-
-__all__ = ["shards", "tasks"]

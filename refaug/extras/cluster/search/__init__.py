@@ -6,5 +6,3 @@ The main names:
 - `remote_segments.RemoteSegments`: these as one search asks them
 - `shard_server.ShardServer`: what such a process does; `node_copies.hold_copy`: where its files come from.
 """
-
-__all__ = ["fleet", "machine_copies", "node_copies", "remote_segments", "shard_server"]

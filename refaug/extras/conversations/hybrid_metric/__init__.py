@@ -9,5 +9,3 @@ The main names:
 - `fit.HybridWeights`: what a fit leaves behind, to score other conversations by
 - `encoders.open_encoders`: the encoders that options name: the published ones, or what stands in for them.
 """
-
-__all__ = ["agreement", "controls", "encoders", "fit"]

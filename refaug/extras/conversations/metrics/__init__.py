@@ -8,5 +8,3 @@ The main names:
 - `variety.Overlap`: how many conversations share runs of utterances, with each other or a log
 - `variety.variety`: distinct words, repetition and lengths.
 """
-
-__all__ = ["components", "course", "exchanges", "sentiment", "variety"]

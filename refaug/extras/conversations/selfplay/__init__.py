@@ -9,5 +9,3 @@ The main names:
 - `shared_windows.SharedWindows`: pairs of conversations that share a window, counted in bounded memory
 - `log_windows.count_in_log`: conversations that have a window of a log.
 """
-
-__all__ = ["check", "log_windows", "recording", "rules", "shared_windows", "start_source", "starts", "stored"]

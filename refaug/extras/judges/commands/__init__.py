@@ -6,5 +6,3 @@ The main names:
 - `judge.compare_command`: `refaug judge compare`
 - `judge_fit.train_command`: `refaug train judge-fit`.
 """
-
-__all__ = ["judge", "judge_fit"]

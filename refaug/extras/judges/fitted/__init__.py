@@ -6,5 +6,3 @@ The main names:
 - `training.train_judge`: rated sets and metrics to a judge with its figures
 - `training.out_of_group_scores`: scores of rows by judges that were fitted without their group.
 """
-
-__all__ = ["scoring", "stored_judges", "training"]

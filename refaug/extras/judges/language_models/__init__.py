@@ -6,13 +6,3 @@ The main names:
 - `pointwise.PointwiseJudge`: the judge of the metric `judge`
 - `pairwise.PairwiseJudge`: which of two replies is better.
 """
-
-__all__ = [
-    "answer_reading",
-    "asking",
-    "bias",
-    "check",
-    "pairwise",
-    "pointwise",
-    "rubric",
-]

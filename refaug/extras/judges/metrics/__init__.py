@@ -7,5 +7,3 @@ The main names:
 - `likelihood.LikelyReplies`: the metric `likelihood`
 - `adem.FittedReplies`: the metric `adem`.
 """
-
-__all__ = ["adem", "combined_replies", "judged_replies", "likelihood"]

@@ -6,5 +6,3 @@ The main names:
 - `annotators.human_rows`: how reliable the ratings themselves are
 - `main_lines.MainLines`: the lines that `metrics` compares.
 """
-
-__all__ = ["annotators", "correlations", "main_lines"]

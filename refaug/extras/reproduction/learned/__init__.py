@@ -6,5 +6,3 @@ The main names:
 - `protocols.out_of_group`: scores of each set by learners that were fitted to the other groups
 - `protocols.in_folds`: scores of each context by learners that were fitted to the others of its set.
 """
-
-__all__ = ["in_set", "learners", "lines", "protocols", "rated_rows"]

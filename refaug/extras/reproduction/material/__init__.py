@@ -6,14 +6,3 @@ The main names:
 - `chain.Chain`: the index and rater of a log, built once
 - `reference_kinds.Pool`: the references of a set, by kind.
 """
-
-__all__ = [
-    "chain",
-    "judged_replies",
-    "metric_lines",
-    "proof_logs",
-    "rated_sets",
-    "reference_coverage",
-    "reference_kinds",
-    "reference_ladder",
-]

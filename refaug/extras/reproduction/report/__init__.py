@@ -6,5 +6,3 @@ The main names:
 - `report.Report`: an experiment's sections and figures
 - `report.StoredReport`: a report read back from its JSON
 """
-
-__all__ = ["plots", "report"]

@@ -6,5 +6,3 @@ The main names:
 - `plain_tables.as_csv`: tests and replies, one a line
 - `plain_tables.as_latex`: the tests as a table for a paper.
 """
-
-__all__ = ["page", "plain_tables", "wording"]

@@ -11,5 +11,3 @@ The main names:
 - `env`: the entry point that Alembic calls
 - `versions`: the migrations, one in each file.
 """
-
-__all__ = ["tables"]

@@ -9,7 +9,3 @@ The main names:
 - `job_order.parse_order`: reads an order
 - `job_order.resources_of`: what a job writes, so that no two jobs write it at once.
 """
-
-__all__ = [
-    "job_order",
-]

@@ -6,5 +6,3 @@ The main names:
 - `batcher.RequestQueue`: where a request waits
 - `batcher.BatchRunner`: the work of a batch.
 """
-
-__all__ = ["batcher", "queued_requests"]

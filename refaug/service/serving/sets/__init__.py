@@ -6,5 +6,3 @@ The main names:
 - `held_set.HeldSet`: a set with its items and prepared metrics
 - `set_scoring.score_set`: scores replies against a set.
 """
-
-__all__ = ["held_set", "held_sets", "set_scoring"]

@@ -6,5 +6,3 @@ The main names:
 - `version_switch.VersionSwitch`: where a published version becomes the served one
 - `leases.Lease`: fixes the versions of one request.
 """
-
-__all__ = ["leases", "open_versions", "version_opener"]

@@ -7,5 +7,3 @@ The main names:
 - `body.count_marks`: how many values and fields a body has, before they are made
 - `admission.HeadAsGet`: HEAD is answered like GET.
 """
-
-__all__ = ["admission", "body", "event_stream"]

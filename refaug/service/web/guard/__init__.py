@@ -6,5 +6,3 @@ The main names:
 - `states.TABLE`: what happens in each state at each event
 - `open_connections.OpenConnections`: the clocks, and who makes room for new connections.
 """
-
-__all__ = ["guard", "open_connections", "states"]

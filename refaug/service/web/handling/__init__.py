@@ -6,14 +6,3 @@ The main names:
 - `request_items.parse_items`: the items of a request
 - `request_lease.open_lease`: the index and the rater that it asks.
 """
-
-__all__ = [
-    "audit_rows",
-    "database_threads",
-    "job_queueing",
-    "pagination",
-    "request_items",
-    "request_lease",
-    "score_request",
-    "set_freezing",
-]

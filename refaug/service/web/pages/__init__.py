@@ -6,5 +6,3 @@ The main names:
 - `shells.render_shell`: a page as HTML
 - `static_files.StaticFiles`: style, scripts and examples, under an address that changes with their content.
 """
-
-__all__ = ["shells", "static_files"]

@@ -6,5 +6,3 @@ The main names:
 - `scoring.ScoresOut`: its response
 - `jobs.JobIn`: a job to queue.
 """
-
-__all__ = ["catalogue", "common", "jobs", "references", "scoring", "sets"]

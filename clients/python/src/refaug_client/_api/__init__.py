@@ -6,5 +6,3 @@ The main names:
 - `resources.scoring.ScoringCalls`: the methods of a client, as `score`
 - `models.scores.Scores`: what `score` returns.
 """
-
-__all__ = ["bodies", "items", "methods", "models", "readers", "resources", "retrieval"]

@@ -6,5 +6,3 @@ The main names:
 - `frames.make_frame`: rows as a frame of pandas or polars
 - `progress.make_reporter`: shows progress.
 """
-
-__all__ = ["errors", "frames", "progress"]

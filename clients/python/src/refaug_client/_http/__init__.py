@@ -6,5 +6,3 @@ The main names:
 - `async_connection.AsyncConnection`: sends calls of asyncio
 - `settings.Retry`: how often a request is tried, and how long the client waits in between.
 """
-
-__all__ = ["async_connection", "call", "connection", "exchange", "settings"]

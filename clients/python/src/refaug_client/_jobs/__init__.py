@@ -6,5 +6,3 @@ The main names:
 - `following.Reader`: events from the lines of a stream
 - `following.JobFollower`: follows a job to its end.
 """
-
-__all__ = ["following"]

@@ -6,5 +6,3 @@ The main names:
 - `sending.WholeCall`: a call about them, several requests at once
 - `streams.LargeScores`: merges the answers.
 """
-
-__all__ = ["batches", "documents", "sending", "streams"]

@@ -6,5 +6,3 @@ The main names:
 - `rewards.Reward`: scores as rewards
 - `pending.Pending`: scores that are on their way.
 """
-
-__all__ = ["pending", "rewards", "scorer", "settings"]

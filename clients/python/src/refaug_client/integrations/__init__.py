@@ -9,5 +9,3 @@ The main names:
 - `distributed.ScoreMetric`: a metric over all ranks of torch.distributed, and work that rank 0 alone does
 - `wandb.log_scores`, `mlflow.log_scores`, `tensorboard.log_scores`: scores in a tracker of experiments.
 """
-
-__all__ = ["distributed", "lightning", "mlflow", "tensorboard", "tracked_scores", "transformers", "trl", "wandb"]

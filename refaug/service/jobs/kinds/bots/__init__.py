@@ -6,5 +6,3 @@ The main names:
 - `replying.ReplyToItems`: its options
 - `replying.JobContext`: the folders, settings and progress of a job.
 """
-
-__all__ = ["replying"]

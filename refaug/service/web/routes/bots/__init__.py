@@ -6,5 +6,3 @@ The main names:
 - `stored.put_bot`: PUT /v1/bots/{name}
 - `leased_bots.ask_bots`: the replies of all bots of a request, each from a leased index.
 """
-
-__all__ = ["leased_bots", "replies", "stored"]

@@ -6,5 +6,3 @@ The main names:
 - `evaluations.start_evaluation`: POST /v1/evaluations
 - `scored_replies.list_scored_replies`: GET /v1/evaluations/{id}/replies.
 """
-
-__all__ = ["access", "evaluations", "scored_replies", "uploads"]

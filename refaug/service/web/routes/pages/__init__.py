@@ -6,5 +6,3 @@ The main names:
 - `shells.get_page_file`: its style, scripts and examples
 - `documentation.show_docs`: the page of the API's documentation.
 """
-
-__all__ = ["documentation", "shells"]

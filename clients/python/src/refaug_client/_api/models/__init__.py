@@ -6,16 +6,3 @@ The main names:
 - `references.References`: the references of items
 - `jobs.Job`: a job and its state.
 """
-
-__all__ = [
-    "artefacts",
-    "base",
-    "evaluations",
-    "jobs",
-    "references",
-    "replies",
-    "scores",
-    "server",
-    "sets",
-    "studies",
-]

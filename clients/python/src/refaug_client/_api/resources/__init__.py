@@ -6,5 +6,3 @@ The main names:
 - `sets.Sets`: frozen reference sets
 - `jobs.Jobs`: work that takes longer than a request.
 """
-
-__all__ = ["access", "artefacts", "bots", "evaluations", "jobs", "scoring", "sets", "studies"]

@@ -6,5 +6,3 @@ The main names:
 - `groups.GroupScorer`: scores of single replies
 - `groups.CorpusScorer`: scores of whole corpora.
 """
-
-__all__ = ["cache", "groups", "set_client"]
