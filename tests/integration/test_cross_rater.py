@@ -122,18 +122,3 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     assert network_of(home.path / "raters/chat" / version) == "cross"
     weights = [root / "raters/chat" / version / "weights.safetensors" for root in (home.path, with_rater)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("options", "remedy"),
-    [
-        (("--network", "crossed"), "cross"),
-        (("--network", "cross", "--min-words", "3"), "--min-words: network cross takes all utterances"),
-        (("--network", "cross", "--preset", "paper"), "--preset: network cross has no preset paper"),
-        (("--network", "cross", "--negatives", "hard"), "mixed"),
-    ],
-)
-def test_options_of_another_network_are_refused(home: Home, options: tuple[str, ...], remedy: str) -> None:
-    result = home("train", "rater", "chat", *options)
-    assert result.code == 2
-    assert remedy in result.err

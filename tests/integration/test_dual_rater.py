@@ -82,17 +82,3 @@ def test_a_stopped_training_goes_on_as_it_was_ordered(home: Home, with_rater: Pa
     (version,) = artefact_stores(Settings(home=with_rater))["rater"].versions("chat")
     weights = [root / "raters/chat" / version / "weights.safetensors" for root in (home.path, with_rater)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--preset", "large"), "--preset: network dual has no preset large"),
-        (("--negatives", "mixed"), "--negatives: network dual has no such option"),
-        (("--workers", "2"), "--workers: network dual has no such option"),
-    ],
-)
-def test_options_of_another_network_are_refused(home: Home, options: tuple[str, ...], message: str) -> None:
-    result = home("train", "rater", "chat", "--network", "dual", *options)
-    assert result.code == 2
-    assert message in result.err

@@ -133,18 +133,3 @@ def test_without_its_encoder_a_rater_says_what_it_needs(trained: Home) -> None:
     assert result.code != 0
     assert "the rater needs the encoder tiny@" in result.err
     assert "refaug index encoder import NAME FOLDER" in result.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--network", "linear"), "--encoder: network linear reads the vectors of an encoder"),
-        (("--network", "linear", "--encoder", "tiny", "--epochs", "3"), "--epochs: network linear has no such option"),
-        (("--network", "linear", "--encoder", "none"), "no encoder 'none' in"),
-        (("--network", "nn", "--encoder", "tiny"), "--encoder: network nn reads no encoder's vectors"),
-    ],
-)
-def test_options_of_another_network_are_refused(trained: Home, options: tuple[str, ...], message: str) -> None:
-    result = trained("train", "rater", "chat", *options)
-    assert result.code in (2, 3)
-    assert message in result.err

@@ -242,6 +242,28 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing_behind(
     assert [path for path in sorted(logged.path.rglob("*")) if path.name not in LEFT] == before
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("crossed", "cross"),
+        ("cross --min-words 3", "--min-words: network cross takes all utterances"),
+        ("cross --preset paper", "--preset: network cross has no preset paper"),
+        ("cross --negatives hard", "mixed"),
+        ("dual --preset large", "--preset: network dual has no preset large"),
+        ("dual --negatives mixed", "--negatives: network dual has no such option"),
+        ("dual --workers 2", "--workers: network dual has no such option"),
+        ("linear", "--encoder: network linear reads the vectors of an encoder"),
+        ("linear --encoder tiny --epochs 3", "--epochs: network linear has no such option"),
+        ("linear --encoder none", "no encoder 'none' in"),
+        ("nn --encoder tiny", "--encoder: network nn reads no encoder's vectors"),
+    ],
+)
+def test_options_of_another_network_are_refused(logged: Home, options: str, message: str) -> None:
+    result = logged("train", "rater", "chat", "--network", *options.split())
+    assert result.code in (2, 3)
+    assert message in result.err
+
+
 def test_too_few_shared_utterances_are_told_with_those_that_are_needed(logged: Home) -> None:
     result = logged("train", "rater", "short", *SMALL, "--json")
     assert (result.code, result.error["code"]) == (3, "bad_input")
