@@ -27,7 +27,7 @@ TESTS = {
     "Jobs": ("unit/service/jobs/test_store.py", "integration/test_job_worker.py", "integration/test_jobs_command.py"),
     "The first index and rater": (
         "acceptance/test_index_pages.py",
-        "acceptance/test_sets_page.py",
+        "acceptance/test_pages.py",
         "acceptance/test_nightly.py",
     ),
     "Schedules": ("unit/service/jobs/test_schedules.py", "integration/test_schedules_command.py"),

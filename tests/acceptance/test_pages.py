@@ -1,4 +1,4 @@
-"""The pages about scores do what they show: every example is run."""
+"""Pages do what they show: every example is run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ PAGES = (
     "levels",
     "upsilon",
     "metrics",
-    pytest.param("agreement", marks=pytest.mark.slow),
     "gaming",
+    "bots",
+    "sets",
+    *(pytest.param(page, marks=pytest.mark.slow) for page in ("agreement", "raters", "ruber", "adem")),
 )
 
 

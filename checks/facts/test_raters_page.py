@@ -1,12 +1,10 @@
-"""The page about raters does what it shows, and its tables are those of the code."""
+"""The tables of the page about raters are those of the code."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
-from acceptance.examples import ROOT, run, whole
+from acceptance.examples import ROOT
 
 from refaug.rater.nn.build import PRESETS
 from refaug.rater.nn.model import RaterConfig
@@ -22,13 +20,6 @@ def rows(start: str) -> list[list[str]]:
     found = re.search(r"^\|[^\n]*\|\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", PAGE.read_text("utf-8").split(start, 1)[1], re.M)
     assert found is not None
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines()]
-
-
-@pytest.mark.slow
-def test_every_example_of_the_page_gives_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run(whole(PAGE), tmp_path, monkeypatch, capfd)
 
 
 def test_the_presets_are_those_of_the_code() -> None:

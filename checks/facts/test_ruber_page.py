@@ -1,12 +1,10 @@
-"""The page about RUBER does what it shows, and its table is that of the code."""
+"""The table of the page about RUBER is that of the code."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
-from acceptance.examples import ROOT, run, whole
+from acceptance.examples import ROOT
 
 from refaug.rater.ruber.build import PRESETS, RuberOrder
 from refaug.rater.ruber.network import RuberConfig
@@ -14,13 +12,6 @@ from refaug.rater.training.pair_corpus import LEAST_PAIRS
 
 PAGE = ROOT / "docs" / "ruber.md"
 SIZES = (ROOT / "docs" / "internals" / "networks.md").read_text("utf-8").split("Of a ruber:")[1]
-
-
-@pytest.mark.slow
-def test_every_example_of_the_page_gives_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run(whole(PAGE), tmp_path, monkeypatch, capfd)
 
 
 def test_the_presets_are_those_of_the_code() -> None:

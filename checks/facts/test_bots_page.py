@@ -1,12 +1,10 @@
-"""The page about bots does what it shows, and its tables are those of the code."""
+"""The tables of the page about bots are those of the code."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
-from acceptance.examples import ROOT, run, whole
+from acceptance.examples import ROOT
 
 from refaug.bots.generation import NOTHING_GENERATED
 from refaug.bots.kinds import KINDS
@@ -20,12 +18,6 @@ def first_cells(heading: str) -> list[str]:
     """The inline code in the first cells of the tables below a heading, up to the next one."""
     text = PAGE.read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ")[0]
     return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-
-
-def test_every_example_of_the_page_gives_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run(whole(PAGE), tmp_path, monkeypatch, capfd)
 
 
 def test_the_page_has_the_kinds_the_keys_and_their_defaults() -> None:

@@ -1,12 +1,11 @@
-"""The page about ADEM does what it shows, and its tables are those of the code."""
+"""The tables of the page about ADEM are those of the code."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
-from acceptance.examples import ROOT, run, whole
+from acceptance.examples import ROOT
 
 from refaug.extras.judges.metrics.likelihood import LEAST, MOST_INFORMATION
 from refaug.metrics.catalogue import METRICS
@@ -22,13 +21,6 @@ def table(title: str, page: Path = PAGE) -> list[list[str]]:
     match = re.search(rf"^\| {title} [^\n]*\n\|[-| ]+\|\n((?:\|[^\n]*\|\n)*)", page.read_text("utf-8"), re.MULTILINE)
     assert match is not None
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in match[1].splitlines()]
-
-
-@pytest.mark.slow
-def test_every_example_of_the_page_gives_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run(whole(PAGE), tmp_path, monkeypatch, capfd)
 
 
 def test_the_presets_are_those_of_the_code() -> None:
