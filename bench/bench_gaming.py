@@ -36,7 +36,7 @@ def main() -> None:
     without = demo.weighted("off")
     vectors = f"vectors={demo.vectors()}"
     greedy = f"upsilon-greedy:{GREEDY.format(',')},{vectors}"
-    b = demo.refaug("metrics", "baseline", greedy, "--index", "demo", "--json")["b"]
+    b = demo.refaug("score", "metrics", "baseline", greedy, "--index", "demo", "--json")["b"]
     blend = f"ruber:referenced=upsilon-greedy;{GREEDY.format(';')};b={b},unreferenced=rater,{vectors},sample=demo"
     rows = {
         "BLEU, gold": demo.probe(without, "bleu", options.steps),

@@ -5,11 +5,11 @@
     python bench/bench_start.py --first HOME [--rounds 7]  the first scores of a process: in Python, by command
 
 Medians of processes that are begun in turn, so that a machine that becomes busy is so for all of them. The bars:
-`refaug --version` at most three times `python -c pass`, `--help` 300 ms, `metrics list` 400 ms; 12 s until the service
-is ready with the index and rater of `make demo`, beside a Python that imports torch, FAISS and numba. Of first scores,
-with loops compiled at installation: `import refaug` 60 ms, BLEU 0.5 s and υBLEU with the index and rater of `make demo`
-3.5 s in Python, 60 lines of BLEU by command 1.2 s, beside sacrebleu on the same lines. Processor time stands beside
-each: on a busy machine it says more than the clock.
+`refaug --version` at most three times `python -c pass`, `--help` 300 ms, `score metrics list` 400 ms; 12 s until the
+service is ready with the index and rater of `make demo`, beside a Python that imports torch, FAISS and numba. Of first
+scores, with loops compiled at installation: `import refaug` 60 ms, BLEU 0.5 s and υBLEU with the index and rater of
+`make demo` 3.5 s in Python, 60 lines of BLEU by command 1.2 s, beside sacrebleu on the same lines. Processor time
+stands beside each: on a busy machine it says more than the clock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS = {
     "python -c pass": (sys.executable, "-c", "pass"),
     "refaug --version": (REFAUG, "--version"),
     "refaug --help": (REFAUG, "--help"),
-    "refaug metrics list": (REFAUG, "metrics", "list"),
+    "refaug score metrics list": (REFAUG, "score", "metrics", "list"),
     "refaug score --help": (REFAUG, "score", "--help"),
     "refaug log list": (REFAUG, "--home", "no-such-folder", "log", "list"),
 }

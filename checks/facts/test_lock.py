@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-APART = {"cluster"}  # extras that are neither in `all` nor in the lock: only a cluster wants them
+APART = {"cluster", "start"}  # neither in `all` nor in the lock
 
 
 LOCK_LINES = [line for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines() if not line.startswith("#")]

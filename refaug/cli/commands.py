@@ -35,7 +35,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "score": Entry(panel=EntryPanel.SCORE, help="Score replies; verify scores, cite them, write their pages again."),
     "compare": Entry(panel=EntryPanel.SCORE, help="Compare two score files, two systems of one, or two signatures."),
     "agreement": Entry(panel=EntryPanel.SCORE, help="Say how far metrics agree with people's ratings."),
-    "metrics": Entry(panel=EntryPanel.SCORE, help="The metrics by name: needs, range and parameters of each."),
+    "start": Entry(panel=EntryPanel.PREPARE, help="Make a home that scores, from real everyday dialogues."),
     "log": Entry(panel=EntryPanel.PREPARE, help="Ingest dialogue logs, look into them, take texts out of them."),
     "index": Entry(panel=EntryPanel.PREPARE, help="Plan, build, search and update indexes of logs."),
     "sets": Entry(panel=EntryPanel.PREPARE, help="Convert test sets, find references, freeze and score them."),
@@ -50,6 +50,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 
 # The sentences of groups below an entry.
 GROUPS: Final[Mapping[str, str]] = {
+    "score metrics": "The metrics by name: needs, range and parameters of each.",
     "index encoder": "Encoders of texts, for refaug-1, bertscore and sentence-cosine.",
     "index vectors": "Word vectors: import published ones, try them, write them as text.",
     "train resume": "Resume a training that was stopped, with the settings that it was started with.",
@@ -71,9 +72,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "agreement": "refaug.cli.scores.meta:meta_command",
     "agreement probe": "refaug.cli.scores.probe:probe_command",
     "agreement rater": "refaug.cli.raters.rater:evaluate_command",
-    "metrics list": "refaug.cli.scores.metrics:list_command",
-    "metrics describe": "refaug.cli.scores.metrics:describe_command",
-    "metrics baseline": "refaug.cli.scores.metrics:baseline_command",
+    "score metrics list": "refaug.cli.scores.metrics:list_command",
+    "score metrics describe": "refaug.cli.scores.metrics:describe_command",
+    "score metrics baseline": "refaug.cli.scores.metrics:baseline_command",
+    "start": "refaug.cli.everyday:start_command",
     "log ingest": "refaug.cli.logs.ingest:ingest_command",
     "log list": "refaug.cli.logs.log:list_command",
     "log show": "refaug.cli.logs.log:show_command",

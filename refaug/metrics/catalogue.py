@@ -392,4 +392,6 @@ def find(name: str) -> MetricInfo:
     if (order := re.fullmatch(r"(.*bleu)-?(\d)", name)) is not None and order[1] in METRICS:
         raise Usage(f"no metric is called {name!r}", remedy=f"the order is a parameter: {order[1]}:n={order[2]}")
     near = get_close_matches(name.lower(), METRICS, n=3, cutoff=0.5) or list(METRICS)[:4]
-    raise Usage(f"no metric is called {name!r}", remedy=f"perhaps {', '.join(near)}; refaug metrics list has them all")
+    raise Usage(
+        f"no metric is called {name!r}", remedy=f"perhaps {', '.join(near)}; refaug score metrics list has them all"
+    )

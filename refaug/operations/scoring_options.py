@@ -47,9 +47,9 @@ class MetricOptions(Options):
         Length(0, 1_000),
         Metavar("SPEC"),
         Doc(
-            "What to score with: NAME or NAME:key=value,…, as `refaug metrics list` has them; of files, a signature, "
-            "too. Without it: refaug-1 with an index, which its encoder must have read; else upsilon-bleu where "
-            "references were retrieved before, delta-bleu where people weighted some, multi-bleu otherwise; of "
+            "What to score with: NAME or NAME:key=value,…, as `refaug score metrics list` has them; of files, a "
+            "signature, too. Without it: refaug-1 with an index, which its encoder must have read; else upsilon-bleu "
+            "where references were retrieved before, delta-bleu where people weighted some, multi-bleu otherwise; of "
             "requests, first the server's `default_metric` where the references suit it."
         ),
     ] = ()

@@ -59,7 +59,7 @@ bots add nearest nearest.toml
 bots add fixed fixed.toml
 bots play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo
 bots play nearest fixed --conversations 6 --turns 4 --start log:demo --name demo --seed 2
-metrics baseline upsilon-chrf --index demo --pairs 100
+score metrics baseline upsilon-chrf --index demo --pairs 100
 sets freeze items.jsonl --index demo --rater demo -k 5 --parrot rated --purpose test --threads 1
 sets freeze items.jsonl --index demo --rater demo -k 2 --purpose train --threads 1
 sets score {{set}} items.jsonl --metric upsilon-bleu --metric chrf --record first --draws 20

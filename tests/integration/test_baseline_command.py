@@ -1,4 +1,4 @@
-"""The b of an index as users meet it: taken by `refaug score`, printed by `refaug metrics baseline`, given to sets."""
+"""The b of an index as users meet it: taken by `refaug score`, printed by `score metrics baseline`, given to sets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def baselines(home: Home) -> Path:
 
 def test_score_takes_the_b_that_the_command_prints(ready: Home, items: Path) -> None:
     (bare,) = scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
-    printed = ready("metrics", "baseline", "chrf", "--index", "chat", "--json").json
+    printed = ready("score", "metrics", "baseline", "chrf", "--index", "chat", "--json").json
     version = ready("artefacts", "show", "index", "chat", "--json").json
     assert printed["parameter"] == f"b={b_of(bare)}"
     assert (printed["index"], printed["pairs"], printed["seed"]) == (f"chat@{version['version']}", 10_000, 1)
@@ -133,7 +133,7 @@ def test_items_that_refs_has_written_count_from_0_and_the_command_is_told(
     file = tmp_path / "refs.jsonl"
     file.write_text(ready("sets", "references", items, *FOUND).out, "utf-8")
     index = f"chat@{ready('artefacts', 'show', 'index', 'chat', '--json').json['version']}"
-    told = f"upsilon-chrf without b counts from 0, though the references are those of an index: refaug metrics baseline upsilon-chrf --index {index} measures b"  # noqa: E501  one sentence
+    told = f"upsilon-chrf without b counts from 0, though the references are those of an index: refaug score metrics baseline upsilon-chrf --index {index} measures b"  # noqa: E501  one sentence
     bare = ready("score", file, "-m", "upsilon-chrf", *QUIET)
     assert (b_of(bare.json["scores"][0]), told in bare.err) == ("0", True)
     (measured,) = scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
@@ -149,9 +149,9 @@ def test_a_frozen_set_wants_b_and_says_how_to_get_it(ready: Home, items: Path) -
     refused = ready("sets", "score", frozen, items, "-m", "upsilon-chrf", *QUIET)
     assert (refused.code, refused.out) == (2, "")
     assert "upsilon-chrf has no b" in refused.err
-    assert f"refaug metrics baseline upsilon-chrf --index {index}" in refused.err
+    assert f"refaug score metrics baseline upsilon-chrf --index {index}" in refused.err
     (measured,) = scored(ready, "score", items, *FOUND, "-m", "upsilon-chrf")
-    printed = ready("metrics", "baseline", "upsilon-chrf", "--index", index, "--json").json["specification"]
+    printed = ready("score", "metrics", "baseline", "upsilon-chrf", "--index", index, "--json").json["specification"]
     shutil.rmtree(ready.path / "indexes")
     (again,) = scored(ready, "sets", "score", frozen, items, "-m", printed)
     assert again["systems"] == measured["systems"]
@@ -184,12 +184,14 @@ def test_a_set_of_given_references_counts_from_0(ready: Home, items: Path, tmp_p
     ],
 )
 def test_what_cannot_be_meant_is_refused(ready: Home, arguments: tuple[str, ...], code: int, told: str) -> None:
-    result = ready("metrics", "baseline", *arguments)
+    result = ready("score", "metrics", "baseline", *arguments)
     assert (result.code, result.out, told in result.err) == (code, "", True), result.err
 
 
 def test_the_command_names_the_version_and_the_form_to_ask_for(ready: Home) -> None:
-    shown = ready("metrics", "baseline", "chrf:char-order=4", "--index", "chat", "--pairs", "200", "--seed", "7")
+    shown = ready(
+        "score", "metrics", "baseline", "chrf:char-order=4", "--index", "chat", "--pairs", "200", "--seed", "7"
+    )
     version = ready("artefacts", "show", "index", "chat", "--json").json["version"]
     first, second = shown.out.splitlines()
     assert first.startswith("chrf: mean 0.")

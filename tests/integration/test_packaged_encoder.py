@@ -13,10 +13,11 @@ from safeguards import require
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
+from refaug.logs.everyday import PACKAGE
 from refaug.metrics.signature import Signature
 from refaug.scoring.home.encoders import PACKAGED
 
-LOCK = Path(__file__).parents[2] / "requirements-encoder.lock"
+LOCK = Path(__file__).parents[2] / "requirements-start.lock"
 NAME = "all-minilm-l6-v2"
 TALK = (
     ("Where can I buy a ticket for the bus?", "At the machine beside the stop.", "Does it take coins?"),
@@ -35,9 +36,9 @@ ITEM = {
 }
 
 
-def test_the_lock_names_the_packages_of_the_encoder() -> None:
+def test_the_lock_names_the_packages_of_conversations_and_encoder() -> None:
     lines = [line for line in LOCK.read_text("utf-8").splitlines() if not line.startswith("#")]
-    assert lines == sorted(file.requirement for file in PACKAGED[NAME].values())
+    assert lines == sorted(file.requirement for file in (PACKAGE, *PACKAGED[NAME].values()))
 
 
 @pytest.mark.machine

@@ -115,7 +115,7 @@ def test_a_metric_of_a_package_scores_alike_through_every_face(installed: Path, 
     stored = home.parent / "scores.json"
     stored.write_text(refaug(installed, home, "score", items, "-m", SPEC, "--json", "--details"))
     refaug(installed, home, "score", "verify", stored)
-    listed = json.loads(refaug(installed, home, "metrics", "list", "--json"))["metrics"]
+    listed = json.loads(refaug(installed, home, "score", "metrics", "list", "--json"))["metrics"]
     assert [info["name"] for info in listed][-1] == "soft-overlap"
 
 
@@ -165,7 +165,7 @@ def test_a_broken_metric_is_named_with_its_package_and_spoils_nothing_else(tmp_p
     assert [name for name, says in SAID.items() if says not in told[name]] == []
     scored = json.loads(refaug(tmp_path, tmp_path / "home", "score", items, "-m", "fine", "-m", "bleu", "--json"))
     assert (scored["scores"][0]["metric"], scored["scores"][0]["systems"]["a"]["mean"]) == ("fine", 1.0)
-    listed = json.loads(refaug(tmp_path, tmp_path / "home", "metrics", "list", "--json"))
+    listed = json.loads(refaug(tmp_path, tmp_path / "home", "score", "metrics", "list", "--json"))
     assert {info["name"] for info in listed["metrics"]} >= {"fine", "raises", "bleu"}
     assert [one.partition(" of package")[0].partition(" is added")[0] for one in listed["problems"]] == [
         f"metric {name}" for name in ("absent", "costless", "renamed", "twice", "word")

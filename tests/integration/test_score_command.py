@@ -422,16 +422,16 @@ def test_the_demo_systems_come_in_their_order(home, tmp_path: Path) -> None:
 
 
 def test_the_catalogue_lists_and_describes_every_metric(home) -> None:
-    listed = home("metrics", "list", "--json").json["metrics"]
+    listed = home("score", "metrics", "list", "--json").json["metrics"]
     names = [one["name"] for one in listed]
     assert names[:4] == ["bleu", "multi-bleu", "delta-bleu", "upsilon-bleu"]
     assert {"upsilon-chrf", "upsilon-rouge-l", "upsilon-greedy", "upsilon-bertscore"} <= set(names)
     assert "upsilon-cider" not in names
     for one in listed:
-        assert home("metrics", "describe", one["name"], "--json").json == one
-        shown = home("metrics", "describe", one["name"]).out
+        assert home("score", "metrics", "describe", one["name"], "--json").json == one
+        shown = home("score", "metrics", "describe", one["name"]).out
         assert all(parameter["name"] in shown for parameter in one["parameters"])
-    assert home("metrics", "describe", "blue").code == 2
+    assert home("score", "metrics", "describe", "blue").code == 2
 
 
 def test_other_commands_start_without_the_compiler() -> None:

@@ -126,7 +126,7 @@ def test_modules_of_the_user_are_not_taken_for_ours(hostile_folder: Path, is_on_
     for arguments in (
         ["log", "demo", "--dialogues", "40", "--output", "log.jsonl"],
         ["log", "ingest", "log.jsonl", "--log", "demo", "--workers", "2"],
-        ["metrics", "list"],
+        ["score", "metrics", "list"],
     ):
         done = subprocess.run(
             [*run, *arguments], cwd=hostile_folder, env=environment, capture_output=True, text=True, check=False

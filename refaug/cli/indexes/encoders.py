@@ -106,11 +106,10 @@ def add_command(
 
     Where it is published already, it stays as it is.
     """
-    from refaug.scoring.home.encoders import collect_files, published_copy  # noqa: PLC0415  numpy
+    from refaug.scoring.home.encoders import add_packaged  # noqa: PLC0415  numpy
 
-    if (stored := published_copy(artefact_stores(context.obj)["encoder"], name)) is not None:
-        _show(stored, as_json=as_json)
-        return
-    folder = context.obj.cache / "packaged" / name
-    collect_files(name, folder)
-    import_command(context, name, folder, publish=publish, as_json=as_json)
+    encoders, cache = artefact_stores(context.obj)["encoder"], context.obj.cache
+    stored, is_new = add_packaged(encoders, cache, name, publish=publish)
+    if publish and is_new:
+        record_act(context.obj, "publish", f"encoder {stored.spec.partition('#')[0]}")
+    _show(stored, as_json=as_json)

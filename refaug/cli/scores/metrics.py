@@ -1,4 +1,4 @@
-"""`refaug metrics …`: the catalogue of metrics."""
+"""`refaug score metrics …`: the catalogue of metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def list_command(as_json: output.JsonFlag = False) -> None:
         output.print_json({"metrics": [info.as_json() for info in infos], **problems})
         return
     output.print_table(
-        "metrics (refaug metrics describe NAME tells more)",
+        "metrics (refaug score metrics describe NAME tells more)",
         ("name", "references", "range", "direction", "needs", "what it is"),
         [
             (info.name, info.uses.value, info.range, info.direction, ", ".join(info.needs), info.summary)

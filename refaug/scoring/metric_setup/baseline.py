@@ -86,7 +86,8 @@ def _require_upsilon(specification: Specification) -> Metric:
     metric = build(specification)
     if not (isinstance(metric, Upsilon) or metric.info.upsilon):
         raise Usage(
-            f"{metric.name} has no υ form, so it needs no baseline", remedy="refaug metrics list has those that do"
+            f"{metric.name} has no υ form, so it needs no baseline",
+            remedy="refaug score metrics list has those that do",
         )
     return metric
 
@@ -244,6 +245,6 @@ def _measure_pairs(base: Metric, held: HeldVersion, manifest: IndexManifest, pai
     if not pairings:
         raise BadInput(
             f"{where} has no two pairs of different dialogues, which b could be measured on",
-            remedy="give b in the specification, as refaug metrics baseline prints it for a larger log",
+            remedy="give b in the specification, as refaug score metrics baseline prints it for a larger log",
         )
     return _MeanOfPairs(b=_mean(base, pairings, where), drawn=len(pairings))

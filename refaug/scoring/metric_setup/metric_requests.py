@@ -182,7 +182,7 @@ def baseline_advice(
     specs = sorted(items.indexes if isinstance(items, ItemCollection) else _indexes_of(items))
     if not specs:
         return None
-    remedy = remedy or f"refaug metrics baseline {names[0]} --index {specs[0]} measures b"
+    remedy = remedy or f"refaug score metrics baseline {names[0]} --index {specs[0]} measures b"
     return f"{', '.join(names)} without b counts from 0, though the references are those of an index: {remedy}"
 
 

@@ -92,7 +92,7 @@ def require_b(manifest: SetManifest, metrics: Sequence[Metric]) -> None:
         raise Usage(
             f"{lacking} has no b, and a frozen set has no index to measure it with",
             remedy=f"{lacking}:b=…, the number that signatures of scores with references of that index have, and that "
-            f"is printed by: refaug metrics baseline {lacking} --index {index}; or {lacking}:b=0",
+            f"is printed by: refaug score metrics baseline {lacking} --index {index}; or {lacking}:b=0",
         )
 
 

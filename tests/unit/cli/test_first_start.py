@@ -46,12 +46,14 @@ def test_the_version_is_told_before_any_library_is_there() -> None:
     assert not modules & {"typer", "rich", "orjson", "refaug.cli.main", *HEAVY}
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list"), ("score", "--help"), ("log", "tokenizers")])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("score", "metrics", "list"), ("score", "--help"), ("log", "tokenizers")]
+)
 def test_what_computes_and_stores_is_not_imported_to_print_a_list(arguments: tuple[str, ...]) -> None:
     assert not imported_by(*arguments) & (HEAVY - {"numpy", "pyarrow", "duckdb"})
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("metrics", "list")])
+@pytest.mark.parametrize("arguments", [("--help",), ("score", "metrics", "list")])
 def test_the_help_and_the_list_of_metrics_do_without_arrays_and_tables(arguments: tuple[str, ...]) -> None:
     assert not imported_by(*arguments) & HEAVY
 

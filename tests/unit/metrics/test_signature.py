@@ -285,7 +285,7 @@ def test_defaults_of_a_request_stand_behind_what_a_metric_was_given() -> None:
     ("specification", "message", "remedy"),
     [
         ("multi-blue", "no metric is called 'multi-blue'", "perhaps multi-bleu"),
-        ("", "no metric is called ''", "refaug metrics list"),
+        ("", "no metric is called ''", "refaug score metrics list"),
         ("BLEU", "no metric is called 'BLEU'", "bleu"),
         ("bleu;n=4", "no metric is called 'bleu;n=4'", "bleu"),
         ("bleu:", "'bleu:' ends in a colon", "bleu:key=value"),

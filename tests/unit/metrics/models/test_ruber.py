@@ -458,7 +458,7 @@ def test_without_a_judge_or_ranges_scoring_is_refused_with_a_remedy() -> None:
         ("", "metric `ruber` needs word vectors: pass ruber:vectors=NAME", "refaug artefacts list vectors"),
         ("referenced=chrf,unreferenced=rater,model=u", "names a ruber, and a rater is asked", "rater;model=NAME"),
         ("referenced=chrf,norm=none,sample=chat", "sample=chat, and no log is sampled", "leave sample out"),
-        ("referenced=nope", "referenced=nope: no metric is called 'nope'", "refaug metrics list"),
+        ("referenced=nope", "referenced=nope: no metric is called 'nope'", "refaug score metrics list"),
         ("referenced=rater", "rater uses a model of its own", "referenced=pooled"),
         ("referenced=ruber", "ruber uses a model of its own", "referenced=pooled"),
         ("referenced=rouge-l:refs=gold", "a colon behind the name of a part", "rouge-l;refs=gold"),

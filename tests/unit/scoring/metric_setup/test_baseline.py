@@ -76,7 +76,7 @@ def test_the_command_prints_a_parameter_that_a_specification_takes(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert main(["--home", str(home), "metrics", "baseline", "chrf", "--log", "chat", "--json"]) == 0
+    assert main(["--home", str(home), "score", "metrics", "baseline", "chrf", "--log", "chat", "--json"]) == 0
     shown = orjson.loads(capsys.readouterr().out)
     assert build(f"upsilon-chrf:{shown['parameter']}").settings["b"] == shown["parameter"].removeprefix("b=")
     assert float(shown["parameter"].removeprefix("b=")) == pytest.approx(shown["b"], abs=1e-7)

@@ -1,0 +1,90 @@
+"""A home that scores, from real dialogues: the log everyday-en, its word vectors, its index, and the encoder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.manifests import MANIFEST
+from refaug.core.files import read_json, write_json
+from refaug.core.home import Settings
+from refaug.core.progress import Progress
+from refaug.logs.everyday import NAME, PACKAGE, write_dialogues
+from refaug.operations.build_index import BuildIndex
+from refaug.operations.logs.ingest_log import IngestLog
+from refaug.operations.train_vectors import TrainVectors
+
+ENCODER: Final = "all-minilm-l6-v2"
+_CHECKED: Final = 200  # utterances on which recall is measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class EverydayPart:
+    """An artefact of the home: its content is the same wherever it is made on one kind of processor."""
+
+    kind: str
+    spec: str
+    content: str  # a hash of what decides the answers, without times and paths
+    is_new: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_everyday_home(
+    home: Settings, progress: Progress, *, source: Path | None = None, encoder: str = ENCODER
+) -> Iterator[EverydayPart]:
+    """Make what is not there yet, and yield each part when it is; what was stopped goes on where it was.
+
+    `source` is the file of the data set, by default that of the installed package; `encoder` one that a package ships
+    or the home has.
+    """
+    from refaug.indexer.building.build import build_index  # noqa: PLC0415  compiles
+    from refaug.indexer.vectors.training import train_vectors  # noqa: PLC0415
+    from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
+
+    added = _encoder(home, encoder)  # first: where a package is missing, nothing is made
+    yield _log(home, progress, source)
+    yield added
+    places = places_of(home)
+    vectors = train_vectors(places, TrainVectors(logs=(NAME,)).order(threads=None, tokenizer=None), progress)
+    facts = {"words": vectors.words, "dimensions": vectors.dimensions}
+    yield EverydayPart(
+        kind="vectors", spec=f"{NAME}@{vectors.version}", content=vectors.sha256, is_new=vectors.is_new, facts=facts
+    )
+    order = BuildIndex(logs=(NAME,), encoder=encoder, check_queries=_CHECKED)
+    built = build_index(places, order.order(threads=cores(), encoder=encoder), progress)
+    manifest: Any = read_json(places.indexes.folder(NAME, built.version) / MANIFEST)
+    yield EverydayPart(kind="index", spec=f"{NAME}@{built.version}", content=str(manifest["id"]), is_new=built.is_new)
+
+
+def _log(home: Settings, progress: Progress, source: Path | None) -> EverydayPart:
+    """Clean the dialogues and ingest them, unless the log is there."""
+    from refaug.logs.ingest.ingest import ingest  # noqa: PLC0415  duckdb
+
+    dialogues, folder, rules = home.cache / NAME / f"{NAME}.jsonl", home.logs / NAME, home.cache / NAME / "rules.json"
+    is_new = not (folder / MANIFEST).is_file()
+    if is_new:
+        cleaned = write_dialogues(source or PACKAGE.locate(f"the log {NAME} is made"), dialogues, progress)
+        write_json(rules, dict(cleaned.rules))
+        ingest(IngestLog(sources=(str(dialogues),), log=NAME, language="en").order(), home.logs, progress)
+    manifest: Any = read_json(folder / MANIFEST)
+    content = hashlib.sha256("".join(part["sha256"] for part in manifest["parts"]).encode()).hexdigest()
+    facts = {**manifest["totals"], **(read_json(rules) if rules.is_file() else {})}
+    return EverydayPart(kind="log", spec=NAME, content=content, is_new=is_new, facts=facts)
+
+
+def _encoder(home: Settings, name: str) -> EverydayPart:
+    """Add the encoder from the packages that ship its files, unless the home has one of this name that none ships."""
+    from refaug.scoring.home.encoders import PACKAGED, add_packaged  # noqa: PLC0415  numpy
+
+    encoders = artefact_stores(home)["encoder"]
+    if name in PACKAGED or encoders.current(name) is None:
+        stored, is_new = add_packaged(encoders, home.cache, name)
+        spec, _, content = stored.spec.partition("#")
+        return EverydayPart(kind="encoder", spec=spec, content=content, is_new=is_new)
+    name, version = encoders.resolve(name)
+    manifest: Any = read_json(encoders.folder(name, version) / MANIFEST)
+    return EverydayPart(kind="encoder", spec=f"{name}@{version}", content=str(manifest["id"]), is_new=False)
