@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
 import re
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refaug_client._cli import parser
 from typer.main import get_command as command_tree
 
 from refaug.cli.main import app
@@ -170,7 +168,6 @@ def test_commands_and_options_named_in_running_text_exist(path: Path) -> None:
     tree: Any = get_command(app)
     commands = dict(_commands(tree, ""))
     known = {option for command in commands.values() for parameter in command.params for option in _options(parameter)}
-    known |= of_the_client(parser())
     text = _INDENTED.sub("", _FENCE.sub("", path.read_text("utf-8")))
     unknown = []
     for span in re.findall(r"`([^`\n]+)`", text):
@@ -197,17 +194,9 @@ def test_parameters_of_metrics_named_in_running_text_exist() -> None:
     assert [(page, info.name, name) for page, info, name in named if info.parameter(name) is None] == []
 
 
-def of_the_client(parser: argparse.ArgumentParser) -> set[str]:
-    """The options of `refaug-client`, of all its commands."""
-    found = set(parser._option_string_actions)
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found = found.union(*(of_the_client(inner) for inner in action.choices.values()))
-    return found
-
-
 _OTHERS = {
     "--build-arg",
+    "--junitxml",
     "--data",
     "--demo",
     "--sizes",
@@ -215,7 +204,7 @@ _OTHERS = {
     "--paired-bs",
     "--paired-ar",
     "--dashboard-host",
-}  # docker, benchmarks, sacrebleu, ray
+}  # docker, pytest, benchmarks, sacrebleu, ray
 
 
 def _commands(command: Any, path: str) -> list[tuple[str, Any]]:

@@ -124,7 +124,6 @@ def test_the_packages_that_offer_names_are_few() -> None:
         "refaug.library.nlgeval",
         "refaug.service.jobs.kinds",
         "refaug_client",
-        "refaug_client._cli",
     }
 
 

@@ -2,8 +2,8 @@
 
 python fail_when_it_drops.py SET old.jsonl new.jsonl
 
-`refaug-client ci` compares with numbers of a file instead, by a limit that you set. This script has the replies of
-both, so that it can compare reply by reply. A file has a line {"id": ITEM, "reply": TEXT} for each item of the set.
+A file has a line {"id": ITEM, "reply": TEXT} for each item of the set. Both are scored in one request, so that they are
+compared by the same metric, and reply by reply.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ PAGES_URL = "http://127.0.0.1:8000"
 LANGUAGES = {"python", "jsonl", "console", "sh", "yaml", "text"}
 _FENCE = re.compile(r"^```(\w+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SAYS = re.compile(r"^\s*print\(.*\)  # (.*)$")
-# The shell finds our command here, whatever is installed on the machine beside it.
-_FUNCTIONS = 'refaug-client() { "$PYTHON" -m refaug_client "$@"; }; '
+# The shell finds the python of the tests, whatever is installed on the machine beside it.
+_FUNCTIONS = 'python() { "$PYTHON" "$@"; }; '
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import inspect
 import os
 import pkgutil
 import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pages import ROOT, Block, Page, blocks, matches, require_names
 from servers import Served
 
 import refaug_client
-from refaug_client import Client, _cli
+from refaug_client import Client
 from refaug_client._api import models
 from refaug_client._api.methods import Resource
 from refaug_client._core import errors as client_errors
@@ -180,27 +179,6 @@ def test_the_table_of_examples_has_every_example() -> None:
 def test_every_setting_of_the_environment_stands_on_the_page() -> None:
     variables = {value for name, value in vars(settings).items() if name.endswith("_VARIABLE")}
     assert {name for name in variables if name not in SDK} == set()
-
-
-def commands() -> list[tuple[str, str]]:
-    """Every command line of ours that a page shows."""
-    return [
-        (page.name, re.split(r"\s(?:#|>|\|)", match[1])[0])
-        for page in [*PAGES, ROOT / "README.md", DOCS / "first-steps.md", DOCS / "service.md"]
-        for block in blocks(page)
-        if block.language in ("sh", "console", "yaml")
-        for match in re.finditer(r"^(?:\$ |\s*- run: )?(refaug-client .*)$", block.text, re.MULTILINE)
-    ]
-
-
-@pytest.mark.parametrize(("page", "line"), commands(), ids=str)
-def test_every_command_that_is_shown_parses(page: str, line: str) -> None:
-    _, *arguments = shlex.split(line)
-    assert _cli.parser().parse_args(arguments).command == arguments[0]
-
-
-def test_commands_are_found_in_the_pages_at_all() -> None:
-    assert {command.split()[1] for _, command in commands()} == {"ci"}
 
 
 def test_a_block_for_another_environment_imports_only_what_is_there() -> None:

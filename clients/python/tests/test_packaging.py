@@ -115,19 +115,12 @@ def test_it_is_pure_and_says_which_python_it_wants_and_what_it_needs(wheel: Path
     assert (CLIENT / "README.md").read_text("utf-8").strip() in said.get_payload(decode=True).decode("utf-8")
 
 
-def test_the_command_is_declared(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        lines = archive.read(name).decode().split()
-    assert lines == ["[console_scripts]", "refaug-client", "=", "refaug_client._cli:main"]
-
-
 # ── installed ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_all_modules_can_be_imported_with_nothing_but_what_it_needs(installed: Installed) -> None:
     names = [name[: -len(".py")].replace("/", ".").removesuffix(".__init__") for name in MODULES]
-    light = [name for name in names if ".integrations." not in name and not name.endswith("__main__")]
+    light = [name for name in names if ".integrations." not in name]
     installed.run("-c", f"import importlib; [importlib.import_module(name) for name in {light!r}]")
 
 
@@ -148,15 +141,6 @@ def test_an_integration_without_its_framework_says_what_to_install(installed: In
         name = f"refaug_client.integrations{'' if module.stem == '__init__' else f'.{module.stem}'}"
         code = f"try:\n    import {name}\nexcept ImportError as error:\n    print(error)"
         assert "refaug_client" not in installed.run("-c", code), name
-
-
-def test_the_command_runs(installed: Installed) -> None:
-    for command in (
-        [str(installed.folder / "bin" / "refaug-client")],
-        [str(installed.folder / "bin" / "python"), "-m", "refaug_client"],
-    ):
-        said = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True, timeout=60).stdout
-        assert said == f"refaug-client {VERSION}\n"
 
 
 def test_with_all_that_it_needs_it_stays_small(installed: Installed) -> None:
@@ -207,7 +191,7 @@ def test_older_pythons_read_it_too(python: str, tmp_path: Path) -> None:
     """Every module is imported and every annotation looked at, over a stub of an HTTP library that is too new here."""
     (tmp_path / "httpx.py").write_text(_STUB)
     names = [name[: -len(".py")].replace("/", ".").removesuffix(".__init__") for name in MODULES]
-    light = [name for name in names if ".integrations." not in name and not name.endswith("__main__")]
+    light = [name for name in names if ".integrations." not in name]
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(SOURCE.parent)!r}]; names = {light!r}\n{_READ}"
     said = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (said.stdout, said.stderr) == ("read\n", "")
