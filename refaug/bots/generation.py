@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.replier import BotReply, Replier, ReplyRequest
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
 from refaug.rater.adem.vhred.generation_settings import (
@@ -75,7 +75,7 @@ def _temperature(specification: BotSpecification) -> float:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GeneratingBot:
+class GeneratingBot(Replier):
     """A bot that writes its replies with an opened VHRED."""
 
     vhred: Vhred
@@ -108,16 +108,6 @@ class GeneratingBot:
     def is_random(self) -> bool:
         """Whether replies are sampled, or drawn among those of beam search."""
         return self.settings.is_random
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Nothing: every reply is the network's."""
-        return ()
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """Nothing: the network runs here."""
-        return ()
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Write all replies, in batches."""

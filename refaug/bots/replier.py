@@ -52,7 +52,7 @@ class BotReply:
 
 
 class Replier(Protocol):
-    """A bot."""
+    """A bot; one that derives from this has no chance, no warnings and no remarks unless it says so."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -61,14 +61,17 @@ class Replier(Protocol):
     @property
     def is_random(self) -> bool:
         """Whether the seed of a request can change its reply."""
+        return False
 
     @property
     def warnings(self) -> Sequence[str]:
         """What to know of all replies."""
+        return ()
 
     @property
     def remarks(self) -> Sequence[str]:
         """What the replies so far have cost, where they cost something."""
+        return ()
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return one reply for each request, in their order."""
@@ -85,6 +88,41 @@ class BeginningBot(Protocol):
 def openings_of(bot: Replier, requests: Sequence[ReplyRequest]) -> list[BotReply]:
     """Return what a bot begins dialogues with; one that cannot begin gets the requests as they are."""
     return bot.openings(requests) if isinstance(bot, BeginningBot) else bot.replies(requests)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WrappedBot(Replier):
+    """A bot that replies by another one; what a subclass does not say is as the other one has it."""
+
+    inner: Replier
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What makes the replies."""
+        return self.inner.provenance
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the seed of a request can change its reply."""
+        return self.inner.is_random
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What to know of all replies."""
+        return self.inner.warnings
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the replies so far have cost."""
+        return self.inner.remarks
+
+    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return one reply for each request, in their order."""
+        return self.inner.replies(requests)
+
+    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
+        """Return what the bot begins each dialogue with, if it can."""
+        return openings_of(self.inner, requests)
 
 
 # ── How long replies took: a mean, and the times below which half and 95 % of them lie ────────────────────────────────

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.replier import BotReply, Replier, ReplyRequest
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import Usage
 from refaug.core.records import Item, Origin, Reference
@@ -61,7 +61,7 @@ def _time(specification: BotSpecification, key: str) -> datetime | None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RetrievalBot:
+class RetrievalBot(Replier):
     """A bot that retrieves its replies from an opened index."""
 
     index: ReferenceIndex
@@ -103,11 +103,6 @@ class RetrievalBot:
         if not self.search.is_dialog:
             return ()
         return (f"{self.search.mode} compares with the gold, which a system under test never sees",)
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """Nothing: the index is searched here."""
-        return ()
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Begin each dialogue with the reply to an utterance that the seed draws from the index."""

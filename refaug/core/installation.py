@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from refaug.core.errors import MissingPart
+from refaug.core.errors import Conflict, MissingPart
+
+T = TypeVar("T")
 
 # The modules of each extra, by the names under which they are imported; a test holds them to pyproject.toml.
 MODULES_OF_EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,6 +87,7 @@ BINDINGS: Final = "refaug.bindings"
 EXECUTORS: Final = "refaug.executors"
 
 METRICS: Final = "refaug.metrics"
+BOTS: Final = "refaug.bots"
 
 # which other extras an extra imports
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -203,16 +206,34 @@ class Registration:
     name: str
     target: str  # module:name
     package: str
+    version: str = ""
 
-    def load(self, whose: str) -> Any:
-        """Return what it stands for, imported; MissingPart tells whose it is where that fails."""
+    @property
+    def released(self) -> str:
+        """The package with its version, as signatures and provenance have it."""
+        return f"{self.package}@{self.version}"
+
+    def load(self, what: str, kind: type[T]) -> T:
+        """Return what it stands for, imported; MissingPart tells whose it is where that fails, or it is something else.
+
+        `what` says what has the name, such as "metric".
+        """
+        whose = f"{what} {self.name} of package {self.package}"
         try:
-            return load(self.name, self.target)
+            loaded = load(self.name, self.target)
         except Exception as error:  # whatever a package does while it is imported
             raise MissingPart(
                 f"{whose} cannot be imported: {error!r}",
                 remedy=f"upgrade or uninstall {self.package}",
             ) from error
+        if not isinstance(loaded, kind):
+            raise broken(whose, f"{self.target} is a {type(loaded).__name__}, not a {kind.__name__}")
+        return loaded
+
+
+def broken(whose: str, what: str) -> MissingPart:
+    """Return the error for something of a package that cannot be used."""
+    return MissingPart(f"{whose} cannot be used: {what}", remedy="ask its authors, or uninstall it")
 
 
 @cache
@@ -223,9 +244,18 @@ def of_packages(group: str) -> Mapping[str, Sequence[Registration]]:
     found = dict[str, list[Registration]]()
     for entry in entry_points(group=group):
         if not entry.value.startswith(_EXTRAS):
-            package = entry.dist.name if entry.dist is not None else "of no name"
-            found.setdefault(entry.name, []).append(Registration(entry.name, entry.value, package))
+            package, version = (entry.dist.name, entry.dist.version) if entry.dist is not None else ("of no name", "")
+            found.setdefault(entry.name, []).append(Registration(entry.name, entry.value, package, version))
     return found
+
+
+def of_package(group: str, name: str, what: str) -> Registration | None:
+    """Return what a package of others adds under a name, or None; Conflict where several do."""
+    found = of_packages(group).get(name, [])
+    if len(found) > 1:
+        packages = " and ".join(one.package for one in found)
+        raise Conflict(f"{what} {name} is added by {packages}", remedy="uninstall one of them")
+    return found[0] if found else None
 
 
 def find(group: str, name: str) -> Any:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refaug.core.errors import Usage
-from refaug.core.installation import load
+from refaug.core.installation import METRICS, load, of_package
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find, find_info
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
-from refaug.metrics.packages.package_metrics import registration_of
 from refaug.metrics.packages.watched_metrics import watched
 
 
@@ -74,7 +73,8 @@ def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener
     """Build the metric from checked settings."""
     arguments = (source,) if info.asks(ModelKind.VECTORS, ModelKind.ENCODER) else ()
     kind: type[Metric] = load(info.name, info.made_by)
-    if not info.made_by.startswith("refaug.") and (registration := registration_of(info.name)) is not None:
+    registration = None if info.made_by.startswith("refaug.") else of_package(METRICS, info.name, "metric")
+    if registration is not None:
         kind = watched(kind, registration)
     made: Callable[..., Metric] = kind
     return made(info, settings, *arguments)

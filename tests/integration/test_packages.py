@@ -1,4 +1,4 @@
-"""Metrics and job kinds of other packages: installed by pip, used through every face, and named where they fail."""
+"""Metrics, bots and job kinds of other packages: installed, used through every face, and named where they fail."""
 
 from __future__ import annotations
 
@@ -133,14 +133,73 @@ def test_a_job_kind_of_a_package_runs_with_its_checked_options(installed: Path, 
     assert "letters" in told["refused"][1]
 
 
-def write_package(site: Path, package: str, names: dict[str, str]) -> None:
+ECHOED = "Really coffee, please."
+
+
+def test_a_bot_of_a_package_replies_alike_through_every_face(installed: Path, home: Path) -> None:
+    item = {"id": "d1", "utterance": "I take coffee, please."}
+    items = home.parent / "asked.jsonl"
+    items.write_text(json.dumps(item) + "\n")
+    printed = json.loads(refaug(installed, home, "bots", "reply", items, "--bot", "a=echo:Really,words=2"))
+    script = home.parent / "bot.py"
+    script.write_text(BOT)
+    told = json.loads(run(installed, script, home, items))
+    assert printed["replies"] == told["http"] == told["job"] == {"a": ECHOED}
+    assert told["stored"] == ECHOED
+    assert set(told["spoilt"].split()) <= set("abcdefgh")
+    assert "package:refaug-example@1.0" in printed["reply_provenance"]["a"]
+    assert [status for status, _ in told["refused"]] == [422, 422]
+    assert [detail.rpartition(": ")[2] for _, detail in told["refused"]] == ["echo has no key 'letters'", "words=0"]
+    wrong = refaug(installed, home, "bots", "reply", items, "--bot", "a=ecco:Really", code=2)
+    assert "there is no kind of bot 'ecco'" in wrong
+
+
+BROKEN_BOTS = """
+from refaug.bots.kinds import BotKind
+from refaug.bots.replier import BotReply, Replier
+
+class Odd(Replier):
+    def __init__(self, way): self.way = way
+    provenance = {}
+    def replies(self, requests):
+        if self.way == "raises":
+            raise ZeroDivisionError("nothing")
+        return {"few": [], "blank": [BotReply(text=" ") for _ in requests], "text": ["x" for _ in requests]}[self.way]
+
+def kind(way):
+    return BotKind(source="X", keys={}, repeated_keys=(), check=lambda _: None, open=lambda *_: Odd(way), artefact=None)
+
+raises, few, blank, text, word = kind("raises"), kind("few"), kind("blank"), kind("text"), "no BotKind"
+"""
+
+
+def test_a_broken_bot_is_named_with_its_package(tmp_path: Path) -> None:
+    said = {
+        "raises": "replying ended with ZeroDivisionError('nothing')",
+        "few": "it returned 0 replies to 1 requests",
+        "blank": "it returned BotReply(text=' '",
+        "text": "it returned 'x'",
+        "word": "broken_bots:word is a str, not a BotKind",
+        "absent": "cannot be imported: AttributeError",
+    }
+    write_package(tmp_path, "odd", {name: f"broken_bots:{name}" for name in said}, group="refaug.bots")
+    (tmp_path / "broken_bots.py").write_text(BROKEN_BOTS)
+    items = tmp_path / "items.jsonl"
+    items.write_text('{"id": "d1", "utterance": "Tea?"}\n')
+    for name, told in said.items():
+        error = refaug(tmp_path, tmp_path / "home", "bots", "reply", items, "--bot", f"a={name}:x", code=1)
+        assert f"kind of bot {name} of package odd" in error
+        assert told in error
+
+
+def write_package(site: Path, package: str, names: dict[str, str], *, group: str = "refaug.metrics") -> None:
     """A package as pip leaves it: a module and its metadata."""
     (site / "broken.py").write_text(BROKEN)
     metadata = site / f"{package}-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
     entries = "\n".join(f"{name} = {target}" for name, target in names.items())
-    (metadata / "entry_points.txt").write_text(f"[refaug.metrics]\n{entries}\n")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
 
 
 SAID = {
@@ -224,4 +283,43 @@ with client_of(home, ready=False) as client:
     assert run_worker(home, ServeSettings(), once=True) == 0
     job = client.get(f"/v1/jobs/{made.json()['id']}").json()
 print(json.dumps({"result": job["result"], "refused": [wrong.status_code, wrong.json()["detail"]]}))
+"""
+BOT = """
+import json, sys
+from pathlib import Path
+from refaug.core.home import Settings
+from refaug.service.jobs.worker import run_worker
+from refaug.service.server_settings import ServeSettings
+from serving import client_of, migrated
+
+home, items = migrated(Settings(home=Path(sys.argv[1]))), Path(sys.argv[2])
+item = json.loads(items.read_text())
+echo = {"kind": "echo", "source": "Really", "words": 2}
+with client_of(home, ready=False) as client:
+    def put(name, fields): return client.put(f"/v1/bots/{name}", json={"specification": fields})
+    made = [put("mine", echo)]
+    made.append(put("spoilt", {"kind": "degraded", "bot": "mine", "share": 1, "pool": ["a b c d", "e f g h"]}))
+    assert all(one.is_success for one in made), made[0].text + made[1].text
+    def replied(name):
+        found = client.post(f"/v1/bots/{name}/replies", json={"dialogues": [{"turns": [item["utterance"]]}]})
+        assert found.status_code == 200, found.text
+        return found.json()["replies"][0]["reply"]
+    stored, spoilt = replied("mine"), replied("spoilt")
+    whole = client.post("/v1/replies", json={"items": [item], "bots": {"a": "echo:Really,words=2"}}).json()
+    refused = [put("bad", {**echo, **more}) for more in ({"letters": 1}, {"words": 0})]
+    binary = {"Content-Type": "application/octet-stream"}
+    sent = client.post("/v1/uploads?name=items.jsonl", content=items.read_bytes(), headers=binary)
+    assert sent.is_success, sent.text
+    order = {"kind": "replies", "items": f"upload:{sent.json()['id']}", "bots": {"a": "bot:mine"}}
+    made = client.post("/v1/jobs", json=order)
+    assert run_worker(home, ServeSettings(), once=True) == 0
+    job = client.get(f"/v1/jobs/{made.json()['id']}").json()
+    written = client.get(f"/v1/uploads/{job['result']['upload'].rpartition(':')[2]}/content").json()
+print(json.dumps({
+    "http": whole["items"][0]["replies"],
+    "job": written["replies"],
+    "stored": stored,
+    "spoilt": spoilt,
+    "refused": [[one.status_code, one.json()["detail"]] for one in refused],
+}))
 """

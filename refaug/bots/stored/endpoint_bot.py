@@ -17,7 +17,7 @@ from refaug.bots.endpoint.chat import ChatAnswer, ChatMessage, ChatRequest, Faul
 from refaug.bots.endpoint.client import ClientSettings, Outcome, ask_all
 from refaug.bots.endpoint.specification import Endpoint
 from refaug.bots.endpoint.spending import DailySpending, DailyTokens, Spending
-from refaug.bots.replier import BotReply, ReplyRequest
+from refaug.bots.replier import BotReply, Replier, ReplyRequest
 from refaug.bots.stored.specification_fields import MOST_TEXT
 from refaug.core.errors import NotAllowed
 
@@ -88,7 +88,7 @@ _MOST_ID: Final = 200  # characters
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EndpointBot:
+class EndpointBot(Replier):
     """A bot behind an address: an OpenAI-compatible endpoint, or a server that is sent turns."""
 
     kind: str
@@ -113,11 +113,6 @@ class EndpointBot:
     def is_random(self) -> bool:
         """Whether a seed can change a reply, as far as refaug knows: it cannot without a temperature."""
         return self.endpoint.dialect == "turns" or self.temperature > 0
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Nothing: a reply comes as the endpoint gives it."""
-        return ()
 
     @property
     def remarks(self) -> Sequence[str]:

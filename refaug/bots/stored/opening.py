@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from refaug.bots.endpoint.specification import Endpoint, endpoint_of, turns_endpoint_of
 from refaug.bots.generation import GeneratingBot
-from refaug.bots.replier import BotReply, Replier, ReplyRequest, openings_of
+from refaug.bots.kinds import BotSources, open_bot
+from refaug.bots.replier import BotReply, Replier, ReplyRequest, WrappedBot, openings_of
 from refaug.bots.retrieval import NOTHING_RETRIEVED, RetrievalBot, opening_requests, withheld
 from refaug.bots.stored import specification_fields
 from refaug.bots.stored.endpoint_bot import EndpointAccess, EndpointBot, require_hosts
@@ -58,7 +59,7 @@ NO_UTTERANCE: Final = "no_utterance"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReplayBot:
+class ReplayBot(Replier):
     """A bot whose n-th reply in a dialogue is the n-th of a list, or is drawn from the list."""
 
     spec: str
@@ -80,11 +81,6 @@ class ReplayBot:
     def warnings(self) -> Sequence[str]:
         """That the replies do not depend on the dialogue."""
         return ("its replies are a fixed list, whatever is said",)
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """Nothing: replies cost nothing."""
-        return ()
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return the reply to each dialogue."""
@@ -115,7 +111,7 @@ OWN_TURNS: Final = 3  # earlier replies that are not given again
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ConversingRetrievalBot:
+class ConversingRetrievalBot(Replier):
     """A bot that retrieves its replies, and gives none that equals one of its last three."""
 
     spec: str
@@ -137,11 +133,6 @@ class ConversingRetrievalBot:
     def warnings(self) -> Sequence[str]:
         """What is to know of the search."""
         return self.inner.warnings
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """Nothing: the index is searched here."""
-        return ()
 
     def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Begin each dialogue with the reply to an utterance that the seed draws from the index."""
@@ -171,50 +162,25 @@ class ConversingRetrievalBot:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NamedBot:
+class NamedBot(WrappedBot):
     """A bot of a command under the name of a stored one."""
 
     spec: str
-    inner: Replier
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """What makes the replies, and the name with its hash."""
         return {**self.inner.provenance, "bot": self.spec}
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the seed of a request can change its reply."""
-        return self.inner.is_random
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What to know of all replies."""
-        return self.inner.warnings
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """What the replies so far have cost."""
-        return self.inner.remarks
-
-    def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
-        """Return one reply for each request, in their order."""
-        return self.inner.replies(requests)
-
-    def openings(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
-        """Return what the bot begins each dialogue with, if it can."""
-        return openings_of(self.inner, requests)
-
 
 # ── A bot that is worse on purpose: words of another bot's replies are replaced by words of random replies ────────────
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DegradedBot:
+class DegradedBot(WrappedBot):
     """A bot that replaces a run of words in each reply by as many words of a reply drawn from a pool."""
 
     spec: str
-    inner: Replier
     share: float
     pool: tuple[str, ...]
 
@@ -233,11 +199,6 @@ class DegradedBot:
     def warnings(self) -> Sequence[str]:
         """That it is worse on purpose, and what is to know of the bot that it wraps."""
         return ("its replies are spoilt on purpose", *self.inner.warnings)
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """What the replies of the wrapped bot cost."""
-        return self.inner.remarks
 
     def replies(self, requests: Sequence[ReplyRequest]) -> list[BotReply]:
         """Return the spoilt replies; a reply that is missing stays so."""
@@ -297,7 +258,8 @@ class StoredBotSources:
 
 def open_stored(stored: StoredBot, sources: StoredBotSources) -> Replier:
     """Open a stored bot; NotAllowed where its host may not be asked, BadInput where its key is not set."""
-    return _OPENERS[stored.kind](stored, sources)
+    opener = _OPENERS.get(stored.kind)
+    return _open_of_package(stored, sources) if opener is None else opener(stored, sources)
 
 
 def _open_retrieval(stored: StoredBot, sources: StoredBotSources) -> Replier:
@@ -371,6 +333,13 @@ def _open_http(stored: StoredBot, sources: StoredBotSources) -> Replier:
         most_turns=most_turns,
         spending=sources.access.spending_of(endpoint),
     )
+
+
+def _open_of_package(stored: StoredBot, sources: StoredBotSources) -> Replier:
+    fields, where = specification_fields.without_kind(stored.fields), f"bot {stored.name}"
+    specification = specification_fields.package_specification(stored.kind, fields, where)
+    opened = BotSources(open_index=sources.open_index, open_vhred=sources.open_vhred)
+    return NamedBot(spec=stored.spec, inner=open_bot(specification, opened))
 
 
 def _require_usable(stored: StoredBot, endpoint: Endpoint, access: EndpointAccess) -> None:

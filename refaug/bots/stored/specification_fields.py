@@ -8,8 +8,10 @@ from typing import Any, Final, TypeVar
 
 from refaug.bots import generation, retrieval
 from refaug.bots.endpoint.specification import FieldReader, endpoint_of, turns_endpoint_of
+from refaug.bots.kinds import check_bot, kind_of
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import BadInput, Usage
+from refaug.core.installation import BOTS, of_package, of_packages
 
 MOST_LISTED: Final = 10_000  # texts of a list
 MOST_TEXT: Final = 20_000  # characters of a text
@@ -65,6 +67,20 @@ def neural_specification(fields: Fields, where: str) -> BotSpecification:
     specification = BotSpecification(kind="vhred", source=_source(reader, "vhred"), settings=tuple(settings))
     _named(where, lambda: generation.generation_settings(specification))
     return specification
+
+
+def package_specification(kind: str, fields: Fields, where: str) -> BotSpecification:
+    """Return how a bot of a package's kind replies, as a bot of a command is written: `source` and its keys."""
+    reader = FieldReader(fields, where)
+    source = (found.artefact if (found := kind_of(kind)) is not None else None) or "source"
+    settings = tuple(
+        (key, str(one))
+        for key, content in fields.items()
+        if key != source
+        for one in (content if isinstance(content, list) else [content])
+    )
+    specification = BotSpecification(kind=kind, source=reader.text(source, required=True) or "", settings=settings)
+    return _named(where, lambda: check_bot(specification))
 
 
 def replay_replies(fields: Fields, where: str) -> tuple[str, ...]:
@@ -153,10 +169,14 @@ CHECKS: Final[Mapping[str, Callable[[Fields, str], None]]] = {
 
 def check_fields(fields: Fields, where: str) -> None:
     """Check a specification; BadInput names the field that is wrong."""
-    kind = fields.get("kind")
-    if not isinstance(kind, str) or kind not in CHECKS:
-        raise BadInput(f"{where}, kind: {kind!r} is no kind of bot", remedy=f"one of: {', '.join(CHECKS)}")
-    CHECKS[kind](without_kind(fields), where)
+    kind, others = fields.get("kind"), without_kind(fields)
+    if not isinstance(kind, str) or (kind not in CHECKS and not of_package(BOTS, kind, "kind of bot")):
+        kinds = ", ".join([*CHECKS, *sorted(of_packages(BOTS))])
+        raise BadInput(f"{where}, kind: {kind!r} is no kind of bot", remedy=f"one of: {kinds}")
+    if kind in CHECKS:
+        CHECKS[kind](others, where)
+    else:
+        package_specification(kind, others, where)
 
 
 # ── Fields ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from refaug.core.errors import Conflict, MissingPart, RefaugError
-from refaug.core.installation import METRICS, Registration, of_packages
+from refaug.core.errors import RefaugError
+from refaug.core.installation import METRICS, Registration, broken, of_package, of_packages
 from refaug.metrics.costs import LINEAR
 from refaug.metrics.metric_info import MetricInfo
 
@@ -20,17 +20,8 @@ def metric_of_package(name: str) -> MetricInfo | None:
 
     MissingPart names the package where it cannot be used, Conflict two that add the same name.
     """
-    registration = registration_of(name)
+    registration = of_package(METRICS, name, "metric")
     return None if registration is None else _loaded(registration)
-
-
-def registration_of(name: str) -> Registration | None:
-    """Return where a metric comes from that a package adds; None for others."""
-    registrations = of_packages(METRICS).get(name, [])
-    if len(registrations) > 1:
-        packages = " and ".join(one.package for one in registrations)
-        raise Conflict(f"metric {name} is added by {packages}", remedy="uninstall one of them")
-    return registrations[0] if registrations else None
 
 
 def metrics_of_packages() -> tuple[list[MetricInfo], list[RefaugError]]:
@@ -49,15 +40,9 @@ def metrics_of_packages() -> tuple[list[MetricInfo], list[RefaugError]]:
 def _loaded(registration: Registration) -> MetricInfo:
     """Import what a package calls its metric, and check it."""
     whose = f"metric {registration.name} of package {registration.package}"
-    info = registration.load(whose)
-    if not isinstance(info, MetricInfo):
-        raise _broken(whose, f"{registration.target} is a {type(info).__name__}, not a MetricInfo")
+    info = registration.load("metric", MetricInfo)
     if info.name != registration.name:
-        raise _broken(whose, f"its MetricInfo has the name {info.name!r}")
+        raise broken(whose, f"its MetricInfo has the name {info.name!r}")
     if info.cost is LINEAR:
-        raise _broken(whose, "it states no cost: pass cost=Cost(…) of refaug.metrics.costs")
+        raise broken(whose, "it states no cost: pass cost=Cost(…) of refaug.metrics.costs")
     return info
-
-
-def _broken(whose: str, what: str) -> MissingPart:
-    return MissingPart(f"{whose} cannot be used: {what}", remedy="ask its authors, or uninstall it")

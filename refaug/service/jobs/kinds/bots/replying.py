@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final
 
-from refaug.bots.kinds import KINDS, parse_bot
+from refaug.bots.kinds import artefact_of, parse_bot
 from refaug.bots.specification import BotSpecification
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.errors import BadInput, Interrupted, Usage
@@ -87,7 +87,7 @@ def pin_bot(specification: BotSpecification, home: Settings, serve: ServeSetting
     if specification.is_stored:
         stored = find_bots(home, [specification.source], serve.database)[specification.source]
         return replace(specification, source=stored.spec)
-    if (artefact := KINDS[specification.kind].artefact) is None:
+    if (artefact := artefact_of(specification)) is None:
         return specification
     return replace(specification, source="@".join(artefact_stores(home)[artefact].resolve(specification.source)))
 

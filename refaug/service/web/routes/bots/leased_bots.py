@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from refaug.bots.kinds import KINDS, BotSources, open_bot
+from refaug.bots.kinds import BotSources, artefact_of, open_bot
 from refaug.bots.replier import BotReply
 from refaug.bots.specification import BotSpecification
 from refaug.core.errors import Expired
@@ -54,7 +54,7 @@ class _FoundBot:
         """What it replies from: the kind of artefact, and its name; None for what needs no artefact."""
         if self.stored is not None:
             return next(iter(self.stored.sources), None)
-        artefact = KINDS[self.specification.kind].artefact
+        artefact = artefact_of(self.specification)
         return None if artefact is None else (artefact, self.specification.source)
 
     @property
@@ -132,10 +132,10 @@ async def _ask_bot(
         replies = await asyncio.get_running_loop().run_in_executor(_WAITING_THREADS, wait)
     else:
         replies = await state.batcher.run(partial(ask, system), items=count, deadline=deadline, lease=lease)
-    if bot.stored is not None:
-        source = bot.stored.spec
-    else:
-        source = replier.provenance[KINDS[bot.specification.kind].artefact or ""].partition("#")[0]
+    artefact = artefact_of(bot.specification)
+    source = bot.stored.spec if bot.stored is not None else bot.specification.source
+    if artefact is not None:
+        source = replier.provenance[artefact].partition("#")[0]
     return AskedBot(pinned=replace(bot.specification, source=source), system=system, replies=replies)
 
 
