@@ -13,11 +13,11 @@ from rubers import FIRST_PIECE, TOPICS, Text, pairs_of
 from scipy.special import erf
 
 from refaug.core.progress import Silent
-from refaug.rater.cross.build import train_network
+from refaug.rater.cross.build import task_of
 from refaug.rater.cross.examples import CrossExamples, CrossExampleSettings
 from refaug.rater.cross.model import CrossConfig, CrossNetwork
 from refaug.rater.cross.sequences import SequenceBatch, SequenceShape
-from refaug.rater.training.loop import OnNow, TrainConfig, TrainingCourse
+from refaug.rater.training.loop import OnNow, TrainConfig, TrainingCourse, run
 from refaug.rater.training.pair_corpus import PairCorpus
 
 WORDS = 24
@@ -60,7 +60,7 @@ def tiny_course(
     """Train a tiny network, always from the same first weights, saved after every other batch."""
     wanted = TrainConfig(**{"epochs": 2, "learning_rate": 0.003, "dropout": 0.1, "save_every": 2, **config})
     model = tiny_cross()
-    return model, train_network(model, *tiny_sides(corpus), wanted, folder, Silent(), on_now)
+    return model, run(task_of(model, *tiny_sides(corpus), wanted), wanted, folder, Silent(), on_now)
 
 
 def judge_plainly(model: CrossNetwork, batch: SequenceBatch, row: int) -> float:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from refaug.core.progress import Silent
+from refaug.core.progress import Progress, Silent
 from refaug.core.text.sentencepiece_tokenizer import open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
 from refaug.rater.nn.checkpoint import NNRater
 from refaug.rater.nn.model import BiGRURater, RaterConfig
-from refaug.rater.nn.train import OnEpoch, OnNow, TrainConfig, TrainedRater, train
+from refaug.rater.nn.train import task_of
 from refaug.rater.rating import Rater
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings
+from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse, run
 
 FIRST_PIECE = 2  # after pad and unk
 TOPICS = 6  # the first pieces; every text of an utterance and its responses holds the utterance's
@@ -98,6 +100,31 @@ def tiny_examples(corpus: ExampleCorpus | None = None, **given: Any) -> tuple[Ex
     settings = ExampleSettings(**{"batch": 40, "validation_share": 0.3, **given})
     corpus = corpus or tiny_corpus(utterances=80)
     return Examples(corpus, "train", settings, 16), Examples(corpus, "validation", settings, 16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRater(TrainingCourse):
+    """The network with the least validation loss, and the course of its training."""
+
+    model: BiGRURater
+
+
+def train(
+    model: BiGRURater,
+    examples: Examples,
+    validation: Examples,
+    config: TrainConfig,
+    folder: Path,
+    progress: Progress,
+    on_now: OnNow = lambda _now: None,
+    on_epoch: OnEpoch = lambda _figures: None,
+) -> TrainedRater:
+    """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
+
+    The training changes the model.
+    """
+    course = run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
+    return TrainedRater(model=model, best_epoch=course.best_epoch, epochs=course.epochs)
 
 
 def tiny_training(

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from refaug.core.progress import Silent
-from refaug.rater.ruber.build import PairExamples, train_network
+from refaug.rater.ruber.build import PairExamples, task_of
 from refaug.rater.ruber.network import RuberConfig, RuberNetwork
-from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse
+from refaug.rater.training.loop import OnEpoch, OnNow, TrainConfig, TrainingCourse, run
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
 
 FIRST_PIECE = 2  # after pad and unk
@@ -85,7 +85,7 @@ def tiny_course(
     """Train a tiny network on them, always from the same first weights, saved after every other batch."""
     asked = TrainConfig(**{"epochs": 3, "learning_rate": 0.01, "save_every": 2, **config})
     model = tiny_network()
-    return model, train_network(model, *tiny_sides(), MARGIN, asked, folder, Silent(), on_now, on_epoch)
+    return model, run(task_of(model, *tiny_sides(), MARGIN, asked), asked, folder, Silent(), on_now, on_epoch)
 
 
 # The network in plain numpy, double precision

@@ -344,8 +344,8 @@ def negatives_command(
     from refaug.rater.nn.build import PRESETS, RaterOrder  # noqa: PLC0415  torch
     from refaug.rater.nn.model import RaterConfig  # noqa: PLC0415
     from refaug.rater.nn.negative_samples import hard_negatives  # noqa: PLC0415
-    from refaug.rater.nn.train import TrainConfig  # noqa: PLC0415
     from refaug.rater.training.examples import ExampleSettings  # noqa: PLC0415
+    from refaug.rater.training.loop import TrainConfig  # noqa: PLC0415
     from refaug.scoring.home.indexes import cores  # noqa: PLC0415
     from refaug.scoring.home.piece_vectors import learn_piece_vectors  # noqa: PLC0415
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -12,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
@@ -37,19 +37,15 @@ from refaug.rater.training.loop import OnEpoch, OnNow, Task, TrainingCourse
 from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
+    Illustrate,
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
+    Training,
     TrainingLogs,
     TrainingOrder,
     TrainingPlaces,
-    details_of,
-    learn_embeddings,
-    learn_tokenizer,
-    open_training_logs,
-    train_version,
-    version_folder,
-    write_pictures,
+    train_network,
 )
 from refaug.rater.training.pair_corpus import PairCorpus, Rows, Side, code_pairs, open_pairs, require_pairs
 
@@ -58,23 +54,6 @@ if TYPE_CHECKING:
 
 
 _HIDDEN_SHARE: Final = 0.5  # of the loss of hidden pieces, beside that of replies
-
-
-def train_network(
-    model: CrossNetwork,
-    examples: CrossExamples,
-    validation: CrossExamples,
-    config: loop.TrainConfig,
-    folder: Path,
-    progress: Progress,
-    on_now: loop.OnNow = lambda _now: None,
-    on_epoch: loop.OnEpoch = lambda _figures: None,
-) -> loop.TrainingCourse:
-    """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
-
-    The training changes the model: in the end it has the weights of the best epoch.
-    """
-    return loop.run(task_of(model, examples, validation, config), config, folder, progress, on_now, on_epoch)
 
 
 def task_of(
@@ -228,8 +207,6 @@ def _group(corpus: PairCorpus, rows: Rows) -> _Grouped:
 
 # ── Making a cross rater ──────────────────────────────────────────────────────────────────────────────────────────────
 
-Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CrossOrder(TrainingOrder):
@@ -326,42 +303,36 @@ def train_cross(
     beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
     published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
-    sources = open_training_logs(places.logs, order)
-    require_pairs(sources)
 
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = learn_tokenizer(sources, order, order.examples.seed, stages, progress)
-        most = order.model.max_tokens
-        stages.run("pairs", lambda: code_pairs(tokenizer, sources, stages.folder, most, progress))
-        embeddings = learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
-        config = replace(order.model, vocabulary=tokenizer.vocab_size)
+    def train(training: Training[CrossOrder]) -> PreparedVersion:
+        tokenizer = training.tokenizer(order.examples.seed)
+        sources, folder, most = training.sources, training.folder, order.model.max_tokens
+        training.stages.run("pairs", lambda: code_pairs(tokenizer, sources, folder, most, progress))
+        embeddings = training.embeddings(tokenizer, order.model.embedding)
         if cluster is not None:
-            train_on(cluster, CrossMember, order, stages.folder, progress, on_now, on_epoch)
-        sides = _sides(order, config, stages.folder, progress)
-        model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
-        course = train_network(
-            model,
-            sides["train"],
-            sides["validation"],
-            order.training,
-            stages.folder / "training",
-            progress,
-            on_now,
-            on_epoch,
-        )
-        progress.stage("measuring")
-        corpus = open_pairs(stages.folder)
-        report = {
+            train_on(cluster, CrossMember, order, folder, progress, on_now, on_epoch)
+        model, sides = _begin(order, tokenizer, embeddings, folder, progress)
+        course = training.run(task_of(model, sides["train"], sides["validation"], order.training))
+        corpus = open_pairs(folder)
+        report: dict[str, Any] = {
             "network": NETWORK,
             "examples": {side: statistics_of(corpus, examples) for side, examples in sides.items()},
-            "tokenizer": stages.facts("tokenizer"),
-            "texts": stages.facts("pairs"),
-            "embeddings": stages.facts("embeddings"),
+            **training.facts(tokenizer="tokenizer", texts="pairs", embeddings="embeddings"),
             **report_of(model, course, sides["validation"]),
         }
-        return _write_version(model, tokenizer, report, sources, order, stages, input_hash, pictures=illustrate(report))
+        shared = SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)  # for pairs of a report
+        return training.version(
+            partial(save_cross_rater, temperature=report["temperature"]),
+            model,
+            tokenizer,
+            report,
+            coverage=Coverage.read(report["texts"]["coverage"]),
+            shared=asdict(shared),
+            examples=asdict(order.examples),
+        )
 
-    return train_version(places, order, sources, train_stages, again=again)
+    told: dict[str, Any] = {"learn_vectors": learn_vectors, "illustrate": illustrate, "require": require_pairs}
+    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
 
 
 class CrossMember(TrainingMember):
@@ -370,12 +341,18 @@ class CrossMember(TrainingMember):
     def task(self, progress: Progress, **arguments: Any) -> Task[Any]:
         """Return the task of the rater whose stages before the first batch lie in a folder."""
         order, folder = arguments["order"], arguments["folder_of_stages"]
-        tokenizer = open_sentencepiece(folder / TOKENIZER)
-        config = replace(order.model, vocabulary=tokenizer.vocab_size)
-        sides = _sides(order, config, folder, progress)
         embeddings = None if order.start == "random" else folder / EMBEDDINGS
-        model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
+        model, sides = _begin(order, open_sentencepiece(folder / TOKENIZER), embeddings, folder, progress)
         return task_of(model, sides["train"], sides["validation"], order.training)
+
+
+def _begin(
+    order: CrossOrder, tokenizer: SentencePieceTokenizer, embeddings: Path | None, folder: Path, progress: Progress
+) -> tuple[CrossNetwork, Mapping[Side, CrossExamples]]:
+    """Return the network with its initial weights, and the examples of both sides."""
+    config = replace(order.model, vocabulary=tokenizer.vocab_size)
+    model = new_network(lambda: CrossNetwork(config), order.training.seed, embeddings)
+    return model, _sides(order, config, folder, progress)
 
 
 def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progress) -> Mapping[Side, CrossExamples]:
@@ -390,31 +367,3 @@ def _sides(order: CrossOrder, config: CrossConfig, folder: Path, progress: Progr
             partners = hard_replies(corpus, rows, embeddings, order.examples.seed, progress)
         sides[side] = CrossExamples(corpus, side, order.examples, shape, partners)
     return sides
-
-
-def _write_version(
-    model: CrossNetwork,
-    tokenizer: SentencePieceTokenizer,
-    report: Mapping[str, Any],
-    sources: TrainingLogs,
-    order: CrossOrder,
-    stages: Stages,
-    input_hash: str,
-    *,
-    pictures: Mapping[str, bytes],
-) -> PreparedVersion:
-    """Write the folder of the new version, with pictures for the report."""
-    version = version_folder(stages)
-    shared = SharedSettings.for_language(sources.languages[0], seed=order.examples.seed)  # for test pairs of a report
-    name = save_cross_rater(
-        version,
-        model,
-        tokenizer,
-        temperature=report["temperature"],
-        languages=sources.languages,
-        coverage=Coverage.read(report["texts"]["coverage"]),
-        report=report,
-        details=details_of(order, sources, stages, input_hash, shared=asdict(shared), examples=asdict(order.examples)),
-        beside=write_pictures(version, pictures),
-    )
-    return PreparedVersion(version, name, report)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
 from refaug.core.files import make_folder
 from refaug.core.progress import Progress
@@ -21,29 +21,25 @@ from refaug.rater.language_coverage import Coverage
 from refaug.rater.network_folder import TOKENIZER
 from refaug.rater.nn.checkpoint import KIND, save_rater
 from refaug.rater.nn.model import BiGRURater, Features, RaterConfig
-from refaug.rater.nn.train import TrainedRater, predict, task_of, train
+from refaug.rater.nn.train import predict, task_of
 from refaug.rater.training.accuracy import apply_temperature, auc, fit_temperature, piece_facts, probability_facts
 from refaug.rater.training.corpus import LEAST_UTTERANCES, code_texts, mine, open_corpus, write_shared
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
 from refaug.rater.training.hard_negatives import HardPartners, HardSettings, hard_partners
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network, read_embeddings
-from refaug.rater.training.loop import OnEpoch, OnNow, Task
+from refaug.rater.training.loop import OnEpoch, OnNow, Task, TrainingCourse
 from refaug.rater.training.on_cluster import TrainingMember, train_on
 from refaug.rater.training.order import (
     EMBEDDINGS,
+    Illustrate,
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
+    Training,
     TrainingLogs,
     TrainingOrder,
     TrainingPlaces,
-    details_of,
-    learn_embeddings,
-    learn_tokenizer,
-    open_training_logs,
-    train_version,
-    version_folder,
-    write_pictures,
+    train_network,
 )
 
 if TYPE_CHECKING:
@@ -53,18 +49,18 @@ if TYPE_CHECKING:
 _READ: Final = 100  # hard negatives sampled for the share that would do as responses
 
 
-def report_of(trained: TrainedRater, validation: Examples) -> dict[str, object]:
+def report_of(model: BiGRURater, course: TrainingCourse, validation: Examples) -> dict[str, object]:
     """Measure the network on utterances that it was not trained on."""
-    predictions = predict(trained.model, validation)
+    predictions = predict(model, validation)
     temperature = fit_temperature(
         np.concatenate([predictions.first, predictions.second]),
         np.concatenate([predictions.positive, predictions.positive]),
     )
-    best = trained.epochs[trained.best_epoch - 1]
+    best = course.epochs[course.best_epoch - 1]
     return {
-        "parameters": trained.model.parameter_count,
-        "best_epoch": trained.best_epoch,
-        "epochs": [asdict(figures) for figures in trained.epochs],
+        "parameters": model.parameter_count,
+        "best_epoch": course.best_epoch,
+        "epochs": [asdict(figures) for figures in course.epochs],
         "validation_loss": best.validation_loss,
         "validation_accuracy": best.validation_accuracy,
         "auc_good_vs_wrong": auc(predictions.first, predictions.positive),
@@ -130,8 +126,6 @@ def hard_report(
         "without_partner": hard.without_partner,
     }
 
-
-Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
 _SHORT: Final = "short"  # utterances too short for training
 _MOST_SHORT: Final = 2_000
@@ -214,53 +208,42 @@ def train_rater(
     beside the report. On a cluster the order's workers train the network, and this process does the rest. If the
     published rater was trained on exactly these inputs, it is returned as it is, unless `again` is set.
     """
-    sources = open_training_logs(places.logs, order)
 
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = prepare(sources, order, stages, places.cache, learn_vectors, progress)
+    def train(training: Training[RaterOrder]) -> PreparedVersion:
+        tokenizer = prepare(training, places.cache)
         if cluster is not None:
-            train_on(cluster, RaterMember, order, stages.folder, progress, on_now, on_epoch)
-        splits, without_partner = _splits(order, stages.folder, progress)
-        trained = train(
-            _new_rater(order, tokenizer, stages.folder),
-            splits["train"],
-            splits["validation"],
-            order.training,
-            stages.folder / "training",
-            progress,
-            on_now,
-            on_epoch,
-        )
-        progress.stage("measuring")
-        report = _report(trained, splits, without_partner, order, stages, progress)
-        return _write_version(
-            trained, tokenizer, report, sources, order, stages, input_hash, pictures=illustrate(report)
+            train_on(cluster, RaterMember, order, training.folder, progress, on_now, on_epoch)
+        splits, without_partner = _splits(order, training.folder, progress)
+        model = _new_rater(order, tokenizer, training.folder)
+        course = training.run(task_of(model, splits["train"], splits["validation"], order.training))
+        report = _report(model, course, splits, without_partner, training)
+        return training.version(
+            partial(save_rater, temperature=report["temperature"]),
+            model,
+            tokenizer,
+            report,
+            coverage=Coverage.read(report["texts"]["coverage"]),
+            shared=asdict(order.shared_utterances(training.sources)),
+            examples=asdict(order.examples),
         )
 
-    return train_version(places, order, sources, train_stages, again=again)
+    told: dict[str, Any] = {"learn_vectors": learn_vectors, "illustrate": illustrate}
+    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
 
 
-def prepare(
-    sources: TrainingLogs,
-    order: RaterOrder,
-    stages: Stages,
-    cache: Path,
-    learn_vectors: LearnVectors | None,
-    progress: Progress,
-    *,
-    with_short: bool = True,
-) -> SentencePieceTokenizer:
+def prepare(training: Training[RaterOrder], cache: Path, *, with_short: bool = True) -> SentencePieceTokenizer:
     """Run all stages before the first batch: shared utterances as pieces, the tokenizer, the initial embeddings."""
-    shared, folder = order.shared_utterances(sources), stages.folder
+    order, stages, progress, logs = training.order, training.stages, training.progress, training.sources.logs
+    shared, folder = order.shared_utterances(training.sources), stages.folder
     with QueryEngine(scratch_in(cache), memory=order.memory, threads=order.training.threads) as engine:
-        stages.run("shared", lambda: mine(engine, sources.logs, shared, folder, progress))
+        stages.run("shared", lambda: mine(engine, logs, shared, folder, progress))
         if with_short:
-            stages.run("short", lambda: _mine_short(engine, sources.logs, shared, folder / _SHORT, progress))
-    tokenizer = learn_tokenizer(sources, order, order.examples.seed, stages, progress)
+            stages.run("short", lambda: _mine_short(engine, logs, shared, folder / _SHORT, progress))
+    tokenizer = training.tokenizer(order.examples.seed)
     stages.run("pieces", lambda: code_texts(tokenizer, folder, order.model.max_tokens, progress))
     if with_short and stages.facts("short")["utterances"]:
         stages.run("short pieces", lambda: code_texts(tokenizer, folder / _SHORT, order.model.max_tokens, progress))
-    learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
+    training.embeddings(tokenizer, order.model.embedding)
     return tokenizer
 
 
@@ -329,55 +312,23 @@ def _splits(order: RaterOrder, folder: Path, progress: Progress) -> tuple[Mappin
 
 
 def _report(
-    trained: TrainedRater,
+    model: BiGRURater,
+    course: TrainingCourse,
     splits: Mapping[Split, Examples],
     without_partner: float | None,
-    order: RaterOrder,
-    stages: Stages,
-    progress: Progress,
-) -> dict[str, object]:
+    training: Training[RaterOrder],
+) -> dict[str, Any]:
     """Return the report: what the rater was trained on, and its quality."""
-    folder = stages.folder
+    order, folder, stages = training.order, training.folder, training.stages
     corpus = open_corpus(folder)
     return {
         "examples": {name: statistics_of(corpus, examples) for name, examples in splits.items()},
-        "mined": stages.facts("shared"),
-        "tokenizer": stages.facts("tokenizer"),
-        "texts": stages.facts("pieces"),
-        "embeddings": stages.facts("embeddings"),
+        **training.facts(mined="shared", tokenizer="tokenizer", texts="pieces", embeddings="embeddings"),
         "negatives": {"kind": order.examples.negatives, "without_partner": without_partner},
-        **report_of(trained, splits["validation"]),
-        "hard": _measure_on_hard(trained.model, corpus, order, folder, progress),
-        "short": short_report(trained.model, order.examples, folder / _SHORT, stages.facts("short")),
+        **report_of(model, course, splits["validation"]),
+        "hard": _measure_on_hard(model, corpus, order, folder, training.progress),
+        "short": short_report(model, order.examples, folder / _SHORT, stages.facts("short")),
     }
-
-
-def _write_version(
-    trained: TrainedRater,
-    tokenizer: SentencePieceTokenizer,
-    report: Mapping[str, Any],
-    sources: TrainingLogs,
-    order: RaterOrder,
-    stages: Stages,
-    input_hash: str,
-    *,
-    pictures: Mapping[str, bytes],
-) -> PreparedVersion:
-    """Write the folder of the new version, with pictures for the report."""
-    version = version_folder(stages)
-    settings = {"shared": asdict(order.shared_utterances(sources)), "examples": asdict(order.examples)}
-    name = save_rater(
-        version,
-        trained.model,
-        tokenizer,
-        temperature=report["temperature"],
-        languages=sources.languages,
-        coverage=Coverage.read(report["texts"]["coverage"]),
-        report=report,
-        details=details_of(order, sources, stages, input_hash, **settings),
-        beside=write_pictures(version, pictures),
-    )
-    return PreparedVersion(version, name, report)
 
 
 def _require_both(splits: Mapping[Split, Examples]) -> None:

@@ -21,7 +21,7 @@ from refaug.rater.training.corpus import open_corpus, shared_rows
 from refaug.rater.training.examples import ExampleCorpus, Texts
 from refaug.rater.training.hard_negatives import HardPartners
 from refaug.rater.training.initial_embeddings import LearnVectors
-from refaug.rater.training.order import open_training_logs
+from refaug.rater.training.order import Training, open_training_logs
 
 READ: Final = 100
 
@@ -55,7 +55,10 @@ def hard_negatives(
         raise Usage("hard negatives are found by vectors of the pieces", remedy="start=vectors")
     sources = open_training_logs(logs, order)
     with _scratch(cache) as folder:
-        prepare(sources, order, Stages(folder), cache, learn_vectors, progress, with_short=False)
+        training = Training(
+            order=order, sources=sources, stages=Stages(folder), progress=progress, learn_vectors=learn_vectors
+        )
+        prepare(training, cache, with_short=False)
         corpus = open_corpus(folder)
         partners = find_hard_partners(corpus, "train", order, folder, progress)
         rows = _draw_rows(corpus, partners, count, order.examples.seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,50 +10,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.progress import Progress
 from refaug.rater.nn.model import POSITIVE, BiGRURater
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.examples import ExampleBatch, Examples
 from refaug.rater.training.loop import (
     VALIDATION_EPOCH,
     BatchResult,
-    OnEpoch,
-    OnNow,
     Task,
     TrainConfig,
-    TrainingCourse,
     ValidationScores,
     mixed_precision,
-    run,
 )
 
-__all__ = ["TrainConfig", "TrainedRater", "TripletPredictions", "accuracy", "predict", "task_of", "train"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainedRater(TrainingCourse):
-    """The network with the least validation loss, and the course of its training."""
-
-    model: BiGRURater
-
-
-def train(
-    model: BiGRURater,
-    examples: Examples,
-    validation: Examples,
-    config: TrainConfig,
-    folder: Path,
-    progress: Progress,
-    on_now: OnNow = lambda _now: None,
-    on_epoch: OnEpoch = lambda _figures: None,
-) -> TrainedRater:
-    """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
-
-    The training changes the model.
-    """
-    task = task_of(model, examples, validation, config)
-    course = run(task, config, folder, progress, on_now, on_epoch)
-    return TrainedRater(model=model, best_epoch=course.best_epoch, epochs=course.epochs)
+__all__ = ["TripletPredictions", "accuracy", "predict", "task_of"]
 
 
 def task_of(model: BiGRURater, examples: Examples, validation: Examples, config: TrainConfig) -> Task[ExampleBatch]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import BadInput, Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -22,20 +20,16 @@ from refaug.rater.training import loop
 from refaug.rater.training.accuracy import auc, histograms, piece_facts
 from refaug.rater.training.examples import pad
 from refaug.rater.training.initial_embeddings import LearnVectors, new_network
-from refaug.rater.training.loop import OnEpoch, OnNow, TrainingCourse
+from refaug.rater.training.loop import OnEpoch, OnNow
 from refaug.rater.training.order import (
     NetworkPreset,
     PreparedVersion,
     TrainedVersion,
+    Training,
     TrainingLogs,
     TrainingOrder,
     TrainingPlaces,
-    details_of,
-    learn_embeddings,
-    learn_tokenizer,
-    open_training_logs,
-    train_version,
-    version_folder,
+    train_network,
 )
 from refaug.rater.training.pair_corpus import (
     PairCorpus,
@@ -159,25 +153,12 @@ def _runs(groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 Scores = NDArray[np.float64]
 
 
-def train_network(
-    model: RuberNetwork,
-    examples: PairExamples,
-    validation: PairExamples,
-    margin: float,
-    config: loop.TrainConfig,
-    folder: Path,
-    progress: Progress,
-    on_now: loop.OnNow = lambda _now: None,
-    on_epoch: loop.OnEpoch = lambda _figures: None,
-) -> loop.TrainingCourse:
-    """Train until the validation loss stops falling; continue from a checkpoint in `folder` if there is one.
-
-    The training changes the model: in the end it has the weights of the best epoch.
-    """
+def task_of(
+    model: RuberNetwork, examples: PairExamples, validation: PairExamples, margin: float, config: loop.TrainConfig
+) -> loop.Task[PairBatch]:
+    """Return the task of a training; the model gets its dropout."""
     model.dropout = config.dropout
-    return loop.run(
-        _RuberTask(model, examples, validation, margin, config.device), config, folder, progress, on_now, on_epoch
-    )
+    return _RuberTask(model, examples, validation, margin, config.device)
 
 
 def ranking_loss(good: Tensor, other: Tensor, margin: float) -> Tensor:
@@ -341,74 +322,41 @@ def train_ruber(
     `learn_vectors` trains initial embeddings if the order requests them. If the published ruber was trained on
     exactly these inputs, it is returned as it is, unless `again` is set.
     """
-    sources = open_training_logs(places.logs, order)
-    require_pairs(sources)
 
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = learn_tokenizer(sources, order, order.pairs.seed, stages, progress)
-        sides = _code_sides(tokenizer, sources, order, stages, progress)
-        embeddings = learn_embeddings(sources, tokenizer, order, order.model.embedding, learn_vectors, stages, progress)
+    def train(training: Training[RuberOrder]) -> PreparedVersion:
+        tokenizer = training.tokenizer(order.pairs.seed)
+        sides = _code_sides(tokenizer, training)
+        embeddings = training.embeddings(tokenizer, order.model.embedding)
         config = replace(order.model, vocabulary=tokenizer.vocab_size)
         model = new_network(lambda: RuberNetwork(config), order.training.seed, embeddings)
-        course = train_network(
-            model,
-            sides["train"],
-            sides["validation"],
-            order.margin,
-            order.training,
-            stages.folder / "training",
-            progress,
-            on_now,
-            on_epoch,
-        )
-        progress.stage("measuring")
-        report = _report(model, course, sides, order, stages)
-        version = version_folder(stages)
-        name = save_ruber(
-            version,
-            model,
-            tokenizer,
-            languages=sources.languages,
-            coverage=Coverage.read(stages.facts("pairs")["coverage"]),
-            report=report,
-            details=details_of(order, sources, stages, input_hash, pairs=asdict(order.pairs), margin=order.margin),
-        )
-        return PreparedVersion(version, name, report)
+        course = training.run(task_of(model, sides["train"], sides["validation"], order.margin, order.training))
+        corpus = open_pairs(training.folder)
+        report: dict[str, Any] = {
+            "examples": {name: statistics_of(corpus, examples) for name, examples in sides.items()},
+            **training.facts(tokenizer="tokenizer", texts="pairs", embeddings="embeddings"),
+            "margin": order.margin,
+            **report_of(model, course, sides["validation"], order.margin),
+        }
+        coverage = Coverage.read(report["texts"]["coverage"])
+        settings = {"pairs": asdict(order.pairs), "margin": order.margin}
+        return training.version(save_ruber, model, tokenizer, report, coverage=coverage, **settings)
 
-    return train_version(places, order, sources, train_stages, again=again)
+    told: dict[str, Any] = {"learn_vectors": learn_vectors, "require": require_pairs}
+    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch, **told)
 
 
-def _code_sides(
-    tokenizer: SentencePieceTokenizer, sources: TrainingLogs, order: RuberOrder, stages: Stages, progress: Progress
-) -> Mapping[Side, PairExamples]:
+def _code_sides(tokenizer: SentencePieceTokenizer, training: Training[RuberOrder]) -> Mapping[Side, PairExamples]:
     """Code the pairs of the logs as pieces, as a stage, and return those to train on and those to validate on."""
-    max_tokens = order.model.max_tokens
-    coded = stages.run("pairs", lambda: code_pairs(tokenizer, sources, stages.folder, max_tokens, progress))
-    corpus = open_pairs(stages.folder)
+    order, folder, most = training.order, training.folder, training.order.model.max_tokens
+    coded = training.stages.run(
+        "pairs", lambda: code_pairs(tokenizer, training.sources, folder, most, training.progress)
+    )
+    corpus = open_pairs(folder)
     sides: dict[Side, PairExamples] = {
-        side: PairExamples(corpus, side, order.pairs, max_tokens) for side in ("train", "validation")
+        side: PairExamples(corpus, side, order.pairs, most) for side in ("train", "validation")
     }
     _require_both(sides, int(coded["dialogues"]))
     return sides
-
-
-def _report(
-    model: RuberNetwork,
-    course: TrainingCourse,
-    sides: Mapping[Side, PairExamples],
-    order: RuberOrder,
-    stages: Stages,
-) -> dict[str, object]:
-    """Return the report: what the ruber was trained on, and its quality."""
-    corpus = open_pairs(stages.folder)
-    return {
-        "examples": {name: statistics_of(corpus, examples) for name, examples in sides.items()},
-        "tokenizer": stages.facts("tokenizer"),
-        "texts": stages.facts("pairs"),
-        "embeddings": stages.facts("embeddings"),
-        "margin": order.margin,
-        **report_of(model, course, sides["validation"], order.margin),
-    }
 
 
 def _require_both(sides: Mapping[Side, PairExamples], dialogues: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, Unpack, get_args
 
 from refaug.core.artefacts.build_stages import Stages, hash_of_inputs
 from refaug.core.artefacts.manifests import MANIFEST
@@ -18,10 +18,11 @@ from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentenc
 from refaug.core.vectors.encoders import Encoder
 from refaug.logs.manifest import now
 from refaug.logs.store import StoredLog
-from refaug.rater.network_folder import TOKENIZER
+from refaug.rater.language_coverage import Coverage
+from refaug.rater.network_folder import TOKENIZER, SavedFacts
 from refaug.rater.training.corpus import turns_of
 from refaug.rater.training.initial_embeddings import LearnVectors, PieceVectorSettings, Start, write_embeddings
-from refaug.rater.training.loop import Decay, TrainConfig
+from refaug.rater.training.loop import Decay, OnEpoch, OnNow, Task, TrainConfig, TrainingCourse, run
 
 # ── Interrupted trainings: their remains in the cache, which hold texts of the logs they began with ───────────────────
 
@@ -138,6 +139,9 @@ class TrainingOrder:
             raise Usage(f"embeddings that start {self.start!r}", remedy=f"one of: {', '.join(get_args(Start))}")
 
 
+AnyOrder = TypeVar("AnyOrder", bound=TrainingOrder)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainedVersion:
     """A finished version of a network."""
@@ -221,6 +225,102 @@ def details_of(
 
 # From an order to a version
 
+Illustrate = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
+
+
+class WriteNetwork(Protocol):
+    """Writes the folder of a network."""
+
+    def __call__(self, folder: Path, model: Any, tokenizer: Any, /, **facts: Unpack[SavedFacts]) -> str:
+        """Return the network's id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Generic[AnyOrder]):
+    """A training of a network under way: its logs and stages, and whom it tells how far it is."""
+
+    order: AnyOrder
+    sources: TrainingLogs
+    stages: Stages
+    progress: Progress
+    input_hash: str = ""
+    learn_vectors: LearnVectors | None = None
+    illustrate: Illustrate = lambda _report: {}  # files that are stored beside the report
+    on_now: OnNow = lambda _now: None
+    on_epoch: OnEpoch = lambda _figures: None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of unfinished work."""
+        return self.stages.folder
+
+    def tokenizer(self, seed: int, *, method: Literal["unigram", "bpe"] = "unigram") -> SentencePieceTokenizer:
+        """Return the tokenizer, trained on the turns of all the logs, as a stage."""
+        return learn_tokenizer(self.sources, self.order, seed, self.stages, self.progress, method=method)
+
+    def embeddings(self, tokenizer: SentencePieceTokenizer, dimensions: int) -> Path | None:
+        """Write the initial embeddings, as a stage; None if they are random."""
+        return learn_embeddings(
+            self.sources, tokenizer, self.order, dimensions, self.learn_vectors, self.stages, self.progress
+        )
+
+    def run(self, task: Task[Any]) -> TrainingCourse:
+        """Train the network of a task, on from the last checkpoint if there is one; measuring follows."""
+        course = run(task, self.order.training, self.folder / "training", self.progress, self.on_now, self.on_epoch)
+        self.progress.stage("measuring")
+        return course
+
+    def facts(self, **stages: str) -> dict[str, object]:
+        """Return what stages have written, for a report."""
+        return {name: self.stages.facts(stage) for name, stage in stages.items()}
+
+    def version(
+        self,
+        write: WriteNetwork,
+        model: Any,
+        tokenizer: SentencePieceTokenizer,
+        report: Mapping[str, Any],
+        *,
+        coverage: Coverage | None,
+        **settings: Any,
+    ) -> PreparedVersion:
+        """Write the folder of the new version, with the settings of its kind."""
+        folder = version_folder(self.stages)
+        pictures = write_pictures(folder, self.illustrate(report))
+        name = write(
+            folder,
+            model,
+            tokenizer,
+            languages=self.sources.languages,
+            coverage=coverage,
+            report=report,
+            details=details_of(self.order, self.sources, self.stages, self.input_hash, **settings),
+            beside=pictures,
+        )
+        return PreparedVersion(folder, name, report)
+
+
+def train_network(
+    places: TrainingPlaces,
+    order: AnyOrder,
+    progress: Progress,
+    train: Callable[[Training[AnyOrder]], PreparedVersion],
+    *,
+    again: bool,
+    require: Callable[[TrainingLogs], object] = lambda _sources: None,
+    **told: Any,
+) -> TrainedVersion:
+    """Let `train` make a version in the stages of a training, as `train_version` does; `told` is for the training."""
+    sources = open_training_logs(places.logs, order)
+    require(sources)
+
+    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
+        return train(
+            Training(order=order, sources=sources, stages=stages, progress=progress, input_hash=input_hash, **told)
+        )
+
+    return train_version(places, order, sources, train_stages, again=again)
+
 
 def train_version(
     places: TrainingPlaces,
@@ -286,9 +386,6 @@ def _published_version(versions: Versions, name: str, input_hash: str) -> Traine
 
 
 # Resuming
-
-
-AnyOrder = TypeVar("AnyOrder", bound=TrainingOrder)
 
 
 def interrupted_order_path(cache: Path, kind: str, name: str, command: str) -> Path:

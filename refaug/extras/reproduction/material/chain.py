@@ -44,13 +44,13 @@ from refaug.metrics.specification import build
 from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
-from refaug.rater.nn.train import TrainConfig
 from refaug.rater.rating import Rater
 from refaug.rater.ruber.build import PRESETS as RUBER_PRESETS
 from refaug.rater.ruber.build import RuberOrder, train_ruber
 from refaug.rater.ruber.network import RuberConfig
 from refaug.rater.stored_raters import train_any_rater
 from refaug.rater.training.examples import ExampleSettings
+from refaug.rater.training.loop import TrainConfig
 from refaug.rater.training.order import NetworkPreset
 from refaug.rater.training.pair_corpus import PairSettings
 from refaug.scoring.augmentation import augment

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -36,20 +35,16 @@ from refaug.rater.training.loop import (
     TrainingCourse,
     ValidationScores,
     mixed_precision,
-    run,
     seed_from,
 )
 from refaug.rater.training.order import (
     PreparedVersion,
     TrainedVersion,
+    Training,
     TrainingLogs,
     TrainingOrder,
     TrainingPlaces,
-    details_of,
-    learn_tokenizer,
-    open_training_logs,
-    train_version,
-    version_folder,
+    train_network,
 )
 
 # ── The objective of pre-training: the bound on the likelihood of all turns of dialogues ──────────────────────────────
@@ -298,33 +293,21 @@ def pretrain_vhred(
     `read_excluded` reads the texts of the excluded files. If the published vhred was made of exactly these inputs, it
     is returned as it is, unless `again` is set. A random encoder is not trained, and reads no dialogues.
     """
-    sources = open_training_logs(places.logs, order)
 
-    def train_stages(stages: Stages, input_hash: str) -> PreparedVersion:
-        tokenizer = learn_tokenizer(sources, order, order.windows.seed, stages, progress, method="bpe")
+    def train(training: Training[VhredOrder]) -> PreparedVersion:
+        tokenizer = training.tokenizer(order.windows.seed, method="bpe")
         config = replace(order.model, vocabulary=tokenizer.vocab_size + 1)
         if config.cell == "random":
             network = new_vhred(config, order.training.seed, _DRAWN_SCALE)
-            report: dict[str, object] = {"parameters": network.parameter_count, "tokenizer": stages.facts("tokenizer")}
+            report: dict[str, object] = {"parameters": network.parameter_count, **training.facts(tokenizer="tokenizer")}
             coverage = None
         else:
             network = new_vhred(config, order.training.seed, order.weight_scale)
-            dialogues = _code(tokenizer, sources, order, read_excluded, stages, progress)
-            report = _train(network, dialogues, order, stages, progress, on_now, on_epoch)
-            coverage = Coverage.read(stages.facts("dialogues")["coverage"])
-        version = version_folder(stages)
-        name = save_vhred(
-            version,
-            network,
-            tokenizer,
-            languages=sources.languages,
-            coverage=coverage,
-            report=report,
-            details=details_of(order, sources, stages, input_hash, **_settings(order)),
-        )
-        return PreparedVersion(version, name, report)
+            report = _train(network, _code(tokenizer, read_excluded, training), training)
+            coverage = Coverage.read(training.stages.facts("dialogues")["coverage"])
+        return training.version(save_vhred, network, tokenizer, report, coverage=coverage, **_settings(order))
 
-    return train_version(places, order, sources, train_stages, again=again)
+    return train_network(places, order, progress, train, again=again, on_now=on_now, on_epoch=on_epoch)
 
 
 def _settings(order: VhredOrder) -> dict[str, object]:
@@ -338,42 +321,25 @@ def _settings(order: VhredOrder) -> dict[str, object]:
 
 
 def _code(
-    tokenizer: SentencePieceTokenizer,
-    sources: TrainingLogs,
-    order: VhredOrder,
-    read_excluded: ReadExcluded,
-    stages: Stages,
-    progress: Progress,
+    tokenizer: SentencePieceTokenizer, read_excluded: ReadExcluded, training: Training[VhredOrder]
 ) -> CodedDialogues:
     """Return the dialogues of the logs as pieces, coded as a stage."""
+    order, folder = training.order, training.folder
 
     def code() -> Mapping[str, Any]:
         excluded = read_excluded(order.exclude)
-        return code_dialogues(tokenizer, sources, excluded, stages.folder, order.model.max_tokens, progress)
+        return code_dialogues(tokenizer, training.sources, excluded, folder, order.model.max_tokens, training.progress)
 
-    counts = stages.run("dialogues", code)
+    counts = training.stages.run("dialogues", code)
     require_dialogues(counts, ", ".join(order.logs), order.windows.turns)
-    return open_dialogues(stages.folder)
+    return open_dialogues(folder)
 
 
-def _train(
-    network: VhredNetwork,
-    dialogues: CodedDialogues,
-    order: VhredOrder,
-    stages: Stages,
-    progress: Progress,
-    on_now: OnNow,
-    on_epoch: OnEpoch,
-) -> dict[str, object]:
+def _train(network: VhredNetwork, dialogues: CodedDialogues, training: Training[VhredOrder]) -> dict[str, object]:
     """Train a network, and return the report."""
+    order = training.order
     train, validation = (
         DialogueWindows(dialogues, order.windows, is_validation=side, end=network.config.end) for side in (False, True)
     )
-    task = PretrainingTask(network, train, validation, order.kl_steps, order.training.device)
-    course = run(task, order.training, stages.folder / "training", progress, on_now, on_epoch)
-    progress.stage("measuring")
-    return {
-        "tokenizer": stages.facts("tokenizer"),
-        "texts": stages.facts("dialogues"),
-        **report_of(network, course, train, validation),
-    }
+    course = training.run(PretrainingTask(network, train, validation, order.kl_steps, order.training.device))
+    return {**training.facts(tokenizer="tokenizer", texts="dialogues"), **report_of(network, course, train, validation)}

@@ -18,14 +18,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raters import tiny_corpus, tiny_examples, tiny_model, tiny_training
+from raters import tiny_corpus, tiny_examples, tiny_model, tiny_training, train
 from safeguards import mostly_slow
 from safetensors.torch import load_file
 from torch import nn
 
 from refaug.core.errors import CheckFailed, Corrupt, Usage
 from refaug.core.progress import Silent
-from refaug.rater.nn.train import TripletPredictions, accuracy, predict, train
+from refaug.rater.nn.train import TripletPredictions, accuracy, predict
 from refaug.rater.training.accuracy import auc
 from refaug.rater.training.examples import Examples, ExampleSettings, Quadruples
 from refaug.rater.training.loop import TrainConfig, rate_at

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from raters import corpus_of, tiny_corpus, tiny_examples, tiny_model, tiny_training
+from raters import TrainedRater, corpus_of, tiny_corpus, tiny_examples, tiny_model, tiny_training
 
 from refaug.core.errors import Corrupt
 from refaug.rater.nn.build import report_of, short_report, statistics_of
-from refaug.rater.nn.train import TrainedRater, TripletPredictions, predict
+from refaug.rater.nn.train import TripletPredictions, predict
 from refaug.rater.training.corpus import LEAST_UTTERANCES
 from refaug.rater.training.examples import ExampleCorpus, Examples, ExampleSettings, Split
 
@@ -110,7 +110,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRater:
 
 def test_report_holds_the_best_networks_predictions_on_validation(trained: TrainedRater) -> None:
     _, validation = tiny_examples()
-    report, found = report_of(trained, validation), predict(trained.model, validation)
+    report, found = report_of(trained.model, trained, validation), predict(trained.model, validation)
     losses = [one.validation_loss for one in trained.epochs]
     assert (report["validation_loss"], report["best_epoch"]) == (min(losses), 1 + losses.index(min(losses)))
     assert report["epochs"] == [asdict(one) for one in trained.epochs]
@@ -123,7 +123,7 @@ def test_report_holds_the_best_networks_predictions_on_validation(trained: Train
 
 def test_the_histogram_of_ratings_counts_every_example_once_in_its_bin(trained: TrainedRater) -> None:
     _, validation = tiny_examples()
-    ratings, found = report_of(trained, validation)["ratings"], predict(trained.model, validation)
+    ratings, found = report_of(trained.model, trained, validation)["ratings"], predict(trained.model, validation)
     edges = ratings["edges"]
     assert edges == [round(-1 + 0.05 * number, 6) for number in range(41)]
     assert sum(ratings["good"]) == sum(ratings["wrong"]) == validation.positive_count

@@ -29,11 +29,11 @@ from refaug.rater.ruber.build import (
     report_of,
     score_pairs,
     statistics_of,
-    train_network,
+    task_of,
 )
 from refaug.rater.ruber.network import RuberNetwork
 from refaug.rater.training.initial_embeddings import new_network
-from refaug.rater.training.loop import TrainConfig
+from refaug.rater.training.loop import TrainConfig, run
 
 ROOT = Path(__file__).parents[4]
 STEPS = tiny_sides()[0].batch_count()
@@ -246,7 +246,7 @@ def learnt(corpus, folder, **sizes):
     config = TrainConfig(epochs=6, learning_rate=0.01, patience=6)
     model = tiny_network(hidden=12, **sizes)
     sides = tiny_sides(corpus, batch=32)
-    return train_network(model, *sides, MARGIN, config, folder, Silent()).epochs
+    return run(task_of(model, *sides, MARGIN, config), config, folder, Silent()).epochs
 
 
 @pytest.mark.parametrize("readers", mostly_slow([1, 2], quick=[0]))
@@ -268,10 +268,8 @@ def test_where_nothing_belongs_together_nothing_is_told_apart(tmp_path):
 def test_the_network_of_the_best_epoch_is_kept(tmp_path):
     config = TrainConfig(epochs=5, learning_rate=0.05, patience=5)
     model, kept = tiny_network(), []
-    course = train_network(
-        model,
-        *tiny_sides(),
-        MARGIN,
+    course = run(
+        task_of(model, *tiny_sides(), MARGIN, config),
         config,
         tmp_path,
         Silent(),
@@ -288,7 +286,7 @@ def test_a_loss_that_is_no_number_ends_it_with_the_batch(tmp_path):
     with torch.no_grad():
         model.quadratic[0, 0] = math.nan
     with pytest.raises(CheckFailed) as caught:
-        train_network(model, *tiny_sides(), MARGIN, TrainConfig(), tmp_path, Silent())
+        run(task_of(model, *tiny_sides(), MARGIN, TrainConfig()), TrainConfig(), tmp_path, Silent())
     assert caught.value.message.startswith("the loss is nan in batch 1 of epoch 1; nothing is published")
     assert "--learning-rate" in caught.value.remedy
 
