@@ -11,7 +11,7 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ from scripted import DROP, Asked, Said, ok, page, problem, scripted
 from refaug_client._core import errors
 from refaug_client._http.async_connection import AsyncConnection
 from refaug_client._http.call import Call, path, read_json
-from refaug_client._http.connection import Connection
+from refaug_client._http.connection import Connection, finish
 from refaug_client._http.settings import NO_RETRY, ConnectionSettings, Retry
 
 AT_ONCE = Retry(first_s=0.0, most_s=0.0)
@@ -489,8 +489,8 @@ def test_a_closed_connection_says_so() -> None:
     connection.close()
     with pytest.raises(errors.Usage, match="this client is closed; a new one"):
         connection.send(health())
-    with pytest.raises(errors.Usage, match="this client is closed"), connection.stream(health()):
-        pass
+    with pytest.raises(errors.Usage, match="this client is closed"):
+        finish(connection.stream(health()).__aenter__())
 
     async def tried() -> None:
         other = AsyncConnection(ConnectionSettings.of("http://127.0.0.1:9"))
@@ -537,20 +537,22 @@ def streamed(url: str, kind: Ask, **settings: Any) -> bytes:
     to = ConnectionSettings.of(url, **{"retry": AT_ONCE, **settings})
     found = list[bytes]()
 
+    async def read(connection: Union[Connection, AsyncConnection]) -> None:
+        async with connection.stream(health()) as response:
+            async for piece in response.aiter_bytes():
+                found.append(piece)
+
     def threads() -> None:
         connection = Connection(to)
         try:
-            with connection.stream(health()) as response:
-                found.extend(response.iter_bytes())
+            finish(read(connection))
         finally:
             connection.close()
 
     async def tasks() -> None:
         connection = AsyncConnection(to)
         try:
-            async with connection.stream(health()) as response:
-                async for piece in response.aiter_bytes():
-                    found.append(piece)
+            await read(connection)
         finally:
             await connection.close()
 

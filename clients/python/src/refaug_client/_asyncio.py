@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union
 
@@ -12,8 +11,7 @@ import httpx
 
 from ._client import AnyClient, StreamFacts
 from ._http.async_connection import AsyncConnection
-from ._http.call import Call
-from ._http.exchange import closed_error
+from ._http.exchange import AnyWire, closed_error
 from ._http.settings import ConnectionSettings, Retry
 from ._large.batches import require_count
 from ._large.sending import Streaming
@@ -29,25 +27,10 @@ S = TypeVar("S", bound="AsyncStream[Any]")
 T = TypeVar("T")
 
 
-class LoopWire:
+class LoopWire(AnyWire[AsyncConnection]):
     """The connection of a client for asyncio."""
 
     blocks = False
-
-    def __init__(self, connection: AsyncConnection, settings: ConnectionSettings) -> None:
-        self.connection: AsyncConnection = connection
-        self.settings: ConnectionSettings = settings
-
-    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
-        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
-        return await self.connection.send(call, timeout_s=self.settings.timeout_s, within_s=within_s)
-
-    def stream(
-        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
-    ) -> AbstractAsyncContextManager[httpx.Response]:
-        """Open an answer that comes in pieces."""
-        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        return self.connection.stream(call, timeout_s=timeout_s, within_s=within_s)
 
     async def pause(self, seconds: float) -> None:
         """Wait; Usage where the client is closed meanwhile."""

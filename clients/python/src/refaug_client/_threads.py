@@ -6,13 +6,11 @@ import sys
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Coroutine,
     Generator,
     Iterable,
     Mapping,
 )
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Literal, Optional, TypeVar, Union
@@ -21,9 +19,8 @@ import httpx
 
 from ._client import AnyClient, StreamFacts
 from ._core import errors
-from ._http.call import Call
-from ._http.connection import Connection
-from ._http.exchange import closed_error
+from ._http.connection import Connection, finish
+from ._http.exchange import AnyWire, closed_error
 from ._http.settings import ConnectionSettings, Retry
 from ._large.sending import Streaming, run_in_order
 
@@ -37,27 +34,10 @@ S = TypeVar("S", bound="Stream[Any]")
 T = TypeVar("T")
 
 
-class ThreadWire:
+class ThreadWire(AnyWire[Connection]):
     """The connection of a client for threads: every await of a method is answered at once."""
 
     blocks = True
-
-    def __init__(self, connection: Connection, settings: ConnectionSettings) -> None:
-        self.connection: Connection = connection
-        self.settings: ConnectionSettings = settings
-
-    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
-        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
-        return self.connection.send(call, timeout_s=self.settings.timeout_s, within_s=within_s)
-
-    @asynccontextmanager
-    async def stream(
-        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
-    ) -> AsyncGenerator[_Pieces, None]:
-        """Open an answer that comes in pieces."""
-        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        with self.connection.stream(call, timeout_s=timeout_s, within_s=within_s) as response:
-            yield _Pieces(response)
 
     async def pause(self, seconds: float) -> None:
         """Wait; Usage where the client is closed meanwhile."""
@@ -109,29 +89,6 @@ class ThreadWire:
                 raise errors.Usage(f"{order.order.name} is asynchronous", remedy="a list or generator, or AsyncClient")
             order = replace(order, items=iter(order.items))
         return Stream(self, order)
-
-
-class _Pieces:
-    """An answer that comes in pieces, as asyncio reads one."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.headers: Mapping[str, str] = response.headers
-        self.aiter_bytes: Callable[[], AsyncIterator[bytes]] = lambda: _each(response.iter_bytes())
-        self.aiter_lines: Callable[[], AsyncIterator[str]] = lambda: _each(response.iter_lines())
-
-
-async def _each(elements: Iterable[T]) -> AsyncIterator[T]:
-    for element in elements:
-        yield element
-
-
-def finish(steps: Any) -> Any:
-    """Return the result of a coroutine in which nothing waits for a loop."""
-    try:
-        steps.send(None)
-    except StopIteration as end:
-        return end.value
-    raise RuntimeError("a method of the client for threads waits for a loop")
 
 
 class Client(AnyClient[Connection]):

@@ -1,4 +1,4 @@
-"""The progress of a long call: a bar on a terminal, lines in a file or pipe, or calls of the user's function."""
+"""The progress of a long call: a line on a terminal, lines in a file or pipe, or calls of the user's function."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class _LineReporter(Reporter):
         self._last = ""
 
     def stage(self, what: str, total: Optional[int] = None) -> None:
-        """Begin another stage, and restart the clock."""
-        self._end_line()
+        """End this stage and begin another one, and restart the clock."""
+        self.close()
         self._began = self._clock()
         super().stage(what, total)
 
@@ -140,75 +140,15 @@ class _NullFile:
         """Do nothing."""
 
 
-class _RichReporter(Reporter):
-    """Shows the bar of rich."""
-
-    def __init__(self, rich: Any, console: Any, total: Optional[int], stage_name: str) -> None:
-        super().__init__(total, stage_name)
-        self._bar = rich.Progress(console=console, transient=False)
-        self._bar.start()
-        self._task = self._bar.add_task(stage_name, total=total)
-
-    def _show(self, *, is_new: bool = False) -> None:
-        if is_new:
-            self._bar.reset(self._task, description=self.stage_name, total=self.total)
-        self._bar.update(self._task, completed=self.done)
-
-    def close(self) -> None:
-        """Give the terminal back."""
-        self._bar.stop()
-
-
-class _TqdmReporter(Reporter):
-    """Shows the bar of tqdm."""
-
-    def __init__(self, tqdm: Any, total: Optional[int], stage_name: str) -> None:
-        super().__init__(total, stage_name)
-        self._tqdm = tqdm
-        self._bar = self._new_bar()
-
-    def _new_bar(self) -> Any:
-        return self._tqdm(total=self.total, desc=self.stage_name or None, file=sys.stderr, dynamic_ncols=True)
-
-    def _show(self, *, is_new: bool = False) -> None:
-        if is_new:
-            self._bar.close()
-            self._bar = self._new_bar()
-        self._bar.update(self.done - self._bar.n)
-
-    def close(self) -> None:
-        """Give the terminal back."""
-        self._bar.close()
-
-
 def make_reporter(progress: Progress, total: Optional[int], stage_name: str) -> Reporter:
     """Return the reporter that `progress` asks for: silent, the user's function, or stderr."""
     if progress is None or progress is False:
         return Reporter(total, stage_name)
     if progress is True:
-        return _visible_reporter(total, stage_name)
+        return _LineReporter(total, stage_name)
     if callable(progress):
         return _CallbackReporter(progress, total, stage_name)
     raise Usage(f"progress={progress!r} is nothing that can be told", remedy="True, or a function of done and total")
-
-
-def _visible_reporter(total: Optional[int], stage_name: str) -> Reporter:
-    """Return the bar of a library that is installed, on a terminal; lines anywhere else."""
-    if _is_terminal(sys.stderr):
-        try:
-            import rich.console  # noqa: PLC0415  imported only for a terminal
-            import rich.progress  # noqa: PLC0415
-
-            return _RichReporter(rich.progress, rich.console.Console(file=sys.stderr), total, stage_name)
-        except ImportError:
-            pass
-        try:
-            from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
-
-            return _TqdmReporter(tqdm, total, stage_name)
-        except ImportError:
-            pass
-    return _LineReporter(total, stage_name)
 
 
 def _is_terminal(file: Any) -> bool:

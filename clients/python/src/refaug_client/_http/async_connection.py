@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import httpx
 
-from refaug_client._core import errors
-
-from .call import Call, read_answer
-from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
+from .call import Call
+from .exchange import AnyConnection, Exchange, closed_error, require_picklable
 from .settings import ConnectionSettings, client_options, transport_options
 
 if TYPE_CHECKING:
@@ -21,90 +17,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncConnection:
+class AsyncConnection(AnyConnection):
     """Sends calls from an asyncio loop."""
 
     def __init__(self, to: ConnectionSettings, http: Optional[httpx.AsyncClient] = None) -> None:
-        self.settings = to
+        super().__init__(to)
         self.external_http = http
         self._by_loop: weakref.WeakKeyDictionary[Any, httpx.AsyncClient] = weakref.WeakKeyDictionary()
-        self._limits = ServerLimits()
         self._pauses: set[asyncio.Future[None]] = set()
         self.closed: bool = False
 
     async def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
         """Return what the server answers; `timeout_s` limits each try, `within_s` all of them with the pauses."""
-        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s)
-        while True:
-            try:
-                return await self._try_once(sending)
-            except errors.RefaugError as error:
-                if await self._is_closed_after(sending.pause(error)):
-                    raise
+        return await self.answer(call, timeout_s=timeout_s, within_s=within_s)
 
-    async def _try_once(self, sending: Exchange[T]) -> T:
-        request, response = await self._send_request(sending)
-        try:
-            chunks = []
-            async for chunk in response.aiter_bytes():
-                chunks.append(chunk)
-                sending.require_time(request)
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closed) from error
-        finally:
-            await response.aclose()
-        return read_answer(sending.call, sending.answer(response, b"".join(chunks)))
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self.closed
 
-    async def _send_request(self, sending: Exchange[Any]) -> tuple[httpx.Request, httpx.Response]:
-        """Send the next try, and return its request and the answer as far as its headers."""
+    def _request(self, sending: Exchange[Any]) -> tuple[httpx.AsyncClient, httpx.Request]:
         http = self.http
-        request = sending.request(http)
-        try:
-            return request, await http.send(request, stream=True, follow_redirects=False)
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closed) from error
-        except RuntimeError as error:  # httpx raises this for a closed client
-            if self.closed or http.is_closed:
-                raise closed_error() from error
-            raise
+        return http, sending.request(http)
 
-    @asynccontextmanager
-    async def stream(
-        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
-    ) -> AsyncIterator[httpx.Response]:
-        """Yield an answer as it comes, since it may be too long for memory; retried only until it begins.
-
-        `timeout_s` limits its beginning, and then every pause in it; `within_s` all tries of its beginning.
-        """
-        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s, whole=False)
-        while True:
-            try:
-                response = await self._open_stream(sending)
-                break
-            except errors.RefaugError as error:
-                if await self._is_closed_after(sending.pause(error)):
-                    raise
-        try:
-            yield response
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closed) from error
-        finally:
-            await response.aclose()
-
-    async def _open_stream(self, sending: Exchange[Any]) -> httpx.Response:
-        _, response = await self._send_request(sending)
-        if response.status_code >= 300 and response.status_code not in sending.call.expected:
-            try:
-                content = await response.aread()
-            except HTTP_ERRORS as error:
-                raise sending.error(error, closed=self.closed) from error
-            finally:
-                await response.aclose()
-            read_answer(sending.call, sending.answer(response, content))
-        return response
+    async def _begin(self, http: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+        return await http.send(request, stream=True, follow_redirects=False)
 
     async def _is_closed_after(self, seconds: float) -> bool:
-        """Wait so long, or until the connection is closed; whether it is."""
         loop = _running_loop()
         over: asyncio.Future[None] = loop.create_future()
         alarm = loop.call_later(seconds, _finish, over)

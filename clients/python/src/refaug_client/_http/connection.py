@@ -11,16 +11,16 @@ import os
 import socket
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Optional, Protocol, TypeVar
 
 import httpx
 
 from refaug_client._core import errors
 
-from .call import Call, read_answer
-from .exchange import HTTP_ERRORS, Exchange, ServerLimits, closed_error, require_picklable
+from .call import Call
+from .exchange import AnyConnection, Exchange, closed_error, require_picklable
 from .settings import ConnectionSettings, client_options, transport_options
 
 T = TypeVar("T")
@@ -35,92 +35,81 @@ class Closable(Protocol):
         """End it; closing it again does nothing."""
 
 
-class Connection:
+class _Each(AsyncIterator[T]):
+    """Elements of an iterator, as asyncio reads them: with no generator that a loop of this thread would look after."""
+
+    def __init__(self, elements: Iterable[T]) -> None:
+        self._elements = iter(elements)
+
+    async def __anext__(self) -> T:
+        for element in self._elements:
+            return element
+        raise StopAsyncIteration
+
+
+class _Response:
+    """An answer that comes in pieces, as asyncio reads one."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self.status_code, self.headers = response.status_code, response.headers
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        return _Each(self._response.iter_bytes())
+
+    def aiter_lines(self) -> AsyncIterator[str]:
+        return _Each(self._response.iter_lines())
+
+    async def aread(self) -> bytes:
+        return self._response.read()
+
+    async def aclose(self) -> None:
+        self._response.close()
+
+
+def finish(steps: Any) -> Any:
+    """Return the result of a coroutine in which nothing waits for a loop."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a method of the client for threads waits for a loop")
+
+
+class Connection(AnyConnection):
     """Sends calls from threads."""
 
     def __init__(self, to: ConnectionSettings, http: Optional[httpx.Client] = None) -> None:
-        self.settings = to
+        super().__init__(to)
         self.external_http = http
         self._http: Optional[httpx.Client] = http
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a garbage collection while it is held may close this connection
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._dependents: weakref.WeakSet[Closable] = weakref.WeakSet()
-        self._limits = ServerLimits()
         self._trace = self._remember_socket if http is None else None
         self.closing: threading.Event = threading.Event()
         _ALIVE.add(self)
 
     def send(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
         """Return what the server answers; `timeout_s` limits each try, `within_s` all of them with the pauses."""
-        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s)
-        while True:
-            try:
-                return self._try_once(sending)
-            except errors.RefaugError as error:
-                if self.closing.wait(sending.pause(error)):
-                    raise
+        answer: T = finish(self.answer(call, timeout_s=timeout_s, within_s=within_s))
+        return answer
 
-    def _try_once(self, sending: Exchange[T]) -> T:
-        request, response = self._send_request(sending)
-        try:
-            chunks = []
-            for chunk in response.iter_bytes():
-                chunks.append(chunk)
-                sending.require_time(request)
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closing.is_set()) from error
-        finally:
-            response.close()
-        return read_answer(sending.call, sending.answer(response, b"".join(chunks)))
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self.closing.is_set()
 
-    def _send_request(self, sending: Exchange[Any]) -> tuple[httpx.Request, httpx.Response]:
-        """Send the next try, and return its request and the answer as far as its headers."""
+    def _request(self, sending: Exchange[Any]) -> tuple[httpx.Client, httpx.Request]:
         http = self.http
-        request = sending.request(http, self._trace)
-        try:
-            return request, http.send(request, stream=True, follow_redirects=False)
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closing.is_set()) from error
-        except RuntimeError as error:  # httpx raises this for a closed client
-            if self.closing.is_set() or http.is_closed:
-                raise closed_error() from error
-            raise
+        return http, sending.request(http, self._trace)
 
-    @contextmanager
-    def stream(
-        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
-    ) -> Iterator[httpx.Response]:
-        """Yield an answer as it comes, since it may be too long for memory; retried only until it begins.
+    async def _begin(self, http: httpx.Client, request: httpx.Request) -> _Response:
+        return _Response(http.send(request, stream=True, follow_redirects=False))
 
-        `timeout_s` limits its beginning, and then every pause in it; `within_s` all tries of its beginning.
-        """
-        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s, whole=False)
-        while True:
-            try:
-                response = self._open_stream(sending)
-                break
-            except errors.RefaugError as error:
-                if self.closing.wait(sending.pause(error)):
-                    raise
-        try:
-            yield response
-        except HTTP_ERRORS as error:
-            raise sending.error(error, closed=self.closing.is_set()) from error
-        finally:
-            response.close()
-
-    def _open_stream(self, sending: Exchange[Any]) -> httpx.Response:
-        _, response = self._send_request(sending)
-        if response.status_code >= 300 and response.status_code not in sending.call.expected:
-            try:
-                content = response.read()
-            except HTTP_ERRORS as error:
-                raise sending.error(error, closed=self.closing.is_set()) from error
-            finally:
-                response.close()
-            read_answer(sending.call, sending.answer(response, content))
-        return response
+    async def _is_closed_after(self, seconds: float) -> bool:
+        return self.closing.wait(seconds)
 
     @property
     def http(self) -> httpx.Client:

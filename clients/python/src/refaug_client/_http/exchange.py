@@ -1,4 +1,4 @@
-"""One call with all its tries: the request of each try, its time limits, and the error that a failure becomes."""
+"""A call with all its tries: their requests and time limits, the errors of failures, and how both connections send."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Generic, Optional, TypeVar, Union
@@ -19,13 +20,14 @@ from refaug_client._core import errors
 from refaug_client._core.errors import NoAnswer
 from refaug_client._version import VERSION
 
-from .call import Answer, Call
+from .call import Answer, Call, read_answer
 from .settings import ConnectionSettings, require_seconds
 
 if TYPE_CHECKING:
     from refaug_client._http.call import Wire
 
 T = TypeVar("T")
+AnyLink = TypeVar("AnyLink", bound="AnyConnection")
 _CONNECT_S = 10.0
 _AGENT = f"refaug-client/{VERSION} python/{platform.python_version()} httpx/{httpx.__version__}"
 _TIMEOUT_FIELD = "header.x-timeout-s"  # the field of a problem when the time limit is too long for the server
@@ -208,6 +210,123 @@ class Exchange(Generic[T]):
         if wait is None:
             raise error
         return wait
+
+
+# ── What both kinds of connections do: a call is tried until it is answered ───────────────────────────────────────────
+
+
+class AnyConnection(ABC):
+    """Sends calls and retries them; in a connection for threads every await is answered at once."""
+
+    def __init__(self, to: ConnectionSettings) -> None:
+        self.settings: ConnectionSettings = to
+        self._limits = ServerLimits()
+
+    @property
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+
+    @abstractmethod
+    def _request(self, sending: Exchange[Any]) -> tuple[Any, httpx.Request]:
+        """Return an httpx client, and the request of the next try."""
+
+    @abstractmethod
+    async def _begin(self, http: Any, request: httpx.Request) -> Any:
+        """Send a request; return the answer as far as its headers."""
+
+    @abstractmethod
+    async def _is_closed_after(self, seconds: float) -> bool:
+        """Wait so long, or until the connection is closed; whether it is."""
+
+    async def answer(self, call: Call[T], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None) -> T:
+        """Return what the server answers; `timeout_s` limits each try, `within_s` all of them with the pauses."""
+        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s)
+        while True:
+            try:
+                return await self._try_once(sending)
+            except errors.RefaugError as error:
+                if await self._is_closed_after(sending.pause(error)):
+                    raise
+
+    async def _try_once(self, sending: Exchange[T]) -> T:
+        request, response = await self._send_request(sending)
+        try:
+            chunks = []
+            async for chunk in response.aiter_bytes():
+                chunks.append(chunk)
+                sending.require_time(request)
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.is_closed) from error
+        finally:
+            await response.aclose()
+        return read_answer(sending.call, sending.answer(response, b"".join(chunks)))
+
+    async def _send_request(self, sending: Exchange[Any]) -> tuple[httpx.Request, Any]:
+        """Send the next try, and return its request and the answer as far as its headers."""
+        http, request = self._request(sending)
+        try:
+            return request, await self._begin(http, request)
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.is_closed) from error
+        except RuntimeError as error:  # httpx raises this for a closed client
+            if self.is_closed or http.is_closed:
+                raise closed_error() from error
+            raise
+
+    @asynccontextmanager
+    async def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> AsyncIterator[Any]:
+        """Yield an answer as it comes, since it may be too long for memory; retried only until it begins.
+
+        `timeout_s` limits its beginning, and then every pause in it; `within_s` all tries of its beginning.
+        """
+        sending = Exchange(self.settings, self._limits, call, timeout_s, within_s, whole=False)
+        while True:
+            try:
+                response = await self._open_stream(sending)
+                break
+            except errors.RefaugError as error:
+                if await self._is_closed_after(sending.pause(error)):
+                    raise
+        try:
+            yield response
+        except HTTP_ERRORS as error:
+            raise sending.error(error, closed=self.is_closed) from error
+        finally:
+            await response.aclose()
+
+    async def _open_stream(self, sending: Exchange[Any]) -> Any:
+        _, response = await self._send_request(sending)
+        if response.status_code >= 300 and response.status_code not in sending.call.expected:
+            try:
+                content = await response.aread()
+            except HTTP_ERRORS as error:
+                raise sending.error(error, closed=self.is_closed) from error
+            finally:
+                await response.aclose()
+            read_answer(sending.call, sending.answer(response, content))
+        return response
+
+
+class AnyWire(Generic[AnyLink]):
+    """The connection of a client, as its methods see it: with the time limit of the client's options."""
+
+    def __init__(self, connection: AnyLink, settings: ConnectionSettings) -> None:
+        self.connection: AnyLink = connection
+        self.settings: ConnectionSettings = settings
+
+    async def send(self, call: Call[T], *, within_s: Optional[float] = None) -> T:
+        """Return what the server answers; `within_s` limits all tries with the pauses between them."""
+        return await self.connection.answer(call, timeout_s=self.settings.timeout_s, within_s=within_s)
+
+    def stream(
+        self, call: Call[Any], *, timeout_s: Optional[float] = None, within_s: Optional[float] = None
+    ) -> AbstractAsyncContextManager[Any]:
+        """Open an answer that comes in pieces."""
+        timeout_s = self.settings.timeout_s if timeout_s is None else timeout_s
+        return self.connection.stream(call, timeout_s=timeout_s, within_s=within_s)
 
 
 def finite_seconds(within_s: float) -> float:

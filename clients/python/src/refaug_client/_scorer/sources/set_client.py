@@ -153,10 +153,10 @@ class ScorerConnection(Connection):
         super().__init__(to, http)
         self._count_retry = count_retry
 
-    def _try_once(self, exchange: Exchange[T]) -> T:
-        if exchange.try_count:
+    def _request(self, sending: Exchange[Any]) -> tuple[httpx.Client, httpx.Request]:
+        if sending.try_count:
             self._count_retry()
-        return super()._try_once(exchange)
+        return super()._request(sending)
 
 
 class Rest:
