@@ -25,6 +25,7 @@ GROUPS = [
 UNCALLED_COMMANDS = {
     "index copies": "lists copies on the machines of a cluster: tests/extras/cluster/integration",
     "index encoder calibrate": "needs an index by an encoder: test_calibrated_encoder.py",
+    "start": "needs the packages of encoder and dialogues: test_everyday_home.py",
 }
 UNCALLED_METHODS = {
     "local": "starts a server in a process of its own: clients/python/tests/test_local.py",
