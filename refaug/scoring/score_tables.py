@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from refaug.scoring.scores import Evaluation, MetricScores, SystemScore
-from refaug.tables.reports.table_texts import escape_latex
+from refaug.tables.reports.table import Table, escape_latex
 
 _COMPARED: Final = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomisation")
 _NO_SCORE: Final = "--"
 
 
-def score_rows(evaluation: Evaluation, level: str) -> tuple[tuple[str, ...], list[Sequence[object]]]:
-    """Return columns and rows with the signature in each; with a baseline, the comparison stands after it."""
+def score_rows(evaluation: Evaluation, level: str) -> Table:
+    """Return a table with the signature in each; with a baseline, the comparison stands after it."""
     if level == "reply":
         rows: list[Sequence[object]] = [
             (
@@ -28,7 +28,7 @@ def score_rows(evaluation: Evaluation, level: str) -> tuple[tuple[str, ...], lis
             for system, scores in metric_scores.systems.items()
             for reply in scores.each_reply()
         ]
-        return ("metric", "system", "item", "score", "problem", "signature"), rows
+        return Table(level, ("metric", "system", "item", "score", "problem", "signature"), rows)
     has_comparisons = any(metric_scores.comparisons for metric_scores in evaluation.scores)
     column = "corpus" if level == "corpus" else "mean"
     columns = ("metric", "system", column, "low", "high", "scored", "unscored", "signature")
@@ -44,7 +44,7 @@ def score_rows(evaluation: Evaluation, level: str) -> tuple[tuple[str, ...], lis
         for metric_scores in evaluation.scores
         for system, scores in metric_scores.systems.items()
     ]
-    return (*columns, *(_COMPARED if has_comparisons else ())), rows
+    return Table(level, (*columns, *(_COMPARED if has_comparisons else ())), rows)
 
 
 def _score_and_interval(scores: SystemScore, level: str) -> tuple[float | None, float | None, float | None]:
@@ -108,21 +108,11 @@ def latex_table(evaluation: Evaluation, level: str) -> str:
     head = [*columns, *(_with_scale(escape_latex(name), scores.scale) for name, scores in names)]
     lines = [
         r"% needs \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{@{{}}{'l' * len(columns)}{'r' * len(names)}@{{}}}}",
-        r"\toprule",
-        _line(head),
-        r"\midrule",
-        *(_line(row) for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
+        *Table(level, head, rows).as_latex("l" * len(columns) + "r" * len(names)).splitlines(),
         *(f"% {name}: {scores.signature.short}" for name, scores in names),
         f"% data {evaluation.data}: {evaluation.items:,} items{_intervals_in_words(evaluation, level)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \tabularnewline"
 
 
 def metric_names(evaluation: Evaluation) -> list[tuple[str, MetricScores]]:

@@ -21,8 +21,10 @@ from refaug.agreement.report.wording import minus
 from refaug.core.files import make_folder, write_json
 from refaug.core.records import Origin, Reference
 from refaug.core.version import VERSION
-from refaug.tables.reports.html_page import Table, render_page, write_file
+from refaug.tables.reports.html_page import report_page, write_file
 from refaug.tables.reports.plotting import BLUE, GREEN, GREY, ORANGE, Plot, new_figure, plot_style, to_plot
+from refaug.tables.reports.report import Part, PartForm, Report, Section
+from refaug.tables.reports.table import Table
 
 # ── Plots of a rater's report: how it learned, whether its probabilities are right, and how it rates references ───────
 #
@@ -211,29 +213,58 @@ def _plots(report: RaterReport) -> list[Plot]:
 
 def page(report: RaterReport, plots: Sequence[Plot]) -> str:
     """Return the page."""
-    title = f"Rater {report.about.spec.partition('#')[0]}"
     drawn = {plot.file: plot for plot in plots}
-    retrieval = report.retrieved
-    contents = [("training", "Training")]
+    training, retrieval = report.about.training, report.retrieved
+    sections = [_training_section(training, drawn)]
     if retrieval is not None:
-        contents.append(("retrieved", "Retrieved references"))
+        sections.append(_retrieved_section(retrieval, drawn))
         if retrieval.examples:
-            contents.append(("examples", "Examples"))
-    training = report.about.training
-    return render_page(
-        "agreement/rater_report/page.html.j2",
-        title=title,
-        summary=list(_summary(report)),
-        warnings=_page_warnings(retrieval),
-        contents=[*contents, ("how", "How it was made")],
-        drawn=drawn,
-        training_tables=[_quality(training), *([_epochs(training)] if training.get("epochs") else [])],
-        retrieval=retrieval,
-        retrieved_tables=[] if retrieval is None else _retrieved_tables(retrieval.figures),
-        examples_intro=None if retrieval is None else _examples_intro(retrieval),
-        examples=[] if retrieval is None else [(example, _example_table(example)) for example in retrieval.examples],
-        settings_table=_settings_table(report),
+            sections.append(_examples_section(retrieval))
+    how = Section(title="How it was made", anchor="how", tables=[_settings_table(report)])
+    return report_page(
+        Report(
+            title=f"Rater {report.about.spec.partition('#')[0]}",
+            summary=list(_summary(report)),
+            warnings=_page_warnings(retrieval),
+            sections=[*sections, how],
+        )
     )
+
+
+def _training_section(training: Mapping[str, Any], drawn: Mapping[str, Plot]) -> Section:
+    curves = [Part(PartForm.FIGURE, drawn["curves.png"])] if "curves.png" in drawn else []
+    tables = [_quality(training), *([_epochs(training)] if training.get("epochs") else [])]
+    return Section(
+        title="Training",
+        anchor="training",
+        parts=[
+            *curves,
+            Part(PartForm.GRID, [drawn[name] for name in ("reliability.png", "ratings.png") if name in drawn]),
+            *(Part(PartForm.TABLE, table) for table in tables),
+        ],
+    )
+
+
+def _retrieved_section(retrieval: RetrievalReport, drawn: Mapping[str, Plot]) -> Section:
+    plots = [Part(PartForm.FIGURE, drawn["retrieved.png"])] if "retrieved.png" in drawn else []
+    return Section(
+        title="Retrieved references",
+        anchor="retrieved",
+        text=[f"Test pairs: {retrieval.pairs_from}."],
+        parts=[*plots, *(Part(PartForm.TABLE, table) for table in _retrieved_tables(retrieval.figures))],
+    )
+
+
+def _examples_section(retrieval: RetrievalReport) -> Section:
+    parts = list[Part]()
+    for example in retrieval.examples:
+        parts += [
+            Part(PartForm.HEADING, example.utterance),
+            Part(PartForm.NOTE, example.id),
+            Part(PartForm.PARAGRAPHS, [f"Gold: {gold}" for gold in example.golds]),
+            Part(PartForm.TABLE_BODY, _example_table(example)),
+        ]
+    return Section(title="Examples", anchor="examples", text=[_examples_intro(retrieval)], parts=parts)
 
 
 # ── Words ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
@@ -15,8 +14,9 @@ from refaug.agreement.report.wording import ROWS_IN_WORDS, all_signatures, draws
 from refaug.core.version import VERSION
 from refaug.metrics.statistics.correlation import Correlation
 from refaug.metrics.statistics.resampling import Estimate
-from refaug.tables.reports.html_page import Table, render_page
-from refaug.tables.reports.plotting import Plot
+from refaug.tables.reports.html_page import report_page
+from refaug.tables.reports.report import Part, PartForm, Report, Section
+from refaug.tables.reports.table import Table
 
 # ── The tables of the report of `refaug agreement` as plain text, without their appearance ────────────────────────────
 
@@ -49,10 +49,6 @@ def _p_beside(row: AgreementRow | MeanRow, kind: str) -> str:
     return "" if p is None else f" (p {_p(p)})"
 
 
-def _group_starts(rows: Sequence[AgreementRow | MeanRow]) -> frozenset[int]:
-    return frozenset(place for place in range(1, len(rows)) if rows[place].kind is not rows[place - 1].kind)
-
-
 def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> Table:
     """Return the main table, which all others explain."""
     span = f"[{wording.per_cent(meta_result.settings)}]"
@@ -78,7 +74,7 @@ def agreement_table(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaRes
             *([wording.TURNED] if any(row.turned for row in rows) else []),
             *wording.reasons(whys),
         ],
-        apart=_group_starts(rows),
+        apart=wording.group_starts(rows),
     )
 
 
@@ -120,7 +116,7 @@ def difference_tables(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaR
                 *([wording.INDEPENDENT] if tests else []),
                 *wording.reasons(whys),
             ],
-            apart=_group_starts(compared),
+            apart=wording.group_starts(compared),
         )
 
 
@@ -440,39 +436,26 @@ def number(score: float | None) -> str:
     return "–" if score is None else wording.minus(f"{score:.4g}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PageSection:
-    """The section of a set or of the mean; plots of the same kind fill a page better."""
-
-    anchor: str
-    title: str
-    intro: Sequence[str] = ()
-    plots: Sequence[Plot]
-    tables: Sequence[Table]
-    scatter_plots: Sequence[Plot] = ()
-    box_plots: Sequence[Plot] = ()
-    system_plots: Sequence[Plot] = ()
-    further_tables: Sequence[Table] = ()
-
-
 def page(meta_result: MetaResult, plots: Sequence[SectionPlots]) -> str:
     """Return the page; the plots are those of each set, and after them those of the mean."""
     sections = [
         _set_section(number, set_result, meta_result, plots[number])
         for number, set_result in enumerate(meta_result.sets)
     ]
-    contents = [(section.anchor, section.title) for section in sections]
     if meta_result.mean is not None:
         sections.insert(0, _mean_section(meta_result, plots[-1]))
-        contents.insert(0, ("mean", "mean over sets"))
-    return render_page(
-        "agreement/report/page.html.j2",
-        title="Agreement of metrics with people",
-        summary=_summary(meta_result),
-        warnings=meta_result.warnings,
-        contents=[*contents, ("how", "how it was made")],
-        sections=sections,
-        settings_tables=_settings_tables(meta_result),
+    return report_page(
+        Report(
+            title="Agreement of metrics with people",
+            summary=[_summary(meta_result)],
+            warnings=meta_result.warnings,
+            sections=[
+                *sections,
+                Section(
+                    title="How it was made", anchor="how", link="how it was made", tables=_settings_tables(meta_result)
+                ),
+            ],
+        )
     )
 
 
@@ -488,34 +471,47 @@ def _summary(meta_result: MetaResult) -> str:
     )
 
 
-def _mean_section(meta_result: MetaResult, plots: SectionPlots) -> _PageSection:
+def _mean_section(meta_result: MetaResult, plots: SectionPlots) -> Section:
     mean = meta_result.mean
     assert mean is not None
     intro = f"Of {', '.join(mean.sets)}; each set counts the same. Kendall and partial Spearman have no interval here."
-    return _PageSection(
+    tables = [agreement_table(mean.rows, meta_result), *difference_tables(mean.rows, meta_result)]
+    return Section(
         anchor="mean",
         title="Mean over sets",
-        intro=[intro],
-        plots=[plots.bars],
-        tables=[agreement_table(mean.rows, meta_result), *difference_tables(mean.rows, meta_result)],
+        link="mean over sets",
+        text=[intro],
+        parts=[Part(PartForm.FIGURE, plots.bars), *(Part(PartForm.TABLE, table) for table in tables)],
     )
 
 
-def _set_section(number: int, set_result: SetResult, meta_result: MetaResult, plots: SectionPlots) -> _PageSection:
+def _set_section(number: int, set_result: SetResult, meta_result: MetaResult, plots: SectionPlots) -> Section:
     tables = [agreement_table(set_result.rows, meta_result), *difference_tables(set_result.rows, meta_result)]
     tables += [rows_table(set_result), *gold_tables(set_result)]
     further = [*annotator_tables(set_result, meta_result), *system_tables(set_result)]
     further += [*group_tables(set_result, meta_result), *bad_item_tables(set_result)]
-    return _PageSection(
+    return Section(
         anchor=f"set-{number}",
         title=set_result.name,
-        plots=[plots.bars],
-        tables=tables,
-        scatter_plots=plots.scatter,
-        box_plots=plots.boxes,
-        system_plots=plots.system_level,
-        further_tables=further,
+        parts=[
+            Part(PartForm.FIGURE, plots.bars),
+            *(Part(PartForm.TABLE, table) for table in tables),
+            *_plots_of_replies(plots),
+            *(Part(PartForm.TABLE, table) for table in further),
+        ],
     )
+
+
+def _plots_of_replies(plots: SectionPlots) -> Iterator[Part]:
+    """Yield the plots of scores and ratings; plots of the same kind fill a page better."""
+    if not plots.scatter and not plots.boxes:
+        return
+    titled = {"Scores and ratings": plots.scatter, "Scores by system": plots.boxes}
+    if plots.system_level:
+        titled["Mean scores and mean ratings of systems"] = plots.system_level
+    for title, drawn in titled.items():
+        yield Part(PartForm.HEADING, title)
+        yield Part(PartForm.GRID, drawn)
 
 
 def _settings_tables(meta_result: MetaResult) -> list[Table]:

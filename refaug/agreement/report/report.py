@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from refaug.agreement.report.wording import (
     all_signatures,
     annotator,
     fixed,
+    group_starts,
     pair_label,
     slug,
 )
@@ -30,7 +30,7 @@ from refaug.core.version import VERSION
 from refaug.metrics.signature import Signature
 from refaug.metrics.statistics.correlation import Correlation, Spread
 from refaug.metrics.statistics.resampling import Estimate
-from refaug.tables.reports.table_texts import csv_text, escape_latex, latex_table
+from refaug.tables.reports.table import Table, csv_text, escape_latex
 
 # ── Write the result of `refaug agreement` as LaTeX tables for a paper, which need only booktabs ──────────────────────
 
@@ -71,11 +71,11 @@ def _latex_table(rows: Sequence[AgreementRow | MeanRow], caption: str, label: st
         r"$\tau$",
         r"$\rho_{\mathrm{length}}$",
     ]
-    groups = [
-        [[_latex_name(row, wide=wide), *_latex_cells(row, bold=row is best, williams=with_williams)] for row in of_kind]
-        for _, of_kind in groupby(rows, key=lambda row: row.kind)
+    cells = [
+        [_latex_name(row, wide=wide), *_latex_cells(row, bold=row is best, williams=with_williams)] for row in rows
     ]
-    return latex_table(caption, f"meta-{label}", f"{columns}lr{'r' * (len(head) - 3)}", head, groups, is_tight=True)
+    table = Table(caption, head, cells, apart=group_starts(rows))
+    return table.as_latex(f"{columns}lr{'r' * (len(head) - 3)}", f"meta-{label}", is_tight=True)
 
 
 def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
@@ -94,7 +94,7 @@ def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
         f"Agreement with each of {len(figures.kept):,} annotators on {name}: the highest, the lowest and the mean of "
         r"Spearman's $\rho$ and Pearson's $r$. Annotators: every pair of annotators with each other."
     )
-    tables = [_latex_plain_table(caption, f"{label}-annotators", ["Metric", *columns], [rows, [pairs]])]
+    tables = [_latex_plain_table(caption, f"{label}-annotators", ["Metric", *columns], rows, [pairs])]
     if not (levels := figures.kappa_shares):
         return tables
     counts = [
@@ -112,7 +112,7 @@ def _latex_annotators(set_result: SetResult, label: str) -> list[str]:
         "mean rating of these."
     )
     head = [r"$\kappa >$", *(f"${level.share.threshold:g}$" for level in levels)]
-    return [*tables, _latex_plain_table(caption, f"{label}-kappa", head, [counts, by_metric])]
+    return [*tables, _latex_plain_table(caption, f"{label}-kappa", head, counts, by_metric)]
 
 
 def _latex_spread(spread: Spread | None) -> list[str]:
@@ -121,9 +121,12 @@ def _latex_spread(spread: Spread | None) -> list[str]:
     return [_latex_number(figure) for figure in extremes]
 
 
-def _latex_plain_table(caption: str, label: str, head: Sequence[str], groups: Sequence[Sequence[Sequence[str]]]) -> str:
-    """Return a table of figures behind a column of names."""
-    return latex_table(caption, f"meta-{label}", "l" + "r" * (len(head) - 1), head, groups, is_tight=True)
+def _latex_plain_table(
+    caption: str, label: str, head: Sequence[str], rows: Sequence[Sequence[str]], further: Sequence[Sequence[str]]
+) -> str:
+    """Return a table of figures behind a column of names, with further rows below a line."""
+    table = Table(caption, head, [*rows, *further], apart=frozenset([len(rows)]))
+    return table.as_latex("l" + "r" * (len(head) - 1), f"meta-{label}", is_tight=True)
 
 
 def _best(rows: Sequence[AgreementRow | MeanRow], meta_result: MetaResult) -> AgreementRow | MeanRow | None:
@@ -218,7 +221,7 @@ def _latex_signatures(meta_result: MetaResult) -> str:
         for name, signature in all_signatures(meta_result)
     ]
     columns = r"p{0.24\linewidth}p{0.7\linewidth}"
-    return latex_table("Signatures of the metrics.", "meta-signatures", columns, ("Metric", "Signature"), [rows])
+    return Table("Signatures of the metrics.", ("Metric", "Signature"), rows).as_latex(columns, "meta-signatures")
 
 
 # ── Write the result of `refaug agreement` as CSV, as tables for LaTeX, or as a page with plots in a folder ───────────

@@ -73,6 +73,11 @@ def row_label(row: AgreementRow | MeanRow) -> str:
     return row.name + (" (baseline)" if row.is_baseline else "") + (" (turned)" if row.turned else "")
 
 
+def group_starts(rows: Sequence[AgreementRow | MeanRow]) -> frozenset[int]:
+    """Return the places at which rows of another kind begin."""
+    return frozenset(place for place in range(1, len(rows)) if rows[place].kind is not rows[place - 1].kind)
+
+
 def reasons(whys: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return each reason once, with everything that it applies to."""
     names_by_reason = dict[str, dict[str, None]]()

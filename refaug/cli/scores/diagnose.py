@@ -9,12 +9,13 @@ import typer
 
 from refaug.cli.shared.field_options import with_options
 from refaug.cli.shared.item_inputs import ItemInputs
-from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, count_of, print_json, print_line, print_table, print_text
 from refaug.cli.shared.progress import display_progress
 from refaug.cli.shared.score_options import StrictFlag, number, report_problems, require_all
 from refaug.core.errors import Usage
 from refaug.core.text.tokenizers import default_tokenizer, get_tokenizer
 from refaug.operations.item_sources import ItemSources
+from refaug.tables.reports.table import Table
 
 if TYPE_CHECKING:
     from refaug.metrics.diagnostics import Diagnosis
@@ -121,7 +122,9 @@ def _reasons(diagnoses: Mapping[str, Diagnosis]) -> Iterator[str]:
 
 def _print_tsv(diagnoses: Mapping[str, Diagnosis]) -> None:
     """Print a row for each figure, at full precision."""
-    print_cells("system", "figure", "value", "reason")
-    for system, diagnosis in diagnoses.items():
-        for name, figure in diagnosis.figures.items():
-            print_cells(system, name, figure.value, figure.why)
+    rows = [
+        (system, name, figure.value, figure.why)
+        for system, diagnosis in diagnoses.items()
+        for name, figure in diagnosis.figures.items()
+    ]
+    print_text(Table("figures", ("system", "figure", "value", "reason"), rows).as_tsv())

@@ -17,7 +17,8 @@ import typer
 from refaug.core.errors import NoSource, RefaugError, StorageFull, Usage
 from refaug.core.files import storage_errors
 from refaug.core.text.normalisation import make_printable
-from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import Description, FactList
+from refaug.tables.reports.table import Table
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 MemoryOption = Annotated[
@@ -125,19 +126,13 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
 
 
-def print_cells(*cells: object) -> None:
-    """Print one line of tab-separated values at full precision; a tab inside a cell is escaped."""
-    with _to_stdout():
-        print("\t".join("" if cell is None else make_printable(str(cell)) for cell in cells))
-
-
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table for people; numbers are aligned to the right."""
     from rich.console import Console  # noqa: PLC0415  a help needs none of it
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
 
     print_line(title)
-    table = Table(box=None, pad_edge=False)
+    table = RichTable(box=None, pad_edge=False)
     cells = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[index]) for row in cells)
@@ -168,12 +163,12 @@ def print_facts(title: str, facts: Mapping[str, Any]) -> None:
         print_line(f"  {name:<{width}}  {format_value(fact)}")
 
 
-def print_sections(sections: Iterable[Section]) -> None:
+def print_sections(sections: Iterable[Description]) -> None:
     """Print facts, tables and lines, one after another."""
     for section in sections:
         if isinstance(section, FactList):
             print_facts(section.title, section.facts)
-        elif isinstance(section, TitledTable):
+        elif isinstance(section, Table):
             print_table(section.title, section.columns, section.rows)
         else:
             print_line(section)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from refaug.cli.shared.output import JsonFlag, count_of, print_cells, print_json_pieces, print_line, print_table
+from refaug.cli.shared.output import JsonFlag, count_of, print_json_pieces, print_line, print_table, print_text
 from refaug.core.errors import BadInput, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Progress
@@ -310,17 +310,10 @@ def _comparison_table(metric_scores: MetricScores) -> tuple[tuple[str, ...], lis
 def _print_for_programs(evaluation: Evaluation, options: ScoreOutput) -> None:
     """Print rows separated by tabs or commas, or a table for LaTeX."""
     from refaug.scoring.score_tables import latex_table, score_rows  # noqa: PLC0415  compiles
-    from refaug.tables.reports.table_texts import csv_text  # noqa: PLC0415
 
     level = (options.level or LevelChoice.CORPUS).value
     if options.as_latex:
-        lines = latex_table(evaluation, level).splitlines()
+        print_text(latex_table(evaluation, level))
     else:
-        columns, rows = score_rows(evaluation, level)
-        if options.as_tsv:
-            for row in (columns, *rows):
-                print_cells(*row)
-            return
-        lines = csv_text(columns, rows).splitlines()
-    for line in lines:
-        print_line(line)
+        table = score_rows(evaluation, level)
+        print_text(table.as_tsv() if options.as_tsv else table.as_csv())

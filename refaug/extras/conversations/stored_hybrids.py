@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
+from refaug.tables.reports.table import Table
 
 _OTHER: Final = {"common": "published form", "fold": "icpt:common"}  # the column of the other intercept
 _FORM_BESIDE: Final = {"common": "fold", "fold": "common"}
@@ -44,7 +45,7 @@ class StoredHybrids(StoredArtefacts):
         stored: StoredHybrid = open_hybrid(self.settings, f"{held.name}@{held.version}")
         more = {"weights": stored.weights.as_json(), "report": dict(stored.report)}
 
-        def sections() -> list[Section]:
+        def sections() -> list[Description]:
             fitted_to, weights = manifest["fitted_to"], stored.weights
             facts = {
                 "columns": manifest["columns"],
@@ -59,7 +60,7 @@ class StoredHybrids(StoredArtefacts):
                 for place, name in enumerate(weights.columns)
                 for own in [[fold.coefficients[place] for fold in folds]]
             ]
-            coefficients = TitledTable(
+            coefficients = Table(
                 "coefficients, a standard deviation of the column",
                 ("column", "all bots", "least without one", "most without one"),
                 rows,
@@ -69,7 +70,7 @@ class StoredHybrids(StoredArtefacts):
         return self.described(held, manifest, more, sections)
 
 
-def hybrid_sections(report: dict[str, Any]) -> list[Section]:
+def hybrid_sections(report: dict[str, Any]) -> list[Description]:
     """Return the figures of a hybrid on bots that were left out, with all their controls."""
     intercept = report["intercept"]
     facts = {"conversations": report["conversations"], "unrated": report["unrated"], "bots": len(report["bots"])}
@@ -79,12 +80,12 @@ def hybrid_sections(report: dict[str, Any]) -> list[Section]:
         facts["without"] = ", ".join(f"{name} {count:,}" for name, count in missing.items())
     alone_figure = _digits(report["intercept_only"]["pearson"])
     facts["intercept alone"] = f"{alone_figure}: what the published form gives for nothing"
-    sets = TitledTable(
+    sets = Table(
         f"agreement over bots (Pearson, icpt:{intercept})",
         ("columns", "r", "95 %", "shuffled ratings", "in folds", "p", "shown", _OTHER[intercept], "within bots"),
         [_set_row(name, figures, intercept) for name, figures in report["sets"].items()],
     )
-    alone = TitledTable(
+    alone = Table(
         "each column alone: correlation of the bots' means, without a fit",
         ("column", "Pearson", "Spearman", "within bots"),
         [

@@ -21,15 +21,15 @@ from refaug.core.progress import Progress
 
 if TYPE_CHECKING:
     from refaug.extras.reproduction.material.proof_logs import ProofSettings
-    from refaug.extras.reproduction.report.report import Report
+    from refaug.extras.reproduction.report.report import ExperimentReport
 
 
 if TYPE_CHECKING:
     from refaug.extras.reproduction.material.chain import Chain
     from refaug.extras.reproduction.material.rated_sets import ProofSet
-    from refaug.extras.reproduction.report.report import Report
+    from refaug.extras.reproduction.report.report import ExperimentReport
 
-    Run = Callable[[Chain, Sequence[ProofSet]], Report]
+    Run = Callable[[Chain, Sequence[ProofSet]], ExperimentReport]
 
 ALL: Final = "all"
 USUAL_SETS: Final = (  # rated sets with references, by their names in human/
@@ -229,7 +229,7 @@ def reproduce_command(
 
 def _reproduce(
     home: Settings, part_names: Sequence[str], options: ReproduceOptions, command: str, progress: Progress
-) -> Iterator[tuple[Report, list[Path]]]:
+) -> Iterator[tuple[ExperimentReport, list[Path]]]:
     """Yield the report of each part, and the files that it was written to."""
     from refaug.extras.reproduction.material.chain import Chain  # noqa: PLC0415  torch, FAISS
     from refaug.extras.reproduction.material.rated_sets import ProofSet, read_sets  # noqa: PLC0415
@@ -277,7 +277,7 @@ def _last_part(argument: Any) -> str:
     return str(argument.resolve().name or argument) if isinstance(argument, Path) else str(argument)
 
 
-def _as_json(report: Report, files: Sequence[Path]) -> Mapping[str, Any]:
+def _as_json(report: ExperimentReport, files: Sequence[Path]) -> Mapping[str, Any]:
     return {
         "name": report.name,
         "summary": list(report.summary),
@@ -287,7 +287,7 @@ def _as_json(report: Report, files: Sequence[Path]) -> Mapping[str, Any]:
     }
 
 
-def _print(report: Report, files: Sequence[Path]) -> None:
+def _print(report: ExperimentReport, files: Sequence[Path]) -> None:
     """Print the summary, all tables, the gaps, and the paths of the files."""
     print_line(report.title)
     for line in report.summary:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from refaug.tables.reports.table import Table
 
 
 @dataclass(frozen=True)
@@ -15,13 +17,4 @@ class FactList:
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class TitledTable:
-    """Columns and rows, under a title."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
-Section = FactList | TitledTable | str  # a text is a line of its own
+Description = FactList | Table | str  # a text is a line of its own

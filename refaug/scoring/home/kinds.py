@@ -14,8 +14,9 @@ from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
 from refaug.core.files import read_json
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
+from refaug.tables.reports.table import Table
 
 if TYPE_CHECKING:
     from refaug.indexer.manifest import IndexManifest
@@ -104,9 +105,9 @@ class StoredIndexes(StoredArtefacts):
         columns = ("folder", "kind", "search depth", "utterances", "superseded", "pairs")
         names = ("folder", "factory", "effort", "utterances", "superseded", "pairs")
         rows = [[getattr(segment, name) for name in names] for segment in index.segments]
-        sections: list[Section] = [
+        sections: list[Description] = [
             FactList(title, readable_facts(facts)),
-            TitledTable("segments", columns, rows),
+            Table("segments", columns, rows),
             FactList("seconds", index.seconds),
         ]
         return self.described(held, asdict(index), {"id": index.id}, lambda: sections)
@@ -211,7 +212,7 @@ class _StoredNetworks(StoredArtefacts):
         """Return how a network was made, and how good it is on texts that it was not trained on."""
         report = read_report(held.folder, manifest)
 
-        def sections() -> Sequence[Section]:
+        def sections() -> Sequence[Description]:
             made_of = {"id": str(manifest["id"])[:12], "logs": ", ".join(manifest["details"]["logs"])}
             network = {"network": manifest["network"]} if "network" in manifest else {}
             facts = FactList(title, {**made_of, **network, **manifest["config"], **self.report_facts(report)})
@@ -219,7 +220,7 @@ class _StoredNetworks(StoredArtefacts):
                 [epoch["epoch"], *(f"{epoch[name]:.4f}" for name in _EPOCH_COLUMNS[1:5]), epoch["seconds"]]
                 for epoch in report.get("epochs", ())
             ]
-            return [facts, TitledTable(self.epochs, _EPOCH_COLUMNS, rows)] if rows else [facts]
+            return [facts, Table(self.epochs, _EPOCH_COLUMNS, rows)] if rows else [facts]
 
         return self.described(held, manifest, {"report": report}, sections)
 
@@ -418,7 +419,7 @@ class StoredAdems(StoredArtefacts):
         """Return how a scorer was fitted, and how its scores spread."""
         report = read_report(held.folder, manifest)
 
-        def sections() -> Sequence[Section]:
+        def sections() -> Sequence[Description]:
             matrices = report["matrices"]
             conicity = [
                 (vectors, adem_figure(sides["encoder"]), adem_figure(sides["projected"]))
@@ -426,9 +427,9 @@ class StoredAdems(StoredArtefacts):
             ]
             return [
                 FactList(title, {"id": str(manifest["id"])[:12], **self.report_facts(report)}),
-                TitledTable("balancing", ("what", "number"), list(report["balance"].items())),
-                TitledTable("matrices", list(matrices[0]), [list(facts.values()) for facts in matrices]),
-                TitledTable(
+                Table("balancing", ("what", "number"), list(report["balance"].items())),
+                Table("matrices", list(matrices[0]), [list(facts.values()) for facts in matrices]),
+                Table(
                     "conicity: mean cosine with the mean vector", ("vectors", "of the encoder", "projected"), conicity
                 ),
             ]

@@ -23,7 +23,7 @@ from refaug.core.home import Settings
 from refaug.core.installation import load
 from refaug.core.options.declaring import Doc
 from refaug.metrics.specification import Specification, named_models
-from refaug.scoring.home.descriptions import FactList, Section
+from refaug.scoring.home.descriptions import Description, FactList
 
 # ── Which fitted judges and hybrids need which versions of other artefacts: those that they were fitted with ──────────
 #
@@ -106,7 +106,7 @@ class ShownVersion:
     """A version in full: `document` is what --json prints, `sections` are for people."""
 
     document: Mapping[str, Any]
-    sections: Callable[[], Sequence[Section]]
+    sections: Callable[[], Sequence[Description]]
     warnings: Sequence[str] = ()
 
 
@@ -202,12 +202,12 @@ class StoredArtefacts:
         held: HeldVersion,
         manifest: Mapping[str, Any],
         more: Mapping[str, Any],
-        sections: Callable[[], Sequence[Section]],
+        sections: Callable[[], Sequence[Description]],
         warnings: Sequence[str] = (),
     ) -> ShownVersion:
         """Return a version in full, of its manifest, what is beside it, and what people see of both."""
 
-        def sections_if_whole() -> Sequence[Section]:
+        def sections_if_whole() -> Sequence[Description]:
             try:
                 return sections()
             except _DAMAGES as error:

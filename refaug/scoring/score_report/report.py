@@ -28,14 +28,14 @@ from refaug.tables.reports.html_page import (
     CardRow,
     ReplyCard,
     ScoreHistogram,
-    Table,
     cut_text,
     ends_of,
     references_title,
-    render_page,
+    report_page,
     write_file,
 )
-from refaug.tables.reports.table_texts import csv_text
+from refaug.tables.reports.report import Part, PartForm, Report, Section
+from refaug.tables.reports.table import Table, csv_text
 
 # ── The page of a report: one HTML file without scripts, made from a score file with details ──────────────────────────
 
@@ -44,39 +44,49 @@ _LARGEST: Final = 5
 _SHOWN_PROBLEMS: Final = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class _MetricSection:
-    """The section of one metric."""
-
-    anchor: str
-    title: str
-    signature: str
-    systems: Table
-    histograms: Sequence[ScoreHistogram]
-    counts: Table
-    lists: Sequence[CardList]
-
-
 def page(file: ScoreFile, settings: ScoreSettings) -> str:
     """Return the page; it needs no other file and no script, and the same scores give the same page."""
-    comparison = _comparison(file, settings)
-    sections = [_section(file, place) for place in range(len(file.scores))]
     document = file.document
-    return render_page(
-        "scoring/score_report/page.html.j2",
-        title="Scores",
-        summary=_summary(file),
-        warnings=document.get("warnings", []),
-        contents=[*((section.anchor, section.title) for section in sections), ("how", "how to verify")],
-        all_metrics=None if len(file.scores) == 1 else _metrics_table(file.scores),
-        differences=None if comparison is None else _differences_table(comparison),
-        verdicts=[] if comparison is None else [verdict_text(pair) for pair in comparison.pairs],
-        sections=sections,
-        evidence=_evidence_table(document.get("evidence") or {}),
-        problems=_problems_table(document.get("problems") or []),
-        settings_table=_settings_table(file),
-        commands=_commands(file),
+    made = Section(
+        title="How to verify",
+        anchor="how",
+        link="how to verify",
+        text=[
+            "This command makes the scores again from their signatures, with the items that were scored, and says for "
+            "each part whether it holds:"
+        ],
+        parts=[
+            Part(PartForm.COMMAND, _commands(file)),
+            *(
+                Part(PartForm.TABLE, table)
+                for table in (
+                    _evidence_table(document.get("evidence") or {}),
+                    _problems_table(document.get("problems") or []),
+                    _settings_table(file),
+                )
+                if table is not None
+            ),
+        ],
     )
+    return report_page(
+        Report(
+            title="Scores",
+            summary=[_summary(file)],
+            warnings=document.get("warnings", []),
+            parts=list(_overview(file, settings)),
+            sections=[*(_section(file, place) for place in range(len(file.scores))), made],
+        )
+    )
+
+
+def _overview(file: ScoreFile, settings: ScoreSettings) -> Iterator[Part]:
+    """Yield the scores of all metrics, and what differs between the systems, where there are several."""
+    if len(file.scores) > 1:
+        yield Part(PartForm.TABLE, _metrics_table(file.scores))
+    comparison = _comparison(file, settings)
+    if comparison is not None:
+        yield Part(PartForm.SENTENCES, [verdict_text(pair) for pair in comparison.pairs])
+        yield Part(PartForm.TABLE, _differences_table(comparison))
 
 
 def _summary(file: ScoreFile) -> str:
@@ -122,7 +132,7 @@ def _differences_table(comparison: RunComparison) -> Table:
     )
 
 
-def _section(file: ScoreFile, place: int) -> _MetricSection:
+def _section(file: ScoreFile, place: int) -> Section:
     stored = file.scores[place]
     systems = [SystemRun(file=file, place=place, name=name) for name in stored.systems]
     scores = {system.name: system.scores(list(system.rows)) for system in systems}
@@ -131,14 +141,17 @@ def _section(file: ScoreFile, place: int) -> _MetricSection:
         ScoreHistogram.of(f"{name}: scores of {int((~np.isnan(each)).sum()):,} replies", each, ends)
         for name, each in scores.items()
     ]
-    return _MetricSection(
+    return Section(
         anchor=f"metric-{place}",
         title=stored.name,
-        signature=stored.short_signature or stored.signature.short,
-        systems=_systems_table(stored),
-        histograms=histograms,
-        counts=_counts_table(list(scores), histograms, ends),
-        lists=list(_extreme_lists(systems, len(file.scores))),
+        parts=[
+            Part(PartForm.NOTE, stored.short_signature or stored.signature.short),
+            Part(PartForm.TABLE, _systems_table(stored)),
+            Part(PartForm.HEADING, "Distribution of reply scores"),
+            Part(PartForm.HISTOGRAMS, histograms),
+            Part(PartForm.FOLDED, _counts_table(list(scores), histograms, ends)),
+            Part(PartForm.CARD_LISTS, list(_extreme_lists(systems, len(file.scores)))),
+        ],
     )
 
 

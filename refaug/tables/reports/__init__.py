@@ -1,8 +1,9 @@
-"""Parts that all reports share: HTML pages, plots, texts in CSV and LaTeX.
+"""Reports of features: tables and sections, and their forms as pages, plots, Markdown, CSV and LaTeX.
 
 The main names:
 
-- `html_page.render_page`: a page from a template
-- `html_page.Table`: a table of a page
+- `table.Table`: a table, with its forms as text
+- `report.Report`: sentences, tables, plots and replies in sections
+- `html_page.report_page`: a report as a page
 - `plotting.Plot`: a plot in the formats of a report.
 """

@@ -21,25 +21,20 @@ from numpy.typing import NDArray
 
 from refaug.core.files import write_aside
 from refaug.core.text.normalisation import make_printable
+from refaug.tables.reports.report import Report
+from refaug.tables.reports.table import Table
 
 _TEMPLATES: Final = Path(__file__).parents[2]  # a template lies beside the module that fills it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of plain text; its first column names the rows, and `notes` say why something is missing."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-    text: bool = False  # whether cells are sentences rather than figures
-    apart: frozenset[int] = frozenset()  # rows with a line above
 
 
 def render_page(template: str, *, folders: tuple[Path, ...] = (_TEMPLATES,), **content: Any) -> str:
     """Fill a template of one of the folders; without them, its path counts from the folder of the package."""
     return _environment(folders).get_template(template).render(content)
+
+
+def report_page(report: Report) -> str:
+    """Return a report as a page; it needs no other file and no script."""
+    return render_page("tables/reports/report.html.j2", title=report.title, report=report)
 
 
 def write_file(path: Path, content: bytes) -> Path:

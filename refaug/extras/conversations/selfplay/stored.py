@@ -18,8 +18,9 @@ from refaug.core.errors import Corrupt
 from refaug.core.files import read_json
 from refaug.core.home import Settings
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
+from refaug.tables.reports.table import Table
 
 KIND: Final = "self-play"
 FORMAT_VERSION: Final = 1
@@ -120,7 +121,7 @@ class StoredSelfPlays(StoredArtefacts):
         """Return what a version was played with: bots with their versions, starts, rules, and early ends."""
         verify_files(held.folder, manifest)
 
-        def sections() -> list[Section]:
+        def sections() -> list[Description]:
             names = ("start", "conversations_per_bot", "turns", "context", "rules", "seed")
             partner = manifest["partner"]["name"] if manifest["partner"] else "itself"
             rows = [
@@ -133,7 +134,7 @@ class StoredSelfPlays(StoredArtefacts):
                 for bot in manifest["bots"]
             ]
             facts = {name: manifest[name] for name in names}
-            return [FactList(title, facts), TitledTable("bots", ("bot", "partner", "made of", "ended early"), rows)]
+            return [FactList(title, facts), Table("bots", ("bot", "partner", "made of", "ended early"), rows)]
 
         return self.described(held, manifest, {}, sections, warnings=changed_players(self.settings, manifest))
 

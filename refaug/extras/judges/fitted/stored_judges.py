@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.options.declaring import Doc
-from refaug.scoring.home.descriptions import FactList, Section, TitledTable
+from refaug.scoring.home.descriptions import Description, FactList
 from refaug.scoring.home.stored_artefacts import ShownVersion, StoredArtefacts, VersionFacts
+from refaug.tables.reports.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class StoredJudges(StoredArtefacts):
         return self.described(held, manifest, more, lambda: judge_sections(title, stored.report))
 
 
-def judge_sections(title: str, report: Any) -> list[Section]:
+def judge_sections(title: str, report: Any) -> list[Description]:
     """Return the weights of a judge and its figures."""
     fitted = sum(counts["fitted"] for counts in report["sets"].values())
     facts = {
@@ -56,8 +57,8 @@ def judge_sections(title: str, report: Any) -> list[Section]:
     ]
     return [
         FactList(title, facts),
-        TitledTable("weights", ("metric", "weight"), weights),
-        TitledTable("agreement with people, mean over sets", ("scores", "Spearman", "given length"), agreement),
+        Table("weights", ("metric", "weight"), weights),
+        Table("agreement with people, mean over sets", ("scores", "Spearman", "given length"), agreement),
         *report.get("notes", ()),
     ]
 

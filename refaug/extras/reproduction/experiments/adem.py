@@ -34,10 +34,11 @@ from refaug.extras.reproduction.learned.protocols import ChosenSettings, Learned
 from refaug.extras.reproduction.learned.rated_rows import LearnedSet, learned_sets
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet, SetGroup, groups_of, read_sets
-from refaug.extras.reproduction.report.report import Report, Section, about_table, agreement_table, cell
+from refaug.extras.reproduction.report.report import ExperimentReport, about_table, agreement_table, cell
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.rater.adem.scorer.rated_triples import Form
-from refaug.tables.reports.html_page import Table
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 WITHOUT_REFERENCES: Final = ("fed_turn", "conture")
 WITHOUT_CONTEXT: Final = "dstc7_reddit"
@@ -55,7 +56,7 @@ _UNTAUGHT: Final = (
 _PAIR: Final = ("dailydialog_gupta", "dailydialog_zhao")
 
 
-def adem(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+def adem(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
     """Return the report of all protocols and controls."""
     run = _Run.of(chain, sets)
     with_references, chosen = run.out_of_groups(run.sets, Form.FULL, (Form.FULL, Form.CONTEXT, Form.REFERENCE))
@@ -66,7 +67,7 @@ def adem(chain: Chain, sets: Sequence[ProofSet]) -> Report:
     claims = _claims(with_references, run.maker, tuple(Form))
     claims_without = _claims(without, run.maker, (Form.CONTEXT,))
     people = human_rows([*run.sets, *run.without_references], draws=chain.settings.draws, seed=chain.settings.seed)
-    return Report(
+    return ExperimentReport(
         name="adem",
         title="ADEM on dialogues that it was not fitted to",
         summary=tuple(_summary(with_references, claims, run.maker)),

@@ -20,8 +20,9 @@ from refaug.extras.conversations.options import EncoderRequest, HybridSettings, 
 from refaug.extras.conversations.reading import Conversation, read_conversations
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.report.report import Report, Section, short
-from refaug.tables.reports.html_page import Table
+from refaug.extras.reproduction.report.report import ExperimentReport, short
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 STUDY: Final = "ji2022_run1"  # by its name in dialogues/
 DEGRADED: Final = "QualityControl"  # a bot of the study whose replies were made worse on purpose
@@ -43,7 +44,7 @@ _SET_COLUMNS: Final = (
 _IN_ERRORS: Final = 1.96  # half a 95 % interval, in standard errors
 
 
-def hybrid(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
+def hybrid(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report on the hybrid metric, its wider set, and judgements of turns."""
     path = chain.settings.data / "dialogues" / f"{STUDY}.jsonl.gz"
     if not path.is_file():
@@ -55,7 +56,7 @@ def hybrid(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
         chain.home, talks, EncoderRequest(vectors=chain.vectors()), settings, _judges(chain), chain.progress
     )
     reports = dict(_reports(measured, talks, settings, chain))
-    return Report(
+    return ExperimentReport(
         name="hybrid",
         title="Whole conversations: the hybrid metric and judgements of turns",
         summary=tuple(_summary(reports)),

@@ -31,10 +31,11 @@ from refaug.extras.reproduction.material.proof_logs import ProofSettings
 from refaug.extras.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.extras.reproduction.material.reference_kinds import systems_of_the_log
 from refaug.extras.reproduction.report.plots import bars
-from refaug.extras.reproduction.report.report import IN_WORDS, Report, Section, agreement_table, cell, verdict
+from refaug.extras.reproduction.report.report import IN_WORDS, ExperimentReport, agreement_table, cell, verdict
 from refaug.metrics.statistics.correlation import PARTIAL
-from refaug.tables.reports.html_page import Table
 from refaug.tables.reports.plotting import Plot
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 _FEWEST_ROWS: Final = 20  # of a set, to be compared at all
 _WITHOUT_LOG_SYSTEMS: Final = "without the systems whose replies were taken from the log"
@@ -226,7 +227,7 @@ def plot_both_kinds(file: str, caption: str, correlations: Correlations) -> Plot
     )
 
 
-def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+def metrics(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
     """Return the report with the main tables."""
     single = [rated_set.with_first_gold() for rated_set in sets]
     metric_lines = MetricLines(chain, single)
@@ -282,7 +283,7 @@ def metrics(chain: Chain, sets: Sequence[ProofSet]) -> Report:
             tables=[agreement_table(scarce, "All rows, smoothing epsilon[1e-15]", kinds=("spearman", "pearson"))],
         ),
     ]
-    return Report(
+    return ExperimentReport(
         name="metrics",
         title="Agreement of metrics with people, and what it rests on",
         summary=tuple(_summary(correlations, controls, main_lines.published)),

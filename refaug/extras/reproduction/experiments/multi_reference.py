@@ -22,12 +22,13 @@ from refaug.extras.reproduction.material.metric_lines import GREEDY, VECTORS
 from refaug.extras.reproduction.material.proof_logs import ProofSettings
 from refaug.extras.reproduction.material.rated_sets import Mask, ProofSet
 from refaug.extras.reproduction.report.plots import curves
-from refaug.extras.reproduction.report.report import Report, Section, agreement_table, cell, verdict
+from refaug.extras.reproduction.report.report import ExperimentReport, agreement_table, cell, verdict
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL
-from refaug.tables.reports.html_page import Table
 from refaug.tables.reports.plotting import Plot
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 SCARCE: Final = "smooth=epsilon[1e-15]"  # of the published ladder
 PUBLISHED: Final = {  # set → rung → Spearman of BLEU-2 and BLEU-4 on all rows (Gangal et al. 2021, SCARCE)
@@ -79,7 +80,7 @@ CLAIMS: Final = {  # claim → the rung that has to be above, and the rung that 
 }
 
 
-def multi_reference(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+def multi_reference(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report on the ladder and the curves, for the sets that allow them; what is not available becomes a gap."""
     several, gaps = sets_with_several_references(sets)
     index, rater = (chain.main_index(), chain.rater()) if several else ("", None)
@@ -144,13 +145,13 @@ def multi_report(
     vectors: Path,
     settings: ProofSettings,
     progress: Progress,
-) -> Report:
+) -> ExperimentReport:
     """Measure the ladders and curves, and report on them."""
     if not ladders:
         raise BadInput("; ".join(gaps), remedy="name a set with several references for each item")
     built = {name: build(text.replace(VECTORS, str(vectors))) for name, text in _CURVES.items()}
     ladder_results = [_measure_ladder(ladder, built, str(vectors), settings, progress) for ladder in ladders]
-    return Report(
+    return ExperimentReport(
         name="multi-reference",
         title="What further references are worth: by people, retrieved, and drawn",
         summary=[*_summary(ladder_results)],

@@ -30,12 +30,13 @@ from refaug.extras.reproduction.recommended import (
     read_set,
     retrieved_of,
 )
-from refaug.extras.reproduction.report.report import Report, Section, short
+from refaug.extras.reproduction.report.report import ExperimentReport, short
 from refaug.metrics.base import Floats
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
 from refaug.scoring.home.networks import encoder_opener
 from refaug.scoring.settings import AugmentSettings
-from refaug.tables.reports.html_page import Table
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 ENCODER_AND_GOLD: Final = "encoder and gold"
 LINEAR, BI_GRU = "linear rater", "Bi-GRU"
@@ -46,7 +47,7 @@ _BEST: Final = 3  # weighted cosines that count
 SetScores = Mapping[str, Floats]  # set → (seeds, rows)
 
 
-def raters(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
+def raters(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report on raters, on all sets that the data must have for it."""
     index = chain.encoder_index()
     encoder = encoder_opener(chain.home, threads=chain.settings.threads)(chain.settings.encoder)
@@ -147,7 +148,7 @@ def _mean_of_best(weighted: Floats) -> float:
 # ── Figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain: Chain) -> Report:
+def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain: Chain) -> ExperimentReport:
     settings = chain.settings
     grouped = GroupedSets(sets=sets, groups=GROUPS, draws=settings.draws, seed=settings.seed)
     goldless = replace(grouped, groups=GROUPS_WITHOUT_GOLD)
@@ -159,7 +160,7 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
         f"{line} over {other}": grouped.lead(_scorer(scores[line]), _scorer(scores[other]))
         for line, other in _compared(scores)
     }
-    return Report(
+    return ExperimentReport(
         name="raters",
         title="Raters that carry over, on replies and as weights",
         summary=tuple(f"{name}: {lead_cell(lead)}{_verdict(lead)}." for name, lead in leads.items()),

@@ -40,12 +40,13 @@ from refaug.extras.reproduction.recommended import (
     texts_by_length,
     with_parts,
 )
-from refaug.extras.reproduction.report.report import Report, Section, short
+from refaug.extras.reproduction.report.report import ExperimentReport, short
 from refaug.metrics.base import Floats
 from refaug.metrics.embeddings.recommended import PARTS, Recommended
 from refaug.scoring.home.indexes import open_index
 from refaug.scoring.settings import AugmentSettings
-from refaug.tables.reports.html_page import Table
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 REFAUG: Final = "refaug-1"
 ENCODER_AND_GOLD, CHRF, TURNS = "encoder and gold", "chrF with the gold", "turns alone"
@@ -66,7 +67,7 @@ SEARCH_STEPS: Final = 2_000
 Leads = Mapping[str, IntervalEstimate]
 
 
-def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
+def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report on refaug-1, on all sets that the data must have for it."""
     metric = chain.recommended_metric()  # first, for without the encoder there is nothing to make
     index = chain.encoder_index()
@@ -86,7 +87,7 @@ def recommended(chain: Chain, _sets: Sequence[ProofSet]) -> Report:
         attacked = {**_scorers_of_parts(metric), **_single_parts(metric)}
         searched[name] = searched_constants(sets[name], metric, attacked, SEARCH_STEPS, chain.settings.seed)
         chain.progress.advance(1)
-    return Report(
+    return ExperimentReport(
         name="recommended",
         title="What refaug-1 adds to an encoder and a gold",
         summary=tuple(_summary(measured, attacks)),

@@ -32,13 +32,14 @@ from refaug.extras.reproduction.material.reference_kinds import (
     without_systems,
 )
 from refaug.extras.reproduction.report.plots import bars
-from refaug.extras.reproduction.report.report import Report, Section, agreement_table, cell, short, verdict
+from refaug.extras.reproduction.report.report import ExperimentReport, agreement_table, cell, short, verdict
 from refaug.metrics.base import Metric
 from refaug.metrics.specification import build
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.rater.rating import Rater
-from refaug.tables.reports.html_page import Table
 from refaug.tables.reports.plotting import Plot
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 
 def main_sections(by_metric: Mapping[str, Correlations]) -> Iterator[Section]:
@@ -298,7 +299,7 @@ _FEWEST_REPLIES: Final = 3  # to an item: one is scored, and the weights of the 
 _MOST_WITH_FEWER: Final = 0.5  # of the items of a set
 
 
-def weights(chain: Chain, sets: Sequence[ProofSet]) -> Report:
+def weights(chain: Chain, sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report what weights by people are worth, and how much of that the rater's weights reach."""
     usable_sets, gaps = sets_with_rated_replies(sets)
     rater, vectors = chain.rater(), chain.vectors_folder(chain.vectors())
@@ -345,7 +346,7 @@ def weights_report(
     in_logs: Mapping[str, Mask],
     settings: ProofSettings,
     progress: Progress,
-) -> Report:
+) -> ExperimentReport:
     """Report on usable sets."""
     built = {name: build(text.replace(VECTORS, str(vectors))) for name, text in METRICS.items()}
     weighted_sets = [judged_replies.WeightedSet.of(rated_set, rater) for rated_set in sets]
@@ -366,7 +367,7 @@ def weights_report(
             else None
         )
     agreement = judged_replies.weight_agreement(weighted_sets, settings)
-    return Report(
+    return ExperimentReport(
         name="weights",
         title="What weights are worth: by people, by the rater, and dealt out anew",
         summary=[*weights_summary(by_metric, agreement, weighted_sets)],

@@ -18,7 +18,7 @@ from refaug.extras.reproduction.report.report import cell, short
 from refaug.metrics.base import Floats
 from refaug.metrics.statistics.annotator_agreement import one_against_others, spearman_brown, split_half
 from refaug.metrics.statistics.correlation import FEWEST_ROWS
-from refaug.tables.reports.html_page import Table
+from refaug.tables.reports.table import Table
 
 ONE_NUMBER: Final = "one number a reply"
 _HALVINGS: Final = 1_000  # of the ratings of all rows

@@ -19,11 +19,12 @@ from refaug.extras.reproduction.learned.protocols import ChosenSettings, Learned
 from refaug.extras.reproduction.learned.rated_rows import LearnedSet, learned_sets
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.report.report import Section, agreement_table, cell, short
+from refaug.extras.reproduction.report.report import agreement_table, cell, short
 from refaug.metrics.statistics.correlation import PARTIAL, spearman
 from refaug.metrics.statistics.resampling import Floats
 from refaug.rater.adem.scorer.rated_triples import Form
-from refaug.tables.reports.html_page import Table
+from refaug.tables.reports.report import Section
+from refaug.tables.reports.table import Table
 
 PUBLISHED: Final = "published on its own set, which was never released: Spearman .428, Pearson .436"
 OWN_SYSTEM: Final = "ADEM, own system left out"

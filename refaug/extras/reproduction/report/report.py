@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -22,22 +22,13 @@ from refaug.extras.reproduction.figures.correlations import MEAN, Correlations, 
 from refaug.extras.reproduction.material.chain import Chain
 from refaug.extras.reproduction.report.plots import redraw
 from refaug.metrics.statistics.correlation import PARTIAL
-from refaug.tables.reports.html_page import Table, render_page, write_file
-from refaug.tables.reports.plotting import Plot
+from refaug.tables.reports.html_page import report_page, write_file
+from refaug.tables.reports.report import Report, Section
+from refaug.tables.reports.table import Table
 
 PAGE: Final = "page"  # the field of the JSON with all that the page shows
 _LIBRARIES: Final = ("numpy", "scipy", "torch", "faiss-cpu", "numba")
 IN_WORDS: Final = {"spearman": "Spearman", PARTIAL: "partial Spearman", "pearson": "Pearson"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A heading with text, tables and plots; the sentences hold figures of the same run."""
-
-    title: str
-    text: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    plots: Sequence[Plot] = ()
 
 
 class NamedSet(Protocol):
@@ -61,19 +52,17 @@ class NamedSet(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """One part of the reproduction."""
+class ExperimentReport(Report):
+    """One part of the reproduction; its sentences hold figures of the same run."""
 
     name: str
-    title: str
-    summary: Sequence[str]  # the main findings: what is shown and what is not
-    sections: Sequence[Section]
     data: Mapping[str, Any]  # every figure, for programs
-    notes: Sequence[str] = field(default=())  # gaps: what could not be measured, and why
     sets: Sequence[NamedSet] = ()  # rated sets of its own, beside those that were asked for
 
 
-def write_report(report: Report, chain: Chain, sets: Sequence[NamedSet], command: str, folder: Path) -> list[Path]:
+def write_report(
+    report: ExperimentReport, chain: Chain, sets: Sequence[NamedSet], command: str, folder: Path
+) -> list[Path]:
     """Write the three files and return their paths, the page first."""
     make_folder(folder)
     provenance = provenance_of(chain, [*sets, *report.sets], command)
@@ -85,7 +74,7 @@ def write_report(report: Report, chain: Chain, sets: Sequence[NamedSet], command
     ]
 
 
-def json_of(report: Report, provenance: Mapping[str, Any]) -> str:
+def json_of(report: ExperimentReport, provenance: Mapping[str, Any]) -> str:
     """Return the report as JSON: every figure for programs, and what the page shows, to render it again from there."""
     head = {"name": report.name, **provenance, "notes": list(report.notes)}
     if both := (head.keys() | {PAGE}) & report.data.keys():
@@ -93,23 +82,13 @@ def json_of(report: Report, provenance: Mapping[str, Any]) -> str:
     return f"{_json_lines({**head, **report.data, PAGE: _stored_page(report)})}\n"
 
 
-def _stored_page(report: Report) -> dict[str, object]:
+def _stored_page(report: ExperimentReport) -> dict[str, object]:
     """Return what the page shows beside provenance and notes, by number of the section."""
     sections = {
         str(number): {
             "title": section.title,
             "text": list(section.text),
-            "tables": [
-                {
-                    "title": table.title,
-                    "columns": list(table.columns),
-                    "rows": [list(row) for row in table.rows],
-                    "notes": list(table.notes),
-                    "text": table.text,
-                    "apart": sorted(table.apart),
-                }
-                for table in section.tables
-            ],
+            "tables": [table.as_json() for table in section.tables],
             "plots": [plot.recipe for plot in section.plots],
         }
         for number, section in enumerate(report.sections)
@@ -232,14 +211,16 @@ def about_table(lines: Sequence[Line]) -> Table:
 # ── Pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def page_of(report: Report, provenance: Mapping[str, Any]) -> str:
+def page_of(report: ExperimentReport, provenance: Mapping[str, Any]) -> str:
     """Return the page with plots."""
-    return render_page(
-        "extras/reproduction/report/page.html.j2",
-        title=report.title,
-        report=report,
-        provenance_table=_provenance_table(provenance),
-    )
+    return report_page(_whole(report, provenance))
+
+
+def _whole(report: ExperimentReport, provenance: Mapping[str, Any]) -> Report:
+    """Return the report with how it was made as its last section."""
+    sections = [replace(section, anchor=f"section-{number}") for number, section in enumerate(report.sections)]
+    how = Section(title="How it was made", anchor="how", tables=[_provenance_table(provenance)])
+    return replace(report, sections=[*sections, how], has_contents=False)
 
 
 def _provenance_table(provenance: Mapping[str, Any]) -> Table:
@@ -266,26 +247,10 @@ def _setting_in_words(setting: Any) -> str:
     return f"{setting:,}" if isinstance(setting, int) else str(setting)
 
 
-def markdown_of(report: Report, provenance: Mapping[str, Any]) -> str:
+def markdown_of(report: ExperimentReport, provenance: Mapping[str, Any]) -> str:
     """Return the tables to be read as text."""
-    lines = [f"# {report.title}", "", f"    {provenance['command']}", ""]
-    for sentence in report.summary:
-        lines += [sentence, ""]
-    lines += [f"- {note}" for note in report.notes] + ([""] if report.notes else [])
-    for section in report.sections:
-        lines += [f"## {section.title}", ""]
-        for sentence in section.text:
-            lines += [sentence, ""]
-        for table in section.tables:
-            lines += [f"### {table.title}", "", *_table_lines(table), ""]
-    lines += ["## How it was made", "", *_table_lines(_provenance_table(provenance)), ""]
-    return "\n".join(lines)
-
-
-def _table_lines(table: Table) -> list[str]:
-    rows = [table.columns, ["---"] * len(table.columns), *table.rows]
-    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
-    return [*lines, *(["", *(f"- {note}" for note in table.notes)] if table.notes else [])]
+    whole = _whole(report, provenance)
+    return whole.as_markdown(lambda text: text.replace("|", "\\|"), [f"    {provenance['command']}", ""])
 
 
 # ── ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +270,7 @@ _OLD: Final = "its page cannot be made from it alone; run its command again: "
 class StoredReport:
     """A report with how it was made, as its JSON has both."""
 
-    report: Report
+    report: ExperimentReport
     provenance: Mapping[str, Any]
 
     @classmethod
@@ -346,10 +311,10 @@ def rendered(document: Mapping[str, Any], path: Path) -> dict[str, str]:
     return {f"{path.stem}.html": stored.page(), f"{path.stem}.md": stored.markdown()}
 
 
-def _report(document: Mapping[str, Any]) -> Report:
+def _report(document: Mapping[str, Any]) -> ExperimentReport:
     page = document[PAGE]
     head = {"name", "notes", PAGE, *_PROVENANCE}
-    return Report(
+    return ExperimentReport(
         name=document["name"],
         title=page["title"],
         summary=page["summary"],
@@ -363,6 +328,6 @@ def _section(stored: Mapping[str, Any]) -> Section:
     return Section(
         title=stored["title"],
         text=stored["text"],
-        tables=[Table(**{**table, "apart": frozenset(table["apart"])}) for table in stored["tables"]],
+        tables=[Table.of_json(table) for table in stored["tables"]],
         plots=[redraw(recipe) for recipe in stored["plots"]],
     )

@@ -32,7 +32,7 @@ from refaug.extras.studies.records import (
     task_order,
 )
 from refaug.extras.studies.report.beside import context_of
-from refaug.tables.reports.table_texts import csv_text
+from refaug.tables.reports.table import csv_text
 
 # ── Chats as CSV with the columns of neural_chat_web, an exchange a row, so that its tools read them ──────────────────
 #

@@ -40,7 +40,7 @@ from refaug.extras.studies.records import (
 )
 from refaug.logs.reading.containers import json_rows
 from refaug.logs.reading.sources import BadRow, LineReader, Source, require_readable
-from refaug.tables.reports.table_texts import FORMULA_SIGNS
+from refaug.tables.reports.table import FORMULA_SIGNS
 
 _KEPT_FIELDS: Final = ("task", "kept_by_authors", "topic")
 _ROLES: Final = {Side.PERSON: TurnRole.PARTICIPANT, Side.BOT: TurnRole.BOT}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,9 @@ from refaug.core.errors import BadInput
 from refaug.core.files import make_folder
 from refaug.core.text.normalisation import make_printable
 from refaug.extras.studies.report.numbers import FORMAT
-from refaug.tables.reports.html_page import Table, render_page, write_file
+from refaug.tables.reports.html_page import report_page, write_file
+from refaug.tables.reports.report import Report, Section
+from refaug.tables.reports.table import Table
 
 # ── The tables of a study report with their sentences, from its JSON alone; page and Markdown show the same ───────────
 
@@ -35,23 +36,13 @@ _MOST_PARTICIPANTS: Final = 500  # in a table of reasons
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudySection:
-    """A heading with sentences and tables."""
-
-    anchor: str
-    title: str
-    text: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-
-
-def study_sections(report: Json) -> list[StudySection]:
+def study_sections(report: Json) -> list[Section]:
     """Return all sections in order."""
     sections = [_people(report)]
     if report["metrics"] is not None:
         sections.append(_metrics(report["metrics"]))
     sections += [
-        StudySection(
+        Section(
             anchor=name,
             title=ANALYSES[name],
             text=[f"{analysis['participants']:,} participants, {analysis['tasks']:,} tasks without checks."],
@@ -107,7 +98,7 @@ def _decisions(decisions: Json | None) -> list[tuple[str, str]]:
     ]
 
 
-def _people(report: Json) -> StudySection:
+def _people(report: Json) -> Section:
     counts, left_out, checks = report["counts"], report["exclusions"], report["checks"]
     facts = [
         ("participants", f"{counts['participants']:,}"),
@@ -147,7 +138,7 @@ def _people(report: Json) -> StudySection:
         )
     bots = [(bot, f"{number:,}") for bot, number in counts["bots"].items()]
     tables.append(Table(title="Finished tasks by bot", columns=("bot", "tasks"), rows=bots))
-    return StudySection(anchor="people", title="Participants and tasks", tables=tables)
+    return Section(anchor="people", title="Participants and tasks", tables=tables)
 
 
 # ── One analysis ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,7 +330,7 @@ def _alpha(alpha: Json | None) -> str:
 # ── Metrics and settings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _metrics(metrics: Json) -> StudySection:
+def _metrics(metrics: Json) -> Section:
     rows = [
         (
             f"{entry['metric']}, {entry['figure']}",
@@ -388,10 +379,10 @@ def _metrics(metrics: Json) -> StudySection:
             )
         )
     intro = "The same replies that people judged, scored by metrics, without the participants who are left out."
-    return StudySection(anchor="metrics", title="Metrics beside people", text=[intro], tables=tables)
+    return Section(anchor="metrics", title="Metrics beside people", text=[intro], tables=tables)
 
 
-def _settings(report: Json) -> StudySection:
+def _settings(report: Json) -> Section:
     settings = report["settings"]
     facts = [
         ("level of intervals", f"{settings['level']:g}"),
@@ -400,7 +391,7 @@ def _settings(report: Json) -> StudySection:
         *((f"protocol {sha256[:16]}", f"{number:,} tasks") for sha256, number in report["protocols"].items()),
         ("refaug", report["refaug"]),
     ]
-    return StudySection(
+    return Section(
         anchor="how",
         title="How it was made",
         tables=[Table(title="Settings", columns=("what", "value"), rows=facts, text=True)],
@@ -435,29 +426,21 @@ _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 def study_page(report: Mapping[str, Any]) -> str:
     """Return the page; names and texts in it are escaped."""
-    sections = study_sections(report)
-    return render_page(
-        "extras/studies/report/page.html.j2",
-        title=_title(report),
-        summary=study_summary(report),
-        warnings=study_warnings(report),
-        contents=[(section.anchor, section.title) for section in sections],
-        sections=sections,
-    )
+    return report_page(_whole(report))
 
 
 def study_markdown(report: Mapping[str, Any]) -> str:
     """Return the same as Markdown; what would be a mark or HTML in a name is escaped."""
-    lines = [f"# {_plain(_title(report))}", "", _plain(study_summary(report)), ""]
-    warnings = study_warnings(report)
-    lines += [f"- {_plain(warning)}" for warning in warnings] + ([""] if warnings else [])
-    for section in study_sections(report):
-        lines += [f"## {_plain(section.title)}", ""]
-        for sentence in section.text:
-            lines += [_plain(sentence), ""]
-        for table in section.tables:
-            lines += [f"### {_plain(table.title)}", "", *_table_lines(table), ""]
-    return "\n".join(lines)
+    return _whole(report).as_markdown(_plain)
+
+
+def _whole(report: Mapping[str, Any]) -> Report:
+    return Report(
+        title=f"What people said in study {report['study']}",
+        summary=[study_summary(report)],
+        warnings=study_warnings(report),
+        sections=study_sections(report),
+    )
 
 
 def write_study_report(report: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -486,18 +469,6 @@ def rendered(document: Mapping[str, Any], path: Path) -> dict[str, str]:
     """Return page and Markdown of a stored report, by the names of their files."""
     page, markdown = stored_study_pages(document, str(path))
     return {f"{path.stem}.html": page, f"{path.stem}.md": markdown}
-
-
-def _title(report: Mapping[str, Any]) -> str:
-    return f"What people said in study {report['study']}"
-
-
-def _table_lines(table: Table) -> list[str]:
-    rows = [table.columns, *table.rows]
-    cells = [[_plain(text) for text in row] for row in rows]
-    cells.insert(1, ["---"] * len(table.columns))
-    lines = ["| " + " | ".join(row) + " |" for row in cells]
-    return [*lines, *(["", *(f"- {_plain(note)}" for note in table.notes)] if table.notes else [])]
 
 
 def _plain(text: str) -> str:

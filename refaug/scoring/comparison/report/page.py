@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from refaug.core.version import VERSION
@@ -14,11 +13,12 @@ from refaug.tables.reports.html_page import (
     CardList,
     CardRow,
     ReplyCard,
-    Table,
     cut_text,
     references_title,
-    render_page,
+    report_page,
 )
+from refaug.tables.reports.report import Part, PartForm, Report, Section
+from refaug.tables.reports.table import Table
 
 _TITLES: Final = {
     Direction.IMPROVED: "Improved",
@@ -30,53 +30,51 @@ _TITLES: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PairSection:
-    """The section of two systems under one metric."""
-
-    anchor: str
-    title: str
-    intro: Sequence[str]
-    lists: Sequence[CardList]
-
-
 def page(comparison: RunComparison) -> str:
     """Return the page; it needs no other file and no script."""
-    sections = [_section(number, pair, comparison) for number, pair in enumerate(comparison.pairs)]
     rows = [wording.test_cells(pair, test) for pair in comparison.pairs for test in pair.tests]
     signatures = [
         (which, pair.metric, line)
         for pair in comparison.pairs
         for which, line in (("first", pair.first_signature), ("second", pair.second_signature))
     ]
-    return render_page(
-        "scoring/comparison/report/page.html.j2",
-        title="Two runs side by side",
-        summary=f"{wording.names_text(comparison)}: second minus first; {wording.draws_text(comparison)}.",
-        warnings=comparison.warnings,
-        verdicts=[wording.verdict_text(pair) for pair in comparison.pairs],
-        contents=[*((section.anchor, section.title) for section in sections), ("how", "how it was made")],
-        tests=Table(title="Tests", columns=wording.TEST_COLUMNS, rows=rows, notes=_test_notes(comparison)),
-        sections=sections,
-        made=[
-            Table(title="Signatures", columns=("file", "metric", "signature"), rows=_distinct(signatures), text=True),
+    differences = [
+        (
+            f"{each.metric}: {each.what}" if each.metric else each.what,
+            each.first or "—",
+            each.second or "—",
+            "yes" if each.matters else "no",
+        )
+        for each in comparison.differences
+    ]
+    made = Section(
+        title="How it was made",
+        anchor="how",
+        link="how it was made",
+        text=[
+            f"By refaug {VERSION}, from the score files alone; refaug score verify makes the scores of a file again."
+        ],
+        tables=[
+            Table("Signatures", ("file", "metric", "signature"), _distinct(signatures), text=True),
             Table(
-                title="What differs between the files",
-                columns=("what", "first", "second", "matters"),
-                rows=[
-                    (
-                        f"{each.metric}: {each.what}" if each.metric else each.what,
-                        each.first or "—",
-                        each.second or "—",
-                        "yes" if each.matters else "no",
-                    )
-                    for each in comparison.differences
-                ]
-                or [("nothing", "", "", "")],
+                "What differs between the files",
+                ("what", "first", "second", "matters"),
+                differences or [("nothing", "", "", "")],
                 text=True,
             ),
         ],
-        version=VERSION,
+    )
+    return report_page(
+        Report(
+            title="Two runs side by side",
+            summary=[f"{wording.names_text(comparison)}: second minus first; {wording.draws_text(comparison)}."],
+            warnings=comparison.warnings,
+            parts=[
+                Part(PartForm.SENTENCES, [wording.verdict_text(pair) for pair in comparison.pairs]),
+                Part(PartForm.TABLE, Table("Tests", wording.TEST_COLUMNS, rows, notes=_test_notes(comparison))),
+            ],
+            sections=[*(_section(number, pair, comparison) for number, pair in enumerate(comparison.pairs)), made],
+        )
     )
 
 
@@ -92,7 +90,7 @@ def _test_notes(comparison: RunComparison) -> list[str]:
     ]
 
 
-def _section(number: int, pair: PairComparison, comparison: RunComparison) -> _PairSection:
+def _section(number: int, pair: PairComparison, comparison: RunComparison) -> Section:
     limit = comparison.changes.limit
     intro = [f"{wording.counts_text(pair)}."]
     if limit is not None:
@@ -103,8 +101,11 @@ def _section(number: int, pair: PairComparison, comparison: RunComparison) -> _P
         for cards in [[_card(change, pair) for change in pair.changes if change.direction is direction]]
         if cards
     ]
-    return _PairSection(
-        anchor=f"pair-{number}", title=f"{pair.metric}, {wording.systems_text(pair)}", intro=intro, lists=lists
+    return Section(
+        anchor=f"pair-{number}",
+        title=f"{pair.metric}, {wording.systems_text(pair)}",
+        text=intro,
+        parts=[Part(PartForm.CARD_LISTS, lists)],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from refaug.core.text.normalisation import make_printable
 from refaug.scoring.comparison.comparison import PairComparison, RunComparison
 from refaug.scoring.comparison.report.wording import names_text, p_text, score_text, systems_text
-from refaug.tables.reports.table_texts import csv_text, escape_latex, latex_table
+from refaug.tables.reports.table import Table, csv_text, escape_latex
 
 _COLUMNS: Final = (
     "kind",
@@ -116,7 +116,7 @@ def as_latex(comparison: RunComparison) -> str:
             r"% needs \usepackage{booktabs}",
             *remarks,
             *(f"% {make_printable(line)}" for line in signatures),
-            latex_table(caption, "comparison", "lllrrrr", _HEAD, [map(_row, comparison.pairs)]),
+            Table(caption, _HEAD, list(map(_row, comparison.pairs))).as_latex("lllrrrr", "comparison"),
         ]
     )
 

@@ -21,7 +21,7 @@ from refaug.extras.reproduction.experiments.adem import WITHOUT_CONTEXT, WITHOUT
 from refaug.extras.reproduction.learned import lines
 from refaug.extras.reproduction.learned.learners import RATER_ALONE, UPSILON_ALONE
 from refaug.extras.reproduction.material.rated_sets import ProofSet
-from refaug.extras.reproduction.report.report import Report, write_report
+from refaug.extras.reproduction.report.report import ExperimentReport, write_report
 from refaug.metrics.statistics.correlation import PARTIAL
 from refaug.rater.rating import RatingRequest
 
@@ -72,11 +72,11 @@ def few_epochs() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def report(chain: TinyChain, sets: list[ProofSet], few_epochs: None) -> Report:
+def report(chain: TinyChain, sets: list[ProofSet], few_epochs: None) -> ExperimentReport:
     return adem(chain, sets)
 
 
-def test_each_protocol_has_each_form_and_its_controls(report: Report) -> None:
+def test_each_protocol_has_each_form_and_its_controls(report: ExperimentReport) -> None:
     figures = report.data["with_references"]["figures"]
     for form in ("ADEM", "C-ADEM", "R-ADEM"):
         assert {f"{form}, random", f"{form}, shuffled labels", f"{form}, before training"} <= figures.keys()
@@ -103,7 +103,7 @@ def test_each_protocol_has_each_form_and_its_controls(report: Report) -> None:
 
 
 def test_the_rater_without_a_gold_reads_the_utterance_alone(
-    report: Report, sets: list[ProofSet], chain: TinyChain
+    report: ExperimentReport, sets: list[ProofSet], chain: TinyChain
 ) -> None:
     [tested], rater = [rated_set for rated_set in sets if rated_set.name == "third"], chain.rater()
     requests = [
@@ -116,7 +116,7 @@ def test_the_rater_without_a_gold_reads_the_utterance_alone(
     assert figure == pytest.approx(expected, abs=1e-3)
 
 
-def test_length_is_fitted_to_the_other_groups(report: Report, sets: list[ProofSet]) -> None:
+def test_length_is_fitted_to_the_other_groups(report: ExperimentReport, sets: list[ProofSet]) -> None:
     train, tested = sets[:2], sets[2]
     lengths, ratings = (
         np.concatenate([getattr(rated_set, part)[rated_set.fair] for rated_set in train])
@@ -128,7 +128,7 @@ def test_length_is_fitted_to_the_other_groups(report: Report, sets: list[ProofSe
     assert figure == pytest.approx(expected, abs=1e-3)
 
 
-def test_what_is_not_sure_is_not_shown_and_the_level_is_named(report: Report) -> None:
+def test_what_is_not_sure_is_not_shown_and_the_level_is_named(report: ExperimentReport) -> None:
     claims = report.data["claims"]
     assert "ADEM, random above ADEM, shuffled labels" in claims
     for claim in claims.values():
@@ -144,7 +144,7 @@ def test_what_is_not_sure_is_not_shown_and_the_level_is_named(report: Report) ->
 
 
 def test_asked_again_it_finds_its_encoders_and_the_same_figures(
-    chain: TinyChain, sets: list[ProofSet], report: Report, tmp_path: Path
+    chain: TinyChain, sets: list[ProofSet], report: ExperimentReport, tmp_path: Path
 ) -> None:
     encoders = artefact_stores(chain.home)["vhred"]
     versions = {name: encoders.versions(name) for name in encoders.names()}

@@ -10,9 +10,9 @@ import pytest
 from proofs import tiny_chain, tiny_set
 
 from refaug.core.errors import Usage
-from refaug.extras.reproduction.report.report import Report, write_report
+from refaug.extras.reproduction.report.report import ExperimentReport, write_report
 
-_REPORT = Report(name="some", title="Some", summary=(), sections=(), data={"figures": {"x": 1}})
+_REPORT = ExperimentReport(name="some", title="Some", summary=(), sections=(), data={"figures": {"x": 1}})
 
 
 def test_how_it_was_made_stands_beside_the_figures(tmp_path: Path) -> None:
