@@ -10,18 +10,3 @@ The main names:
 - `ruber.build.train_ruber`: trains a ruber
 - `adem.vhred.artefact.Vhred`: a pre-trained VHRED, which turns dialogues into vectors.
 """
-
-__all__ = [
-    "adem",
-    "cross",
-    "dual",
-    "frozen",
-    "language_coverage",
-    "network_folder",
-    "nn",
-    "rating",
-    "rating_settings",
-    "ruber",
-    "stored_raters",
-    "training",
-]

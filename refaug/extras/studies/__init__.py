@@ -7,18 +7,3 @@ The main names:
 - `records.StudyTask`: what a participant did in one task
 - `report.numbers.study_report`: every figure of a study.
 """
-
-__all__ = [
-    "assignment",
-    "exclusions",
-    "exports",
-    "figures",
-    "imports",
-    "participation",
-    "protocol",
-    "questions",
-    "records",
-    "report",
-    "routes",
-    "simulation",
-]

@@ -7,5 +7,3 @@ The main names:
 - `encoder_metrics.SentenceCosine`: cosines of sentence vectors
 - `recommended.Recommended`: refaug-1.
 """
-
-__all__ = ["contextual", "embedding", "encoder_metrics", "recommended", "word_vector_metrics"]

@@ -6,5 +6,3 @@ The main names:
 - `model_scores.RelevantReplies`: the unreferenced part of RUBER
 - `ruber.Ruber`: the metric `ruber`.
 """
-
-__all__ = ["model_kinds", "model_scores", "ruber"]

@@ -6,5 +6,3 @@ The main names:
 - `package_metrics.metrics_of_packages`: all of them
 - `watched_metrics.watched`: its class, with checks of what it returns.
 """
-
-__all__ = ["package_metrics", "watched_metrics"]

@@ -6,12 +6,3 @@ The main names:
 - `correlation.correlate`: correlations with ratings
 - `agreement.mean_over_sets`: the agreement of metrics with people.
 """
-
-__all__ = [
-    "agreement",
-    "annotator_agreement",
-    "correlation",
-    "pairwise",
-    "power",
-    "resampling",
-]

@@ -6,5 +6,3 @@ The main names:
 - `ngrams.credit_rows`: where an n-gram gets its weight
 - `chrf.Chrf`: chrF.
 """
-
-__all__ = ["bleu", "chrf", "cider", "meteor", "ngrams", "rouge", "ter"]

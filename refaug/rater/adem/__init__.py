@@ -7,5 +7,3 @@ The main names:
 - `vhred.artefact.Vhred`: a pre-trained network: vectors of dialogues
 - `pretraining.build.pretrain_vhred`: logs to a published vhred.
 """
-
-__all__ = ["pretraining", "scorer", "vhred"]

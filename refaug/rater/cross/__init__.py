@@ -6,5 +6,3 @@ The main names:
 - `build.train_cross`: logs to a published rater
 - `checkpoint.CrossRater`: ratings of responses.
 """
-
-__all__ = ["build", "checkpoint", "examples", "model", "sequences"]

@@ -6,5 +6,3 @@ The main names:
 - `build.train_dual`: logs to a published rater
 - `network.DualRater`: rates with it.
 """
-
-__all__ = ["build", "network"]

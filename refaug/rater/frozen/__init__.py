@@ -6,5 +6,3 @@ The main names:
 - `build.train_linear`: logs to a published rater
 - `artefact.FrozenRater`: rates with it.
 """
-
-__all__ = ["artefact", "build", "encoded_pairs", "linear"]

@@ -6,5 +6,3 @@ The main names:
 - `build.train_rater`: logs to a published rater
 - `checkpoint.NNRater`: ratings of responses.
 """
-
-__all__ = ["build", "checkpoint", "model", "negative_samples", "train"]

@@ -6,5 +6,3 @@ The main names:
 - `build.train_ruber`: logs to a published ruber
 - `network.Relevance`: how well replies go with utterances.
 """
-
-__all__ = ["build", "network"]

@@ -6,18 +6,3 @@ The main names:
 - `order.train_version`: from an order to a published version
 - `examples.Examples`: examples in batches.
 """
-
-__all__ = [
-    "accuracy",
-    "calibration",
-    "corpus",
-    "examples",
-    "hard_negatives",
-    "initial_embeddings",
-    "loop",
-    "on_cluster",
-    "order",
-    "pair_corpus",
-    "peers",
-    "reply_draws",
-]

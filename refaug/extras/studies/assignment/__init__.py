@@ -6,5 +6,3 @@ The main names:
 - `next_task.next_slot`: the slot that a participant gets next
 - `next_task.check_plan`: where checks of attention stand.
 """
-
-__all__ = ["next_task"]

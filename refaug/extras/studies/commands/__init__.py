@@ -6,5 +6,3 @@ The main names:
 - `stored_studies.new_command`: stores a protocol as a study, and says what is wrong with it
 - `report.report_command`: the figures of a study, from the service or from files.
 """
-
-__all__ = ["power", "report", "simulate", "stored_studies", "study_files"]

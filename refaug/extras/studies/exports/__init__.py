@@ -6,5 +6,3 @@ The main names:
 - `formats.rated_items`: the items that `refaug agreement` reads
 - `formats.reference_weights`: the weights of references that people said.
 """
-
-__all__ = ["formats"]

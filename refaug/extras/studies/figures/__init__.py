@@ -6,5 +6,3 @@ The main names:
 - `disagreements.pair_figures`: wins, losses and ties of every pair, and Bradley–Terry strengths
 - `disagreements.rating_agreement`: how far participants agree with each other.
 """
-
-__all__ = ["disagreements", "factors", "means"]

@@ -7,5 +7,3 @@ The main names:
 - `rated_conversations.imported_chat_rows`: chats in CSV with the columns of neural_chat_web
 - `rated_conversations.protocol_sha256`: the hash by which tasks name that protocol.
 """
-
-__all__ = ["rated_conversations"]

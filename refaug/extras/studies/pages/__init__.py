@@ -6,5 +6,3 @@ The main names:
 - `shells.TAKE`: the page at /take
 - `shells.Shell`: what a page is.
 """
-
-__all__ = ["shells"]

@@ -7,15 +7,3 @@ The main names:
 - `admission.invites.InviteStore`: invitations and sessions
 - `study_records.study_records`: the tasks as records.
 """
-
-__all__ = [
-    "admission",
-    "erasure",
-    "participant_acts",
-    "participant_desk",
-    "study_figures",
-    "study_records",
-    "study_store",
-    "take_state",
-    "tasks",
-]

@@ -6,5 +6,3 @@ The main names:
 - `study_form.StudyForm`: a form, built in or of a user
 - `study_items.units_of`: items as units of work.
 """
-
-__all__ = ["study_form", "study_items", "study_protocol"]

@@ -6,5 +6,3 @@ The main names:
 - `beside.metrics_beside`: how far metrics agree with these people
 - `pages.write_study_report`: the page, Markdown and JSON in a folder.
 """
-
-__all__ = ["beside", "numbers", "pages"]

@@ -6,5 +6,3 @@ The main names:
 - `studies.invitations.router`: invitations
 - `participants.sessions.router`: the sessions of participants.
 """
-
-__all__ = ["participants", "studies"]

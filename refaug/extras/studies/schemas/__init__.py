@@ -6,5 +6,3 @@ The main names:
 - `admin.StudyOut`: a study with its counts
 - `taking.TakeStateOut`: the state of a participant.
 """
-
-__all__ = ["admin", "taking"]

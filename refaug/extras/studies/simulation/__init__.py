@@ -6,5 +6,3 @@ The main names:
 - `rehearsal.rehearse`: many such studies, and how often the truth is found
 - `server_rehearsal.ServerRehearsal`: simulated people in the pilot of a study at a running server.
 """
-
-__all__ = ["people", "people_options", "rehearsal", "server_rehearsal"]

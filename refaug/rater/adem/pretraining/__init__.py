@@ -6,5 +6,3 @@ The main names:
 - `build.VhredOrder`: what is ordered
 - `dialogues.ExcludedTexts`: what must not be seen.
 """
-
-__all__ = ["build", "dialogues", "windows"]

@@ -6,5 +6,3 @@ The main names:
 - `fitting.fit_scorer`: from rated triples to a scorer
 - `adem.Adem`: a scorer with its encoder, which scores triples.
 """
-
-__all__ = ["adem", "encoding", "fitting", "rated_triples", "settings"]

@@ -6,11 +6,3 @@ The main names:
 - `network.VhredNetwork`: the network
 - `sizes.PRESETS`: sizes that go together.
 """
-
-__all__ = [
-    "artefact",
-    "encoder",
-    "generation_settings",
-    "network",
-    "sizes",
-]

@@ -6,5 +6,3 @@ The main names:
 - `invites.Newcomers`: slows people who are new, by invitation and address
 - `invites.take_place`: the place that a participant takes with the first answer.
 """
-
-__all__ = ["invites"]

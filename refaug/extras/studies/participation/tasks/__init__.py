@@ -6,5 +6,3 @@ The main names:
 - `chat_turns.claim_turns`: the replies that a process is to ask bots for
 - `task_acts.finish_task`: ends a task that is complete.
 """
-
-__all__ = ["chat_turns", "task_acts", "task_assignment"]

@@ -6,5 +6,3 @@ The main names:
 - `participant_tasks.send_message`: POST /v1/take/tasks/{task}/messages
 - `reply_making.ReplyMaker`: the replies of bots, made beside the requests.
 """
-
-__all__ = ["participant_tasks", "reply_making", "sessions"]

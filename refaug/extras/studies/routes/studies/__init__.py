@@ -6,5 +6,3 @@ The main names:
 - `invitations.create_invites`: POST /v1/studies/{id}/invites
 - `study_figures.export_study`: GET /v1/studies/{id}/export.
 """
-
-__all__ = ["invitations", "participants", "study_events", "study_figures", "study_judging", "study_protocols"]
