@@ -19,7 +19,7 @@ from common import write_result
 from interval_coverage import interval_coverage
 
 from refaug.extras.studies.exclusions import exclusions
-from refaug.extras.studies.imports.rated_conversations import imported_conversations
+from refaug.extras.studies.imports import imported_conversations
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.simulation.people import SimulatedPeople
 from refaug.extras.studies.simulation.rehearsal import rehearse

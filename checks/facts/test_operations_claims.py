@@ -20,7 +20,7 @@ from refaug.core.home import Settings
 from refaug.service.backup import backing_up
 from refaug.service.evaluations.uploads import MAX_UPLOADS
 from refaug.service.jobs import schedules, worker
-from refaug.service.jobs.orders.job_order import KINDS
+from refaug.service.jobs.job_order import KINDS
 from refaug.service.process import server
 from refaug.service.server_settings import ServeSettings
 
@@ -155,7 +155,7 @@ def test_memory_maps_that_are_written_are_those_of_the_page() -> None:
         and not is_read_only(name, call)
     }
     rows = {
-        "service/figures/figure_memory.py": "figures of the web processes",
+        "service/figures.py": "figures of the web processes",
         "indexer/vectors/glove.py": "`pairs.npy`, `targets.npy` of a GloVe training",
         "indexer/bm25/index.py": "`indices.csc.index.npy`, `data.csc.index.npy` of an index build",
         "extras/conversations/selfplay/shared_windows.py": "classes of conversations of a check of a self-play",

@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 
 from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.home import Settings
-from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, FigureTable, Series, sum_up
+from refaug.service.figures import TABLE_BYTES, FigureMemory, FigureTable, Series, sum_up
 
 MEMORY_VARIABLE: Final = "REFAUG_FIGURES"  # set by the parent process of a server for its children
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -32,7 +32,7 @@ from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.scoring.settings import ScoreSettings
 from refaug.service.database.database import Database
 from refaug.service.jobs.inbox import Inbox
-from refaug.service.jobs.orders.job_order import parse_order, resources_of
+from refaug.service.jobs.job_order import parse_order, resources_of
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import Job, JobState, JobStore
 from refaug.service.jobs.worker import run_worker

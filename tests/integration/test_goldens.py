@@ -15,7 +15,7 @@ from goldens.tables import table, table_names
 from refaug_client import Client
 
 import refaug
-from refaug.service.jobs.orders.job_order import KINDS
+from refaug.service.jobs.job_order import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -40,11 +40,11 @@ from refaug.scoring.home.stored_artefacts import stored_artefacts
 from refaug.scoring.reference_sets.set_store import ReferenceSets
 from refaug.service.jobs.audited_jobs import JobActs
 from refaug.service.jobs.inbox import Inbox
+from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.kinds import erasing, run
 from refaug.service.jobs.kinds.freezing import _path, put_items
 from refaug.service.jobs.kinds.job_context import NotPublished, TimedProgress, job_folder, remove_old_jobs
 from refaug.service.jobs.kinds.nightly import broken_limits
-from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
 
 ONE = {"threads": 1}

@@ -45,7 +45,7 @@ def start_command(
 
     The same job is not queued a second time while it waits: that is a conflict, and names the one that is there.
     """
-    from refaug.service.jobs.orders.job_order import parse_order, resources_of  # noqa: PLC0415  pydantic
+    from refaug.service.jobs.job_order import parse_order, resources_of  # noqa: PLC0415  pydantic
 
     order = parse_order(with_kind(kind, read_order(json_order) if json_order is not None else {}))
     with open_database(context.obj) as database:

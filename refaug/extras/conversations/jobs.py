@@ -19,8 +19,8 @@ from refaug.extras.conversations.talks import read_talks
 from refaug.scoring.item_files import InputFile
 from refaug.scoring.metric_setup.metric_requests import refuse_judge
 from refaug.service.evaluations.uploads import MAX_NAME_CHARS, PREFIX, UploadFormat, UploadStore
-from refaug.service.jobs.kinds.bots.replying import opened_bots
 from refaug.service.jobs.kinds.job_context import JobContext
+from refaug.service.jobs.kinds.replying import opened_bots
 from refaug.service.jobs.kinds.result_files import job_models
 from refaug.service.jobs.kinds.sources import named_file, require_source, resolve_metric_files
 

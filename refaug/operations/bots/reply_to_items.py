@@ -49,7 +49,7 @@ class ReplyToItems(ReplyOptions, TableOptions, OwnedOperation):
     """Let bots reply to the items of a test file, each as a further system, such as C-BM25 from an index."""
 
     operation: ClassVar[str] = "replies"
-    runs: ClassVar[str] = "refaug.service.jobs.kinds.bots.replying:replies_job"
+    runs: ClassVar[str] = "refaug.service.jobs.kinds.replying:replies_job"
 
     items: Annotated[
         Text,

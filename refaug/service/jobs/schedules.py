@@ -27,7 +27,7 @@ from refaug.core.errors import BadInput, Conflict, NotFound, Overloaded
 from refaug.core.files import NAME, require_name
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import FIRINGS, JOBS, SCHEDULES
-from refaug.service.jobs.orders.job_order import parse_order, resources_of
+from refaug.service.jobs.job_order import parse_order, resources_of
 from refaug.service.jobs.store import JobState, JobStore
 
 _MAX_CHARS: Final = 200  # characters of an expression; a list of all 60 minutes has 169

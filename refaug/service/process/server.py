@@ -35,7 +35,7 @@ from refaug.core.processes.free_cores import available_cores
 from refaug.core.processes.passive_waiting import PASSIVE_WAITING
 from refaug.service import prometheus_figures
 from refaug.service.database.database import Database
-from refaug.service.figures.figure_memory import FigureMemory
+from refaug.service.figures import FigureMemory
 from refaug.service.keys import KeyStore
 from refaug.service.process import json_logging
 from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig

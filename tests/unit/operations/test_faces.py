@@ -26,7 +26,7 @@ from refaug.operations.catalogue import find_operation, operation_names
 from refaug.operations.logs.erase import DeletionOptions, Erase
 from refaug.operations.scoring_options import RequestedScoring, ScoreOptions
 from refaug.scoring.settings import AugmentSettings
-from refaug.service.jobs.orders.job_order import KINDS, parse_order
+from refaug.service.jobs.job_order import KINDS, parse_order
 from refaug.service.server_settings import ServeSettings
 from refaug.service.web.app import create_app
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from refaug.core.home import Settings
 from refaug.service import prometheus_figures
-from refaug.service.figures.figure_memory import FigureMemory
+from refaug.service.figures import FigureMemory
 from refaug.service.prometheus_figures import ServiceSnapshot, exposition
 
 Figures = dict[tuple[str, frozenset[tuple[str, str]]], float]

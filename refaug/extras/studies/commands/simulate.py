@@ -141,7 +141,7 @@ def _run(
     is_quiet: bool,
 ) -> None:
     """Let the people in by a separate invitation, which is revoked afterwards, whatever happens."""
-    from refaug.extras.studies.participation.admission.invites import InviteStore  # noqa: PLC0415
+    from refaug.extras.studies.participation.invites import InviteStore  # noqa: PLC0415
     from refaug.extras.studies.participation.study_records import bots_of_task  # noqa: PLC0415
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
 

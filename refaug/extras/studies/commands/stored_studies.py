@@ -190,7 +190,7 @@ def invite_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Make invitations to a study, and print their links, which are shown this once."""
-    from refaug.extras.studies.participation.admission.invites import InviteStore  # noqa: PLC0415
+    from refaug.extras.studies.participation.invites import InviteStore  # noqa: PLC0415
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
 
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
@@ -227,7 +227,7 @@ def resume_command(
     context: typer.Context, study: StudyArgument, code: CodeArgument, *, base: ServerAddress = "http://127.0.0.1:8000"
 ) -> None:
     """Print a new link by which a participant goes on; their former links and all their sessions end."""
-    from refaug.extras.studies.participation.admission.invites import InviteStore  # noqa: PLC0415
+    from refaug.extras.studies.participation.invites import InviteStore  # noqa: PLC0415
     from refaug.service.audit import user_of_machine  # noqa: PLC0415  sqlalchemy
 
     with open_database(context.obj) as database, _stores(context) as studies:

@@ -18,7 +18,7 @@ from refaug.extras.studies.commands.study_source import ProtocolOption, StudySou
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from refaug.extras.studies.imports.rated_conversations import ImportedStudy
+    from refaug.extras.studies.imports import ImportedStudy
 
 
 class ExportChoice(StrEnum):
@@ -59,7 +59,7 @@ def export_command(
     output: Annotated[Path | None, typer.Option(help="File to write; without it, stdout.", metavar="FILE")] = None,
 ) -> None:
     """Write a study in the format of another command or program; a study of the home comes with its protocol."""
-    from refaug.extras.studies.exports.formats import ExportFormat, export_study  # noqa: PLC0415  scipy
+    from refaug.extras.studies.exports import ExportFormat, export_study  # noqa: PLC0415  scipy
 
     source = read_study(context.obj, study, protocol)
     if kept and source.protocol is None:
@@ -129,7 +129,7 @@ def import_command(
 
 
 def _imported(path: Path, study: str, name: str) -> ImportedStudy:
-    from refaug.extras.studies.imports.rated_conversations import (  # noqa: PLC0415  # noqa: PLC0415  pydantic
+    from refaug.extras.studies.imports import (  # noqa: PLC0415  # noqa: PLC0415  pydantic
         ImportedStudy,
         imported_chat_rows,
         imported_conversations,

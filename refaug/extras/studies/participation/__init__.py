@@ -4,6 +4,6 @@ The main names:
 
 - `study_store.StudyStore`: studies, their states and amendments
 - `participant_desk.ParticipantDesk`: what participants do
-- `admission.invites.InviteStore`: invitations and sessions
+- `invites.InviteStore`: invitations and sessions
 - `study_records.study_records`: the tasks as records.
 """

@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from refaug.core.errors import BadInput, Conflict, Usage
-from refaug.extras.studies.participation.admission.invites import FULL, QUOTA, places_are_taken, quota_is_full
+from refaug.extras.studies.participation.invites import FULL, QUOTA, places_are_taken, quota_is_full
 from refaug.extras.studies.participation.study_store import Attendance, attendance, json_text, lock_study, storable_json
 from refaug.extras.studies.participation.tasks.task_acts import write_answers
 from refaug.extras.studies.participation.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task

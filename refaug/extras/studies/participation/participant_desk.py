@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from refaug.core.errors import Conflict
 from refaug.core.records import json_form
 from refaug.extras.studies.participation import participant_acts
-from refaug.extras.studies.participation.admission.invites import take_place
 from refaug.extras.studies.participation.erasure import clean_storage, erase_rows
+from refaug.extras.studies.participation.invites import take_place
 from refaug.extras.studies.participation.study_figures import study_counts
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import Attendance, StoredStudy, attendance

@@ -20,7 +20,7 @@ from refaug.bots.stored.specification import StoredBot
 from refaug.core.errors import BadInput, Conflict, NotFound
 from refaug.core.files import require_name
 from refaug.core.memory import BoundedCache
-from refaug.extras.studies.assignment.next_task import PlannedTask
+from refaug.extras.studies.assignment import PlannedTask
 from refaug.extras.studies.protocol.study_items import StudyUnit, items_sha256, units_of
 from refaug.extras.studies.protocol.study_protocol import StudyProtocol, is_chat
 from refaug.service.audit import add_row

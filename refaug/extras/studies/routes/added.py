@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
+from refaug.extras.studies.participation.invites import InviteStore, Newcomers
 from refaug.extras.studies.participation.participant_desk import ParticipantDesk
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.extras.studies.routes.participants import participant_tasks, sessions

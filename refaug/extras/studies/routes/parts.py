@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from refaug.extras.studies.participation.admission.invites import InviteStore, Newcomers
+from refaug.extras.studies.participation.invites import InviteStore, Newcomers
 from refaug.extras.studies.participation.participant_desk import ParticipantDesk
 from refaug.extras.studies.participation.study_store import StudyStore
 from refaug.service.keys import RateLimits

@@ -18,8 +18,8 @@ import numpy as np
 
 from refaug.core.errors import Usage
 from refaug.core.options.declaring import Ge, Le
-from refaug.extras.studies.assignment.next_task import planned_order, williams_rows
-from refaug.extras.studies.imports.rated_conversations import protocol_sha256
+from refaug.extras.studies.assignment import planned_order, williams_rows
+from refaug.extras.studies.imports import protocol_sha256
 from refaug.extras.studies.questions import ATTENTION
 from refaug.extras.studies.records import (
     Answer,

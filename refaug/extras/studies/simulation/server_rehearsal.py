@@ -18,7 +18,7 @@ from refaug.bots.endpoint.client import retry_after_s
 from refaug.core.backoff import Backoff
 from refaug.core.errors import BadInput, Conflict, NoKey, NotAllowed, NotFound, RefaugError, Unavailable, Usage
 from refaug.core.progress import Progress
-from refaug.extras.studies.assignment.next_task import bot_pairs, planned_order, williams_rows
+from refaug.extras.studies.assignment import bot_pairs, planned_order, williams_rows
 from refaug.extras.studies.exclusions import Exclusions, exclusions
 from refaug.extras.studies.questions import (
     ATTENTION,

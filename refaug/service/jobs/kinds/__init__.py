@@ -21,8 +21,8 @@ from refaug.core.installation import load
 from refaug.core.progress import Progress
 from refaug.service.evaluations.expiry import remove_expired
 from refaug.service.jobs.audited_jobs import JobActs
+from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.kinds.job_context import JobContext, as_json, remove_old_jobs
-from refaug.service.jobs.orders.job_order import parse_order
 from refaug.service.server_settings import ServeSettings
 
 __all__ = ["run"]

@@ -19,8 +19,8 @@ from refaug.bots.kinds import parse_bot
 from refaug.core.errors import NoSource
 from refaug.operations.operation import OwnedOperation
 from refaug.service.jobs.clusters import require_cluster
+from refaug.service.jobs.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.jobs.kinds.sources import files_in, require_source
-from refaug.service.jobs.orders.job_order import JobOrder, bots_in, metrics_in, resources_of
 from refaug.service.web.answers import json_response
 from refaug.service.web.dependencies import key_of
 from refaug.service.web.handling import database_threads

@@ -14,7 +14,7 @@ from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound, StorageFull, Unavailable
-from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.store import Event, Job, JobState, JobStore
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response

@@ -14,7 +14,7 @@ from refaug.core.errors import NotFound, RefaugError
 from refaug.logs.manifest import LogIngest, LogManifest
 from refaug.logs.store import StoredLog, list_logs
 from refaug.service.jobs.inbox import BadDialogues
-from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.job_order import parse_order
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refaug.core.errors import NotFound
-from refaug.service.jobs.orders.job_order import JobOrder
+from refaug.service.jobs.job_order import JobOrder
 from refaug.service.jobs.schedules import Firing, Schedule
 from refaug.service.jobs.store import JobState, JobStore
 from refaug.service.scopes import Scope

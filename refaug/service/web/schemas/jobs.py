@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field, RootModel
 
-from refaug.service.jobs.orders.job_order import JobOrder
+from refaug.service.jobs.job_order import JobOrder
 from refaug.service.jobs.store import Job, JobState
 from refaug.service.web.schemas.common import ResponseModel
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from studying import Person, action_id, add_bots, chat_protocol, invitation, new_study
 
 from refaug.core.home import Settings
-from refaug.extras.studies.participation.admission.invites import SESSION_DAYS, Newcomers
+from refaug.extras.studies.participation.invites import SESSION_DAYS, Newcomers
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.service.database.database import time_text
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refaug.extras.studies.assignment.next_task import (
+from refaug.extras.studies.assignment import (
     SlotWork,
     bot_pairs,
     check_plan,

@@ -8,7 +8,7 @@ import pytest
 from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput
-from refaug.extras.studies.exports.formats import ExportFormat, export_study
+from refaug.extras.studies.exports import ExportFormat, export_study
 from refaug.extras.studies.figures.disagreements import require_possible_decision
 from refaug.extras.studies.questions import protocol_questions
 from refaug.extras.studies.records import read_tasks, task_order, write_tasks

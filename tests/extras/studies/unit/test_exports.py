@@ -9,8 +9,8 @@ from study_tasks import protocol, study_task
 
 from refaug.core.errors import BadInput, Usage
 from refaug.extras.conversations.reading import read_conversations
-from refaug.extras.studies.exports.formats import COLUMNS, ExportFormat, export_study
-from refaug.extras.studies.imports.rated_conversations import imported_conversations
+from refaug.extras.studies.exports import COLUMNS, ExportFormat, export_study
+from refaug.extras.studies.imports import imported_conversations
 from refaug.extras.studies.records import read_tasks
 from refaug.scoring.items import read_items
 

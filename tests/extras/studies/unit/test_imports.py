@@ -6,8 +6,8 @@ from study_tasks import study_task
 
 from refaug.core.errors import BadInput
 from refaug.extras.studies.exclusions import exclusions
-from refaug.extras.studies.exports.formats import chat_records
-from refaug.extras.studies.imports.rated_conversations import (
+from refaug.extras.studies.exports import chat_records
+from refaug.extras.studies.imports import (
     imported_chat_rows,
     imported_conversations,
     is_chat_rows,

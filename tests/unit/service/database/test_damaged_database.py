@@ -22,7 +22,7 @@ from refaug.service.database.row_ids import new_row_id
 from refaug.service.database.stored_answers import IdempotencyStore
 from refaug.service.database.stored_cells import FILE
 from refaug.service.doctor import FindingState, examine
-from refaug.service.jobs.orders.job_order import parse_order
+from refaug.service.jobs.job_order import parse_order
 from refaug.service.jobs.schedules import ScheduleStore
 from refaug.service.jobs.store import JobState, JobStore, NewEvent
 from refaug.service.keys import KeyStore

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refaug.service.figures.figure_memory import TABLE_BYTES, FigureMemory, FigureTable, sum_up
+from refaug.service.figures import TABLE_BYTES, FigureMemory, FigureTable, sum_up
 
 
 def table(size: int = 1 << 12) -> FigureTable:
@@ -68,7 +68,7 @@ def test_all_its_room_is_allocated_when_it_is_made() -> None:
 
 _CLAIMS = """
 import os, sys
-from refaug.service.figures.figure_memory import FigureMemory
+from refaug.service.figures import FigureMemory
 memory = FigureMemory.open(sys.argv[1])
 table = memory.claim(("queue",))
 table.add(("requests", "/a"), 1, ((0, 1.0),))

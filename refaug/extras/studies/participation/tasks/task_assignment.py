@@ -13,8 +13,8 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from refaug.extras.studies.assignment import next_task
-from refaug.extras.studies.assignment.next_task import planned_order, williams_rows
+from refaug.extras.studies import assignment
+from refaug.extras.studies.assignment import planned_order, williams_rows
 from refaug.extras.studies.participation.study_store import DIGITS, Attendance, json_text, lock_study
 from refaug.extras.studies.protocol.study_protocol import is_chat, side_names
 from refaug.extras.studies.records import StudyKind, TaskCheck
@@ -173,7 +173,7 @@ def begin_tasks(connection: Connection, attending: Attendance) -> None:
     checks = protocol["checks"]
     lock_study(connection, attending.study.id)
     tasks = int(protocol["per_participant"])
-    sequence = next_task.check_plan(
+    sequence = assignment.check_plan(
         tasks,
         attention=checks["attention"],
         degraded=bool(checks["degraded"]),
@@ -211,7 +211,7 @@ def _order(connection: Connection, attending: Attendance, slots: int, tasks: int
         .group_by(columns.square_row)
     )
     uses: Mapping[Any, Any] = {row[0]: row[1] for row in connection.execute(query)}
-    row = next_task.least_used([int(uses.get(place, 0)) for place in range(len(rows))])
+    row = assignment.least_used([int(uses.get(place, 0)) for place in range(len(rows))])
     return row, planned_order(rows, row, tasks)
 
 
@@ -308,20 +308,20 @@ def _chat_work(connection: Connection, attending: Attendance) -> _ChosenWork | N
     slots = _slots_of(bots, attending)
     plan = orjson.loads(attending.participant.plan)
     task_seconds = _task_seconds(connection, attending)
-    since = time_text(attending.now - timedelta(seconds=next_task.silence_s(task_seconds)))
+    since = time_text(attending.now - timedelta(seconds=assignment.silence_s(task_seconds)))
     counts = _counts(connection, attending, since)
     done, live, away = ([counts.get((pair, state), 0) for pair in slots] for state in ("done", "live", "silent"))
     plans = _other_plans(connection, attending)
-    here = next_task.SlotWork(reserved=live, plans=[plan for seen, plan in plans if seen > since])
-    silent = next_task.SlotWork(reserved=away, plans=[plan for seen, plan in plans if seen <= since])
+    here = assignment.SlotWork(reserved=live, plans=[plan for seen, plan in plans if seen > since])
+    silent = assignment.SlotWork(reserved=away, plans=[plan for seen, plan in plans if seen <= since])
     expired = sum(count for (_, state), count in counts.items() if state == "expired")
-    loads = next_task.expected_loads(done, here, silent, expired, task_seconds)
+    loads = assignment.expected_loads(done, here, silent, expired, task_seconds)
     reserved = [done[place] + live[place] + away[place] for place in range(len(slots))]
     usable = _open_slots(connection, attending, bots, slots, reserved)
-    place = next_task.next_slot(plan["slots"], plan["begun"], loads, usable)
+    place = assignment.next_slot(plan["slots"], plan["begun"], loads, usable)
     if place is None:
         return None
-    plan = {"slots": next_task.replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}
+    plan = {"slots": assignment.replanned(plan["slots"], plan["begun"], place), "begun": plan["begun"] + 1}
     connection.execute(_PLANNED, {"me": attending.participant.id, "new_plan": json_text(plan)})
     pair = slots[place]
     if len(pair) == 1:
@@ -333,7 +333,7 @@ def _slots_of(bots: Sequence[Row[Any]], attending: Attendance) -> list[tuple[int
     """Return what chats can be about: the bots of the protocol, or their pairs."""
     slots = [row.slot for row in bots if not row.is_degraded]
     if attending.protocol.kind is StudyKind.CHAT_PAIR:
-        return [(slots[first], slots[second]) for first, second in next_task.bot_pairs(len(slots))]
+        return [(slots[first], slots[second]) for first, second in assignment.bot_pairs(len(slots))]
     return [(slot,) for slot in slots]
 
 
@@ -447,7 +447,7 @@ def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...
     )
     counts: Mapping[Any, Any] = {row[0]: row[1] for row in connection.execute(query)}
     first, second = pair
-    return next_task.left_slot(
+    return assignment.left_slot(
         first, second, first_was_left=counts.get(first, 0), second_was_left=counts.get(second, 0)
     )
 
@@ -455,7 +455,7 @@ def _left_of(connection: Connection, attending: Attendance, pair: tuple[int, ...
 # ── The reservation ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _reserve(connection: Connection, attending: Attendance, planned: next_task.PlannedTask, work: _ChosenWork) -> str:
+def _reserve(connection: Connection, attending: Attendance, planned: assignment.PlannedTask, work: _ChosenWork) -> str:
     study, participant = attending.study, attending.participant
     seed = secrets.randbits(31)
     row = {

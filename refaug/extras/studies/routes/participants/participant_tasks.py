@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from refaug.extras.studies.routes.participants.sessions import ActionId, action_of, answered, participant_of
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.schemas.taking import ActionOut, AnswersIn, EmptyIn, MessageIn, SkipIn, VoteIn
+from refaug.extras.studies.schemas import ActionOut, AnswersIn, EmptyIn, MessageIn, SkipIn, VoteIn
 from refaug.service.web.connection.body import parse_body, read_body, request_body
 from refaug.service.web.openapi import errors
 from refaug.service.web.state import state_of

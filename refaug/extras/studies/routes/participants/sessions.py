@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from refaug.core.backoff import Backoff
 from refaug.core.errors import NotAllowed
-from refaug.extras.studies.participation.admission.invites import SESSION_DAYS, Visitor, WrongInvite
+from refaug.extras.studies import schemas
+from refaug.extras.studies.participation.invites import SESSION_DAYS, Visitor, WrongInvite
 from refaug.extras.studies.participation.participant_acts import ACTION_ID, ParticipantAction
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.schemas import taking
 from refaug.service.keys import Key
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.admission import lent_place
@@ -101,13 +101,13 @@ ParticipantId = Annotated[str, Depends(participant_of)]
 MOST_WAIT_S: Final = 25.0
 _FIRST_LOOK_S: Final = 0.2  # for a reply that another process makes
 _NEXT_LOOKS_S: Final = 2.0
-DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": taking.ActionOut}, **errors(401, 403, 404, 409, 429)}
+DONE: Final[dict[int | str, dict[str, object]]] = {200: {"model": schemas.ActionOut}, **errors(401, 403, 404, 409, 429)}
 
 
 @router.post(
     "/session",
-    openapi_extra=request_body(taking.SessionIn),
-    responses={200: {"model": taking.SessionOut}, **errors(403, 404, 409, 429)},
+    openapi_extra=request_body(schemas.SessionIn),
+    responses={200: {"model": schemas.SessionOut}, **errors(403, 404, 409, 429)},
 )
 async def open_session(request: Request, action: ActionId) -> Response:
     """Exchange the token of an invitation for a session, and begin where the participant was, or anew.
@@ -121,7 +121,7 @@ async def open_session(request: Request, action: ActionId) -> Response:
     require_same_site(request)
     state, cookie = state_of(request), request.cookies.get(COOKIE)
     address = request.client.host if request.client is not None else ""
-    body = await parse_body(taking.SessionIn, await read_body(request))
+    body = await parse_body(schemas.SessionIn, await read_body(request))
     limit_requests(state, "invitations", INVITATIONS_A_SECOND)
     visitor = Visitor(action=action, external=body.external, language=body.language, cookie=cookie)
     try:
@@ -138,7 +138,7 @@ async def open_session(request: Request, action: ActionId) -> Response:
     return response
 
 
-@router.get("/state", responses={200: {"model": taking.TakeStateOut}, **errors(401, 429)})
+@router.get("/state", responses={200: {"model": schemas.TakeStateOut}, **errors(401, 429)})
 async def get_state(
     request: Request,
     participant: ParticipantId,
@@ -197,12 +197,12 @@ async def answered(
     return json_response({"done": done, "state": await shown_state(state, participant)})
 
 
-@router.post("/consent", openapi_extra=request_body(taking.ConsentIn), responses=DONE)
+@router.post("/consent", openapi_extra=request_body(schemas.ConsentIn), responses=DONE)
 async def give_consent(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Agree to the text whose hash is named; screening and quotas decide whether the participant takes part."""
     state, raw = state_of(request), await read_body(request)
     body, page_action = (
-        await parse_body(taking.ConsentIn, raw),
+        await parse_body(schemas.ConsentIn, raw),
         action_of(request, action, "consent", raw),
     )
     return await answered(
@@ -214,12 +214,12 @@ async def give_consent(request: Request, participant: ParticipantId, action: Act
     )
 
 
-@router.post("/training", openapi_extra=request_body(taking.TrainingIn), responses=DONE)
+@router.post("/training", openapi_extra=request_body(schemas.TrainingIn), responses=DONE)
 async def answer_training(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Answer an item of the training; the state has the feedback, and the gate opens after enough right ones."""
     state, raw = state_of(request), await read_body(request)
     body, page_action = (
-        await parse_body(taking.TrainingIn, raw),
+        await parse_body(schemas.TrainingIn, raw),
         action_of(request, action, "training", raw),
     )
     return await answered(
@@ -229,25 +229,25 @@ async def answer_training(request: Request, participant: ParticipantId, action: 
     )
 
 
-@router.post("/undo", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
+@router.post("/undo", openapi_extra=request_body(schemas.EmptyIn), responses=DONE)
 async def undo_action(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Take back the last vote, answer or end of a task, as far as the study allows it."""
     state, raw = state_of(request), await read_body(request)
-    await parse_body(taking.EmptyIn, raw)
+    await parse_body(schemas.EmptyIn, raw)
     page_action = action_of(request, action, "undo", raw)
     return await answered(state, participant, lambda: parts_of(state).desk.undo(participant, page_action))
 
 
-@router.post("/withdraw", openapi_extra=request_body(taking.EmptyIn), responses=DONE)
+@router.post("/withdraw", openapi_extra=request_body(schemas.EmptyIn), responses=DONE)
 async def withdraw(request: Request, participant: ParticipantId, action: ActionId) -> Response:
     """Erase all texts and answers of the participant, and keep the fact; it cannot be undone."""
     state, raw = state_of(request), await read_body(request)
-    await parse_body(taking.EmptyIn, raw)
+    await parse_body(schemas.EmptyIn, raw)
     page_action = action_of(request, action, "withdraw", raw)
     return await answered(state, participant, lambda: parts_of(state).desk.withdraw(participant, page_action))
 
 
-@router.get("/export", responses={200: {"model": taking.OwnDataOut}, **errors(401, 429)})
+@router.get("/export", responses={200: {"model": schemas.OwnDataOut}, **errors(401, 429)})
 async def export_own_data(request: Request, participant: ParticipantId) -> Response:
     """Everything that is stored of the participant."""
     state = state_of(request)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.extras.studies.schemas.admin import InvitesIn, InvitesOut, NewInvitesOut, OneInviteOut
+from refaug.extras.studies.schemas import InvitesIn, InvitesOut, NewInvitesOut, OneInviteOut
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.handling import database_threads

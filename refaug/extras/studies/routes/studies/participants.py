@@ -8,13 +8,13 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from refaug.core.records import json_form
+from refaug.extras.studies import schemas
 from refaug.extras.studies.participation.erasure import erase_participant
 from refaug.extras.studies.participation.study_figures import exclude_participant, participant_rows
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.records import StudyTask
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId, acting
-from refaug.extras.studies.schemas import admin
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
 from refaug.service.web.handling import database_threads
@@ -30,7 +30,7 @@ ParticipantCode = Annotated[str, Path(description="code of the participant", pat
 @router.get(
     "/studies/{id}/participants",
     dependencies=STUDY,
-    responses={200: {"model": admin.StudyParticipantsOut}, **errors(404)},
+    responses={200: {"model": schemas.StudyParticipantsOut}, **errors(404)},
 )
 async def list_participants(
     request: Request,
@@ -51,7 +51,7 @@ async def list_participants(
 @router.get(
     "/studies/{id}/participants/{code}",
     dependencies=STUDY,
-    responses={200: {"model": admin.ParticipantTasksOut}, **errors(404)},
+    responses={200: {"model": schemas.ParticipantTasksOut}, **errors(404)},
 )
 async def get_participant(
     request: Request,
@@ -70,14 +70,14 @@ async def get_participant(
 @router.put(
     "/studies/{id}/participants/{code}/exclusion",
     dependencies=STUDY,
-    openapi_extra=request_body(admin.ExclusionIn),
-    responses={200: {"model": admin.OneParticipantOut}, **errors(404)},
+    openapi_extra=request_body(schemas.ExclusionIn),
+    responses={200: {"model": schemas.OneParticipantOut}, **errors(404)},
 )
 async def exclude_from_report(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
     code: ParticipantCode,
-    body: Annotated[admin.ExclusionIn, Depends(body_of(admin.ExclusionIn))],
+    body: Annotated[schemas.ExclusionIn, Depends(body_of(schemas.ExclusionIn))],
 ) -> Response:
     """Leave a participant out of the report, with a reason, or take them in again; the report shows both."""
     state = state_of(request)
@@ -93,7 +93,7 @@ async def exclude_from_report(
     "/studies/{id}/participants/{code}/resume-link",
     status_code=201,
     dependencies=STUDY,
-    responses={201: {"model": admin.ResumeLinkOut}, **errors(404, 409)},
+    responses={201: {"model": schemas.ResumeLinkOut}, **errors(404, 409)},
 )
 async def renew_resume_link(
     request: Request,
@@ -115,7 +115,7 @@ async def renew_resume_link(
 @router.delete(
     "/studies/{id}/participants/{code}",
     dependencies=STUDY,
-    responses={200: {"model": admin.ErasedParticipantOut}, **errors(404)},
+    responses={200: {"model": schemas.ErasedParticipantOut}, **errors(404)},
 )
 async def erase_study_participant(
     request: Request,

@@ -11,15 +11,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
-from refaug.extras.studies.exports.formats import ExportFormat
-from refaug.extras.studies.exports.formats import export_study as exported_pieces
+from refaug.extras.studies.exports import ExportFormat
+from refaug.extras.studies.exports import export_study as exported_pieces
 from refaug.extras.studies.participation.study_figures import study_progress
 from refaug.extras.studies.participation.study_records import study_records
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.records import task_line
 from refaug.extras.studies.routes.parts import parts_of
 from refaug.extras.studies.routes.studies.study_protocols import STUDY, StudyId
-from refaug.extras.studies.schemas.admin import StudyProgressOut
+from refaug.extras.studies.schemas import StudyProgressOut
 from refaug.service.web.answers import json_response
 from refaug.service.web.handling import database_threads
 from refaug.service.web.openapi import errors

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, TypedDict
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from refaug.extras.studies.assignment.next_task import check_plan
+from refaug.extras.studies import schemas
+from refaug.extras.studies.assignment import check_plan
 from refaug.extras.studies.participation.study_figures import study_counts, study_slots
 from refaug.extras.studies.participation.study_store import StoredStudy
 from refaug.extras.studies.routes.parts import parts_of
-from refaug.extras.studies.schemas import admin
 from refaug.service.scopes import Scope
 from refaug.service.web.answers import json_response
 from refaug.service.web.connection.body import body_of, request_body
@@ -42,7 +42,7 @@ def acting(request: Request) -> Acting:
     return {"actor": actor_of_request(request), "request": id_of_request(request)}
 
 
-@router.get("/studies", dependencies=STUDY, responses={200: {"model": admin.StudiesOut}})
+@router.get("/studies", dependencies=STUDY, responses={200: {"model": schemas.StudiesOut}})
 async def list_studies(request: Request, after: After = "", limit: Limit = 50) -> Response:
     """Studies, newest first."""
     state = state_of(request)
@@ -63,10 +63,12 @@ def _newest_first(study: str) -> tuple[int, ...]:
     "/studies",
     status_code=201,
     dependencies=STUDY,
-    openapi_extra=request_body(admin.StudyIn),
-    responses={201: {"model": admin.StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
+    openapi_extra=request_body(schemas.StudyIn),
+    responses={201: {"model": schemas.StudyOut, "headers": CREATED_HEADERS}, **errors(404, 409, 413)},
 )
-async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(body_of(admin.StudyIn))]) -> Response:
+async def create_study(
+    request: Request, body: Annotated[schemas.StudyIn, Depends(body_of(schemas.StudyIn))]
+) -> Response:
     """Make a study as a draft; 422 names every field of the protocol that is wrong, with what would be right."""
     state = state_of(request)
     study = await database_threads.run_query(
@@ -77,7 +79,7 @@ async def create_study(request: Request, body: Annotated[admin.StudyIn, Depends(
     return json_response(content, status=201, headers={"Location": location})
 
 
-@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404)})
+@router.get("/studies/{id}", dependencies=STUDY, responses={200: {"model": schemas.StudyOut}, **errors(404)})
 async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """A study with its protocol, amendments, counts and bots."""
     state = state_of(request)
@@ -87,13 +89,13 @@ async def get_study(request: Request, id: StudyId) -> Response:  # noqa: A002  t
 @router.put(
     "/studies/{id}/protocol",
     dependencies=STUDY,
-    openapi_extra=request_body(admin.AmendmentIn),
-    responses={200: {"model": admin.StudyOut}, **errors(404, 409)},
+    openapi_extra=request_body(schemas.AmendmentIn),
+    responses={200: {"model": schemas.StudyOut}, **errors(404, 409)},
 )
 async def amend_study(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[admin.AmendmentIn, Depends(body_of(admin.AmendmentIn))],
+    body: Annotated[schemas.AmendmentIn, Depends(body_of(schemas.AmendmentIn))],
 ) -> Response:
     """Replace the protocol of a draft, or amend that of an open study, with a reason; both hashes are reported."""
     state = state_of(request)
@@ -108,7 +110,7 @@ async def amend_study(
 
 
 @router.delete(
-    "/studies/{id}", dependencies=STUDY, responses={200: {"model": admin.DeletedStudyOut}, **errors(404, 409)}
+    "/studies/{id}", dependencies=STUDY, responses={200: {"model": schemas.DeletedStudyOut}, **errors(404, 409)}
 )
 async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002  the name in the address
     """Remove a draft, or a closed study with everything that was collected."""
@@ -125,13 +127,13 @@ async def delete_study(request: Request, id: StudyId) -> Response:  # noqa: A002
 @router.post(
     "/studies/{id}/dialogues",
     dependencies=STUDY,
-    openapi_extra=request_body(admin.StudyItemsIn),
-    responses={200: {"model": admin.AddedItemsOut}, **errors(404, 409, 413)},
+    openapi_extra=request_body(schemas.StudyItemsIn),
+    responses={200: {"model": schemas.AddedItemsOut}, **errors(404, 409, 413)},
 )
 async def add_study_items(
     request: Request,
     id: StudyId,  # noqa: A002  the name in the address
-    body: Annotated[admin.StudyItemsIn, Depends(body_of(admin.StudyItemsIn))],
+    body: Annotated[schemas.StudyItemsIn, Depends(body_of(schemas.StudyItemsIn))],
 ) -> Response:
     """Add dialogues, replies or references to a draft."""
     state = state_of(request)
@@ -151,7 +153,7 @@ async def _act(request: Request, study: str, act: str) -> Response:
     return json_response(await database_threads.run_query(work))
 
 
-_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": admin.StudyOut}, **errors(404, 409)})
+_ACT: Final = partial(router.post, dependencies=STUDY, responses={200: {"model": schemas.StudyOut}, **errors(404, 409)})
 
 
 @_ACT("/studies/{id}/pilot")
@@ -179,7 +181,7 @@ async def close_study(request: Request, id: StudyId) -> Response:  # noqa: A002 
 
 
 @router.get(
-    "/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": admin.StudyPreviewOut}, **errors(404)}
+    "/studies/{id}/preview", dependencies=STUDY, responses={200: {"model": schemas.StudyPreviewOut}, **errors(404)}
 )
 async def preview_study(
     request: Request,

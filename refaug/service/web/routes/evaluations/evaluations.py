@@ -25,7 +25,7 @@ from refaug.service.database.row_ids import is_row_id
 from refaug.service.evaluations import evaluation_store
 from refaug.service.evaluations.evaluation_store import AGREEMENT, StoredEvaluation, evaluation_not_found
 from refaug.service.evaluations.uploads import upload_in
-from refaug.service.jobs.orders.job_order import EvaluationOrder, parse_order
+from refaug.service.jobs.job_order import EvaluationOrder, parse_order
 from refaug.service.jobs.store import Job, JobState
 from refaug.service.jobs.worker import EndedJobs
 from refaug.service.scopes import Scope

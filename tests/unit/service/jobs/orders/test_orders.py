@@ -25,7 +25,7 @@ from refaug.operations.train_vectors import TrainVectors
 from refaug.operations.training.train_rater import TrainRater
 from refaug.rater.training.loop import TrainConfig
 from refaug.scoring.settings import AugmentSettings, MetaSettings
-from refaug.service.jobs.orders.job_order import KINDS, parse_order, resources_of
+from refaug.service.jobs.job_order import KINDS, parse_order, resources_of
 
 ONE_OF_EACH = {
     "ingest": {"log": "chat", "posted": True},

@@ -24,7 +24,7 @@ import orjson
 from refaug.core.errors import BadInput
 from refaug.extras.conversations.metrics.exchanges import Side
 from refaug.extras.conversations.reading import BadConversation, Conversation, usable_conversation
-from refaug.extras.studies.exports.formats import COLUMNS
+from refaug.extras.studies.exports import COLUMNS
 from refaug.extras.studies.records import (
     StudyKind,
     StudyTask,
