@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from refaug.core.errors import Conflict, MissingPart
 
@@ -199,8 +198,7 @@ def registered(group: str) -> dict[str, str]:
     return ours | {name: target for name, target in _scanned(group).items() if name not in BUILT_IN[group]}
 
 
-@dataclass(frozen=True)
-class Registration:
+class Registration(NamedTuple):  # dataclasses take as long to import as refaug
     """What another package adds to a group."""
 
     name: str
