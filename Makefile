@@ -146,6 +146,7 @@ check: $(VENV)/.installed
 	$(BIN)/python clients/python/reference.py --check docs/reference/client.md
 	$(BIN)/python tests/attacks_reference.py --check docs/reference/attacks.md
 	$(BIN)/python checks/code_lines.py --page docs/architecture.md --check
+	$(BIN)/python checks/words.py
 	$(BIN)/python -m pytest -q -p no:schemathesis -p no:cacheprovider checks/facts
 
 format: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""docs/hybrid.md has the figures of `refaug agreement reproduce hybrid`, and says of them what they show."""
+"""docs/internals/networks.md has the figures of `refaug agreement reproduce hybrid`, and says what they show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def results() -> dict[str, Any]:
 
 
 def page() -> str:
-    return (ROOT / "docs/hybrid.md").read_text("utf-8")
+    return (ROOT / "docs/internals/networks.md").read_text("utf-8")
 
 
 def rows_below(first_column: str) -> dict[str, list[str]]:

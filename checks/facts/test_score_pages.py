@@ -195,7 +195,7 @@ def with_parents(paths: set[str]) -> set[str]:
 
 
 def test_the_page_has_every_reason_for_which_a_reply_has_no_score() -> None:
-    listed = {(codes(row[0])[0], codes(row[1])[0]) for row in tables("scores", "What has no score")[0]}
+    listed = {(codes(row[0])[0], codes(row[1])[0]) for row in tables("reference/metrics", "Replies without a score")[0]}
     modules = (base, cider, word_vector_metrics, encoder_metrics, cases, single_reference)
     known = {(one.code, one.message) for module in modules for one in problems_in(module)}
     undefined = Metric.undefined(build("chrf"))
@@ -355,7 +355,7 @@ def last_number(cell: str) -> float:
 
 
 def test_levels_page_names_the_source_of_every_metrics_corpus_score() -> None:
-    listed = {codes(row[0])[0]: codes(row[1]) for row in tables("levels", "Which metrics have a corpus score")[0]}
+    listed = {codes(row[0])[0]: codes(row[1]) for row in tables("reference/metrics", "Corpus scores")[0]}
     assert listed == {
         corpus.value: [name for name, info in METRICS.items() if info.corpus is corpus] for corpus in CorpusScore
     }

@@ -44,7 +44,7 @@ class BuildIndex(Operation):
         Metavar("ENCODER"),
         Doc(
             "Sentence encoder instead of word vectors: NAME or NAME@VERSION of the home, or a folder with an ONNX "
-            "model, whose path has a slash (of a job, in inbox/ or the like)."
+            "model, whose path has a slash (of a job, in inbox/ or a source folder)."
         ),
     ] = None
     fit: Annotated[int | None, Size(), Doc("Memory that serving the index may take, such as 4GiB.")] = None
@@ -70,14 +70,14 @@ class BuildIndex(Operation):
     ] = 1_000
     least_coverage: Annotated[Share, Doc("The share of the log's words that the vectors must know.")] = 0.3
     shards: Annotated[
-        int, Ge(1), Le(1_024), Doc("Build it in so many parts, one after the other: less memory, the same answers.")
+        int, Ge(1), Le(1_024), Doc("Build it in this many parts, one after the other: less memory, the same answers.")
     ] = 1
     on: Annotated[
         Cluster,
         Doc("Build the shards side by side on a cluster of Ray: HOST:PORT, auto on one of its machines, or local."),
     ] = None
     again: Annotated[bool, Doc("Build even if the published version was made of exactly this.")] = False
-    seed: Annotated[Seed, Doc("Of the sampling for training and for the check.")] = 1
+    seed: Annotated[Seed, Doc("Seed of the sampling for training and for the check.")] = 1
     publish: Annotated[bool, Doc("Let the new version serve.")] = True
     threads: Threads = None
     memory: Memory = MEMORY

@@ -11,13 +11,13 @@ from refaug.operations.operation import MEMORY, Memory, Name, Operation, Threads
 
 @dataclass(frozen=True, kw_only=True)
 class CompactIndex(Operation):
-    """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
+    """Build an index again with its own settings, without what was deleted; of shards, only those that have changed."""
 
     operation: ClassVar[str] = "index-compact"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.indexing:compact_job"
 
     index: Annotated[Name, Argument("INDEX"), Doc("The index.")]
-    whole: Annotated[bool, Doc("Build every shard anew, and train anew.")] = False
+    whole: Annotated[bool, Doc("Build and train every shard again.")] = False
     publish: Annotated[bool, Doc("Let the new version serve.")] = True
     threads: Threads = None
     memory: Memory = MEMORY

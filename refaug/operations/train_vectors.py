@@ -25,7 +25,7 @@ class TrainVectors(Operation):
     epochs: Annotated[int, Ge(1), Le(10_000), Doc("How often all co-occurrences are gone through.")] = 25
     window: Annotated[int, Ge(1), Le(255), Doc("Words to each side that count as neighbours.")] = 15
     min_count: Annotated[int, Ge(1), Le(1_000_000), Doc("Rarer words get no vector.")] = 5
-    max_words: Annotated[int, Ge(2), Le(100_000_000), Doc("At most so many words get one, the most frequent.")] = (
+    max_words: Annotated[int, Ge(2), Le(100_000_000), Doc("At most this many words get one, the most frequent.")] = (
         400_000
     )
     x_max: Annotated[float, Gt(0), Doc("From this co-occurrence on, all weigh the same.")] = 100.0

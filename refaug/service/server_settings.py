@@ -54,8 +54,8 @@ class ServeSettings:
     )
     old_versions: int = _setting(
         2,
-        "versions that requests have pinned, kept open beside the published; while requests hold so many, and at least "
-        "two, others are refused with 503",
+        "versions that requests have pinned, kept open beside the published; while requests hold this many, and at "
+        "least two, others are refused with 503",
         least=0,
         most=64,
     )

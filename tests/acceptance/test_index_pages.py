@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from acceptance.examples import ROOT, run, whole
-from typer.main import get_command
 
-from refaug.cli import main as cli
 from refaug.indexer.bm25.index import Bm25Settings
 from refaug.indexer.building.plan import EXACT_BELOW
 from refaug.indexer.building.recall import AT, NEIGHBOURS, QUERIES
@@ -130,13 +128,6 @@ def sizes(path: Path, segment: dict[str, Any]) -> tuple[list[str], str] | None:
 
 
 # ── tables and numbers ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_settings_of_training_have_the_defaults_that_the_page_shows() -> None:
-    command: Any = get_command(cli.app)
-    options = {one.opts[0]: one for one in command.commands["train"].commands["vectors"].params}
-    for row in table("vectors", "### Settings"):
-        assert float(row[2].replace(",", "")) == float(options[codes(row[0])[0]].show_default)
 
 
 def test_every_reason_is_on_the_page_in_the_words_in_which_it_is_counted() -> None:

@@ -16,7 +16,8 @@ from refaug.cli.main import app
 from refaug.core.errors import BadInput, Usage
 from refaug.metrics.diagnostics import FIGURES
 
-GAMING = (Path(__file__).resolve().parents[2] / "docs" / "gaming.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GAMING = "\n".join((DOCS / name).read_text("utf-8") for name in ("gaming.md", "internals/gaming.md"))
 
 
 def run(*arguments: str | Path) -> None:

@@ -63,16 +63,6 @@ def test_the_block_of_the_main_page_does_what_it_shows(
     assert main.held == 1
 
 
-def test_the_section_of_the_first_steps_does_what_it_shows(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REFAUG_URL", url)
-    main = Page(DOCS / "first-steps.md", tmp_path, url)
-    [block] = [block for block in blocks(main.page) if block.language == "python" and not block.role]
-    main.do(block)
-    assert main.held == 1
-
-
 def test_the_first_score_takes_five_lines() -> None:
     first = next(block for block in blocks(README) if block.language == "python")
     lines = [line for line in first.text.splitlines() if line.strip()]

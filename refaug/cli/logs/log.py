@@ -115,7 +115,7 @@ def _fields(pair: Pair) -> dict[str, Any]:
 def stats_command(
     context: typer.Context, name: NameArgument, memory: output.MemoryOption = "2GiB", as_json: output.JsonFlag = False
 ) -> None:
-    """Figures of a log, counted anew: sizes, duplicates, lengths, times, most common utterances."""
+    """Figures of a log, counted again: sizes, duplicates, lengths, times, most common utterances."""
     log = StoredLog.open(context.obj.logs, name)
     with _engine(context, memory) as engine:
         figures = statistics(engine, log)

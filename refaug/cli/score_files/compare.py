@@ -58,7 +58,7 @@ def compare_command(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(help="List so many of each direction; else 10, in JSON and HTML 30, in CSV all.", min=1),
+        typer.Option(help="List this many of each direction; else 10, in JSON and HTML 30, in CSV all.", min=1),
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws of the tests.", min=1, max=MAX_DRAWS)] = ScoreSettings.draws,
     confidence: Annotated[

@@ -73,7 +73,7 @@ def derive_command(
         str | None, typer.Option(help="The utterance itself as a reference: rated, off, or its weight.")
     ] = None,
     gold: Annotated[str | None, typer.Option(help="What a gold weighs: one, or rated.")] = None,
-    k: Annotated[int | None, typer.Option("-k", help="Keep the first so many that were found.", min=1)] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Keep this many of the retrieved references.", min=1)] = None,
     people: Annotated[
         Path | None,
         typer.Option(
@@ -290,7 +290,7 @@ def verify_command(context: typer.Context, name: IdArgument, as_json: JsonFlag =
 def withdraw_command(
     context: typer.Context,
     name: IdArgument,
-    reason: Annotated[str, typer.Option(help="Why; everyone who asks for the set is told.", metavar="TEXT")],
+    reason: Annotated[str, typer.Option(help="Why; shown to everyone who uses the set.", metavar="TEXT")],
     instead: Annotated[str | None, typer.Option(help="The set to use instead.", metavar="ID")] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -43,7 +43,7 @@ def start_command(
 ) -> None:
     """Queue a job; a server or `refaug admin jobs work` does it.
 
-    The same job is not queued a second time while it waits: that is a conflict, and names the one that is there.
+    The same job is not queued a second time while it waits: that is a conflict, and names the waiting one.
     """
     from refaug.service.jobs.job_order import parse_order, resources_of  # noqa: PLC0415  pydantic
 
@@ -179,7 +179,7 @@ def list_command(
 
 
 def show_command(context: typer.Context, name: IdArgument, as_json: output.JsonFlag = False) -> None:
-    """A job: what was asked for, where it is, what came of it."""
+    """A job: its order, its state, its result."""
     with open_database(context.obj) as database:
         _print_job(job_store(database, context.obj).get(name), as_json=as_json)
 

@@ -94,7 +94,7 @@ class PlayConversations(SelfPlayRules, Operation):
         Metavar("START"),
         Doc(
             "What conversations begin with: empty, log:NAME, or file:FILE with an utterance a line; of a job, FILE is "
-            "`upload:ID`, or lies in inbox/ or the like."
+            "`upload:ID`, or lies in inbox/ or a source folder."
         ),
     ] = EMPTY
     batch: Annotated[int, Ge(1), Le(10_000), Doc("Conversations that are played in step; it changes no reply.")] = 256

@@ -163,7 +163,7 @@ class HybridSettings(Variants):
         int | None,
         Ge(2),
         Le(1_000_000),
-        Doc("Ratings in standard deviations from their person's mean, of people with so many."),
+        Doc("Ratings in standard deviations from their person's mean, of people with at least this many."),
     ] = None
     preset: Annotated[
         Literal["ghandeharioun19"] | None,

@@ -143,7 +143,7 @@ class TrainAdem(Options):
     without_systems: Annotated[tuple[Text, ...], Metavar("SYSTEM"), Doc("Systems whose replies are left out.")] = ()
     fraction: Annotated[float, Gt(0), Le(1), Doc("Share of the contexts of each file that is used.")] = 1.0
     threads: Threads = None
-    publish: Annotated[bool, Doc("Let it be what its name stands for from now on.")] = True
+    publish: Annotated[bool, Doc("Publish the new version.")] = True
 
     def settings(self) -> ScorerSettings:
         """Return how the scorer is fitted."""

@@ -48,7 +48,7 @@ class SearchSettings(Options):
         float, Ge(0), Le(1), Doc("Leave out a response as like the gold as this (Jaccard of its words)."), Signed()
     ] = 0.9
     near_tokens: Annotated[
-        int, Ge(0), Le(1_000_000), Doc("For `near`: both have at least so many words."), Signed()
+        int, Ge(0), Le(1_000_000), Doc("For `near`: both have at least this many words."), Signed()
     ] = 5
     after: Annotated[datetime | None, Doc("Only pairs at or after this time."), Signed()] = None
     before: Annotated[datetime | None, Doc("Only pairs before this time."), Signed()] = None

@@ -49,7 +49,10 @@ class IngestLog(CleaningOptions, Operation):
     sources: Annotated[
         tuple[Text, ...],
         Argument("SOURCE…"),
-        Doc("Files, folders or patterns; .gz, .zst, .bz2 and .xz are unpacked. Of a job: files in inbox/ or the like."),
+        Doc(
+            "Files, folders or patterns; .gz, .zst, .bz2 and .xz are unpacked. Of a job: files in inbox/ or a source "
+            "folder."
+        ),
     ] = ()
     log: Annotated[Name, Doc("Log to add to; made when it is not there.")]
     posted: Annotated[

@@ -57,7 +57,7 @@ class TrainRater(TrainingOptions, Operation):
         Literal["paper", "large", "base", "small"],
         Doc("Sizes that go together: paper, base or small; for cross large, base or small; for dual base or small."),
     ] = "base"
-    positives: Annotated[Count | None, Doc("Positive examples an epoch, drawn anew each time; by default all.")] = None
+    positives: Annotated[Count | None, Doc("Positive examples an epoch, drawn again each time; by default all.")] = None
     min_words: Annotated[
         Count | None, Doc("Words of the shortest utterance of nn; by default four, or ten characters.")
     ] = None
@@ -65,9 +65,9 @@ class TrainRater(TrainingOptions, Operation):
     negatives: Annotated[
         Literal["random", "hard", "mixed"] | None,
         Doc(
-            "For nn random: responses to drawn utterances (default); hard: such as share rare words with the good one; "
-            "mixed: half of either. For cross random, or mixed (default): also other turns of the dialogue and hard "
-            "ones."
+            "For nn random: responses to drawn utterances (default); hard: those that share rare words with the good "
+            "one; mixed: half of either. For cross random, or mixed (default): also other turns of the dialogue and "
+            "hard ones."
         ),
     ] = None
     on: Annotated[Cluster, Doc("Train on a cluster of Ray: HOST:PORT, auto on one of its machines, or local.")] = None

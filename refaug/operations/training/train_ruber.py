@@ -23,7 +23,7 @@ class TrainRuber(TrainingOptions):
     readers: Annotated[
         int, Ge(1), Le(2), Doc("1: utterances and replies are read alike; 2: by a network each, as published.")
     ] = 1
-    pairs: Annotated[Count | None, Doc("Pairs an epoch, drawn anew each time; by default all.")] = None
+    pairs: Annotated[Count | None, Doc("Pairs an epoch, drawn again each time; by default all.")] = None
     margin: Annotated[float, Gt(0), Le(1), Doc("So far above a reply from elsewhere the true one is to be scored.")] = (
         0.5
     )

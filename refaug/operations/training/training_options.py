@@ -34,9 +34,9 @@ class NetworkOptions(Options):
             "them."
         ),
     ] = ()
-    learning_rate: Annotated[float | None, Gt(0), Lt(1), Doc("Of Adam; by default the preset's.")] = None
+    learning_rate: Annotated[float | None, Gt(0), Lt(1), Doc("Learning rate of Adam; by default the preset's.")] = None
     device: Annotated[Device, Doc("Where it is trained.")] = "cpu"
-    seed: Annotated[Seed, Doc("Another seed, another network.")] = 1
+    seed: Annotated[Seed, Doc("Seed; another one gives another network.")] = 1
     threads: Annotated[
         Threads,
         Doc(
@@ -45,7 +45,7 @@ class NetworkOptions(Options):
         ),
     ] = None
     memory: Memory = MEMORY
-    publish: Annotated[bool, Doc("Let it be what its name stands for from now on.")] = True
+    publish: Annotated[bool, Doc("Publish the new version.")] = True
     again: Annotated[bool, Doc("Train even if the published version was made of exactly this.")] = False
 
 
@@ -58,7 +58,7 @@ class TrainingOptions(NetworkOptions):
         rare=("patience", "decay", "dropout", "batch", "accumulate", "validation_share", "embeddings"),
     )
 
-    epochs: Annotated[Few | None, Doc("At most so many; by default the preset's.")] = None
+    epochs: Annotated[Few | None, Doc("Epochs at most; by default the preset's.")] = None
     patience: Annotated[Few, Doc("Epochs without a lower validation loss that end it.")] = 3
     decay: Annotated[
         Literal["none", "linear"] | None,

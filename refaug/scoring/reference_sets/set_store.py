@@ -220,7 +220,7 @@ class ReferenceSets:
         """Withdraw a set from use; the file stays as it is, and requests for the set get the reason."""
         name = self.resolve(text)
         if not reason.strip():
-            raise Usage("a withdrawal without a reason", remedy="say why: everyone who asks for the set is told")
+            raise Usage("a withdrawal without a reason", remedy="say why: shown to everyone who uses the set")
         better = self.open(instead).id if instead is not None else None
         if better == name:
             raise Usage(f"{name} cannot stand in for itself", remedy="name another set, or none")

@@ -199,7 +199,7 @@ def probe_command(
     base: Annotated[
         str | None, typer.Option(help="The system whose replies are altered; without it, the golds.", metavar="SYSTEM")
     ] = None,
-    most: Annotated[int, typer.Option(help="Probe with the first so many items.", min=2, max=100_000)] = 100,
+    most: Annotated[int, typer.Option(help="Probe with the first items, this many.", min=2, max=100_000)] = 100,
     draws: DrawsOption = 1_000,
     seed: SeedOption = 1,
     as_json: JsonFlag = False,

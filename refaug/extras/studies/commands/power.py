@@ -32,7 +32,9 @@ class PowerOptions(Options):
     per_participant: Annotated[int, Ge(1), Doc("Ratings of one bot, or votes, by each participant.")] = 1
     rho: Annotated[float, Ge(0), Le(1), Doc("Correlation of the ratings of one participant.")] = 0.3
     crossed: Annotated[bool, Doc("Each participant rates both bots.")] = False
-    simulate: Annotated[int, Ge(0), Le(100_000), Doc("Check the result by so many simulated studies; 0 for none.")] = 0
+    simulate: Annotated[
+        int, Ge(0), Le(100_000), Doc("Check the result by this many simulated studies; 0 for none.")
+    ] = 0
     seed: Annotated[int, Ge(0), Doc("Seed of the simulation.")] = 1
 
     def check(self) -> None:

@@ -518,7 +518,7 @@ def withdraw_set(
     request: Request,
     id: SetId,  # noqa: A002
     reason: Annotated[
-        str, Query(description="why; everyone who asks for the set is told", min_length=1, max_length=2_000)
+        str, Query(description="why; shown to everyone who uses the set", min_length=1, max_length=2_000)
     ],
     instead: Annotated[str | None, Query(description="the set to use instead", max_length=100)] = None,
 ) -> Response:

@@ -131,7 +131,8 @@ def test_commands_of_ray_on_the_page_parse():
 def test_the_head_on_the_page_that_takes_jobs_listens_outside():
     (host,) = [option for option in ray_command().commands["start"].params if "--dashboard-host" in option.opts]
     assert host.default in ("127.0.0.1", "::1")  # which is why the page names another one
-    jobs = PAGE.split("### From outside the cluster\n")[1].partition("\n#")[0]
+    inside = (ROOT / "docs" / "internals" / "cluster.md").read_text("utf-8")
+    jobs = inside.split("## From outside the cluster\n")[1].partition("\n#")[0]
     assert re.search(r"^    ray start --head --dashboard-host HEAD\b", jobs, re.MULTILINE)
     heads = [SERVICES["head"]["command"], next(o["spec"] for n, o in WORKLOADS if n == "head.yaml")]
     assert all("--include-dashboard=false" in str(head) for head in heads)  # as the page says

@@ -31,7 +31,7 @@ class Retrieval(TypedDict, total=False):
     depth: int
     # Leave out a response as like the gold as this (Jaccard of its words).
     near: float
-    # For `near`: both have at least so many words.
+    # For `near`: both have at least this many words.
     near_tokens: int
     # Only pairs at or after this time.
     after: Union[str, datetime]
