@@ -7,7 +7,7 @@ language with the same letters it makes two to three times as many, and unknown 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -24,7 +24,8 @@ class Coverage:
 
     characters: int = 0
     pieces: int = 0
-    unknown: int = 0  # characters: several in a row are one piece
+    unknown: int = 0  # characters: several in a row are one piece; of an encoder, pieces
+    cut: int = 0  # texts that are longer than the encoder reads
 
     @classmethod
     def of(cls, tokenizer: SentencePieceTokenizer, texts: Sequence[str]) -> Coverage:
@@ -53,13 +54,14 @@ class Coverage:
 
     def as_json(self) -> dict[str, int]:
         """Return the counts for a manifest."""
-        return asdict(self)
+        return {name: count for name, count in asdict(self).items() if count or name != "cut"}
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(
             characters=self.characters + other.characters,
             pieces=self.pieces + other.pieces,
             unknown=self.unknown + other.unknown,
+            cut=self.cut + other.cut,
         )
 
     @property
@@ -89,6 +91,22 @@ def unfamiliar(
         times = f"{seen.pieces_per_character / usual.pieces_per_character:.1f} times as many pieces"
         return f"the {kind} cuts these texts into {times} as its own: {reason}"
     return None
+
+
+def unfamiliar_to_encoder(seen: Coverage, usual: Coverage, languages: Sequence[str], *, most: int) -> str | None:
+    """Return the same of a rater over an encoder that reads texts of so many tokens, whose unknown pieces count."""
+    reasons = list[str]()
+    if seen.cut:
+        reasons.append(
+            f"{seen.cut:,} of these texts are longer than the {most:,} tokens that the rater's encoder reads, so that "
+            "their end does not count"
+        )
+    if seen.unknown >= _LEAST_UNKNOWN and seen.unknown > _MOST_UNKNOWN * seen.pieces:
+        share = f"{seen.unknown:,} of {seen.pieces:,} pieces ({100 * seen.unknown / seen.pieces:.0f} %)"
+        reasons.append(f"the rater's encoder does not know {share} of these texts: ratings of them mean little")
+    elif (warning := unfamiliar(replace(seen, unknown=0), usual, languages)) is not None:
+        reasons.append(warning)
+    return "; ".join(reasons) or None
 
 
 def _unknown(tokenizer: SentencePieceTokenizer, text: str, ids: Sequence[int]) -> int:

@@ -15,7 +15,7 @@ from refaug.rater.cross.build import CrossOrder, train_cross
 from refaug.rater.dual import network as dual
 from refaug.rater.dual.build import DualOrder, train_dual
 from refaug.rater.frozen import artefact as frozen
-from refaug.rater.frozen.build import LinearOrder, train_linear
+from refaug.rater.frozen.build import LinearOrder, TowerOrder, train_linear, train_towers
 from refaug.rater.nn import checkpoint as nn
 from refaug.rater.nn.build import RaterOrder, train_rater
 from refaug.rater.rating import Rater
@@ -46,9 +46,10 @@ _NETWORKS: Final[Mapping[str, _Network]] = {
     NN: _Network(RaterOrder, train_rater, nn.read_manifest, nn.open_rater),
     cross.NETWORK: _Network(CrossOrder, train_cross, cross.read_cross_manifest, cross.open_cross_rater),
     dual.NETWORK: _Network(DualOrder, train_dual, dual.read_dual_manifest, dual.open_dual_rater),
-    frozen.LINEAR: _Network(LinearOrder, train_linear, frozen.read_frozen_manifest, frozen.open_frozen_rater),
+    frozen.LINEAR: _Network(LinearOrder, train_linear, frozen.read_linear_manifest, frozen.open_linear_rater),
+    frozen.ENCODER: _Network(TowerOrder, train_towers, frozen.read_tower_manifest, frozen.open_tower_rater),
 }
-_OVER_ENCODERS: Final = (frozen.LINEAR,)
+_OVER_ENCODERS: Final = (frozen.LINEAR, frozen.ENCODER)
 
 
 def network_of(folder: Path) -> str:

@@ -23,7 +23,8 @@ from refaug.scoring.home.networks import open_rater
 
 pytestmark = pytest.mark.slow
 
-TRAIN = ("train", "rater", "chat", "--network", "linear", "--encoder", "tiny", "--threads", "1")
+TRAIN = ("train", "rater", "chat", "--encoder", "tiny", "--threads", "1")
+NETWORKS = {"linear": (), "encoder": ("--preset", "small", "--epochs", "2", "--seeds", "2")}
 SAID = [
     f"{who} {does} {what}"
     for who, does, what in product(("i", "you", "the dog", "a cat"), ("like", "drink"), ("tea", "a cat", "the dog"))
@@ -32,10 +33,16 @@ TURNS = ("i like tea", "you drink tea ?")
 REPLIES = ("i drink tea .", "the dog likes a cat", "you drink tea ?")
 
 
+@pytest.fixture(scope="module", params=NETWORKS)
+def network(request: pytest.FixtureRequest) -> str:
+    """The kind of the rater."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def with_rater(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a log in which replies take up what was said, a tiny encoder, and a linear rater."""
-    folder = tmp_path_factory.mktemp("with-linear")
+def with_rater(tmp_path_factory: pytest.TempPathFactory, network: str) -> Path:
+    """A home with a log in which replies take up what was said, a tiny encoder, and a rater over it."""
+    folder = tmp_path_factory.mktemp(f"with-{network}")
     home, encoder = folder / "home", write_encoder(folder / "tiny", weights=TinyEncoder.seeded())
     lines = [
         {"id": f"{first}-{second}", "turns": [f"{SAID[first]} . {SAID[second]} ?", f"{SAID[second]} {mark}"]}
@@ -48,7 +55,7 @@ def with_rater(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (
         ("log", "ingest", str(folder / "chat.jsonl"), "--log", "chat", "--language", "en"),
         ("index", "encoder", "import", "tiny", str(encoder)),
-        TRAIN,
+        (*TRAIN, "--network", network, *NETWORKS[network]),
     ):
         assert main(["--home", str(home), "--quiet", *command]) == 0
     return home
@@ -60,13 +67,14 @@ def trained(home: Home, with_rater: Path) -> Home:
     return home
 
 
-def test_lists_and_reports_name_network_and_encoder(trained: Home, tmp_path: Path) -> None:
+def test_lists_and_reports_name_network_and_encoder(trained: Home, network: str, tmp_path: Path) -> None:
     (row,) = trained("artefacts", "list", "rater", "--json").json["versions"]
-    assert (row["name"], row["network"], row["tokenizer"]) == ("chat", "linear", None)
+    assert (row["name"], row["network"], row["tokenizer"]) == ("chat", network, None)
     shown = trained("artefacts", "show", "rater", "chat", "--json").json
     assert shown["report"]["encoder"].startswith("tiny@")
     assert shown["report"]["auc_by_kind"]["random"] > 0.6
-    assert set(shown["files"]) == {"weights.safetensors", "report.json", "reliability.png", "ratings.png"}
+    curves = {"curves.png"} if network == "encoder" else set()
+    assert set(shown["files"]) == {"weights.safetensors", "report.json", "reliability.png", "ratings.png", *curves}
     page = trained("train", "report", "rater", "chat", "--to", tmp_path / "page")
     assert page.code == 0, page.err
 
@@ -117,11 +125,12 @@ def test_several_turns_are_the_last_one_and_all_as_one_text(trained: Home) -> No
     assert joined == pytest.approx((odds(TURNS[-1]) + odds(" ".join(TURNS))) / 2, abs=1e-4)
 
 
-def test_the_same_inputs_make_the_same_rater(trained: Home, with_rater: Path) -> None:
+def test_the_same_inputs_make_the_same_rater(trained: Home, network: str, with_rater: Path) -> None:
     (version,) = [path.name for path in (with_rater / "raters/chat").iterdir() if path.is_dir()]
-    assert network_of(with_rater / "raters/chat" / version) == "linear"
-    assert trained(*TRAIN, "--json").json["version"] == version
-    again = trained(*TRAIN, "--again", "--json").json
+    command = (*TRAIN, "--network", network, *NETWORKS[network])
+    assert network_of(with_rater / "raters/chat" / version) == network
+    assert trained(*command, "--json").json["version"] == version
+    again = trained(*command, "--again", "--json").json
     assert again["version"] != version
     weights = [trained.path / "raters/chat" / name / "weights.safetensors" for name in (version, again["version"])]
     assert weights[0].read_bytes() == weights[1].read_bytes()

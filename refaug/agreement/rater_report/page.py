@@ -352,7 +352,18 @@ def _quality(training: Mapping[str, Any]) -> Table:
                 _digits(short.get("auc_good_vs_wrong"), 4),
             ),
         )
+    rows += _spread_rows(training)
     return Table(title="On validation examples", columns=("figure", "value"), rows=rows)
+
+
+def _spread_rows(training: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the rows that say how figures differ between seeds."""
+    if (spread := training.get("seeds")) is None:
+        return
+    seeds = ", ".join(map(str, spread["seeds"]))
+    for name, values in spread["figures"].items():
+        sd = "" if values["sd"] is None else f" ± {_digits(values['sd'], 4)}"
+        yield f"{name} by seeds {seeds}: mean and standard deviation", f"{_digits(values['mean'], 4)}{sd}"
 
 
 def _epochs(training: Mapping[str, Any]) -> Table:

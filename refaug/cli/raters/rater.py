@@ -226,6 +226,7 @@ def report_command(
     """
     from refaug.agreement.rater_report.page import write_report  # noqa: PLC0415  matplotlib
     from refaug.agreement.rater_report.report import RaterDescription, RaterReport, report_on_rater  # noqa: PLC0415
+    from refaug.agreement.rater_report.seeds import with_other_seeds  # noqa: PLC0415
     from refaug.agreement.report.report import require_folder  # noqa: PLC0415
     from refaug.core.artefacts.kinds import artefact_stores  # noqa: PLC0415
     from refaug.core.artefacts.manifests import MANIFEST, verify_files  # noqa: PLC0415
@@ -245,7 +246,13 @@ def report_command(
         manifest = read_rater_manifest(open_version.folder)
         verify_files(open_version.folder, read_json(open_version.folder / MANIFEST))
         spec = f"{open_version.name}@{open_version.version}"
-        about = RaterDescription.of(f"{spec}#{manifest.id[:12]}", manifest, read_json(open_version.folder / REPORT))
+        training = with_other_seeds(
+            read_json(open_version.folder / REPORT),
+            artefact_stores(context.obj)["rater"],
+            open_version.name,
+            open_version.version,
+        )
+        about = RaterDescription.of(f"{spec}#{manifest.id[:12]}", manifest, training)
         if index is None:
             report = RaterReport(about=about)
         else:

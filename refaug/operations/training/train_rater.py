@@ -14,7 +14,7 @@ from refaug.operations.training.training_options import Count, TrainingOptions
 if TYPE_CHECKING:
     from refaug.rater.cross.build import CrossOrder
     from refaug.rater.dual.build import DualOrder
-    from refaug.rater.frozen.build import LinearOrder
+    from refaug.rater.frozen.build import LinearOrder, TowerOrder
     from refaug.rater.nn.build import RaterOrder
     from refaug.rater.training.order import TrainingOrder
 
@@ -22,14 +22,17 @@ NN: Final = "nn"
 CROSS: Final = "cross"
 DUAL: Final = "dual"
 LINEAR: Final = "linear"
+ENCODER: Final = "encoder"
+OVER_ENCODERS: Final = (LINEAR, ENCODER)
 _OF_ALL: Final = ("logs", "name", "network", "seed", "threads", "memory", "publish", "again", "validation_share")
 _OF_EPOCHS: Final = (
-    *("more_texts", "learning_rate", "device", "epochs", "patience", "decay", "dropout", "batch", "accumulate"),
-    *("max_tokens", "preset", "positives"),
+    *("learning_rate", "device", "epochs", "patience", "decay", "dropout", "batch", "accumulate", "preset"),
+    "positives",
 )
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {  # of networks that have few
-    DUAL: (*_OF_ALL, *_OF_EPOCHS),
+    DUAL: (*_OF_ALL, *_OF_EPOCHS, "more_texts", "max_tokens"),
     LINEAR: (*_OF_ALL, "encoder"),
+    ENCODER: (*_OF_ALL, *_OF_EPOCHS, "encoder", "seeds"),
 }
 
 
@@ -44,18 +47,21 @@ class TrainRater(TrainingOptions, Operation):
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
     name: Annotated[Name | None, Doc("Name of the rater; by default that of the first log.")] = None
     network: Annotated[
-        Literal["nn", "cross", "dual", "linear"],
+        Literal["nn", "cross", "dual", "linear", "encoder"],
         Doc(
             "nn: the Bi-GRU of the method, trained on utterances that got several responses; cross: a Transformer that "
             "reads up to three turns, gold and reply at once, trained on every pair of the logs; dual: two "
             "towers over words and pairs of words, trained on every pair in minutes; linear: the closed form over an "
-            "encoder's vectors of turns and replies."
+            "encoder's vectors of turns and replies; encoder: the mean of several small networks over these vectors."
         ),
     ] = NN
-    encoder: Annotated[Spec | None, Doc("Encoder of the home whose vectors linear reads: NAME or NAME@VERSION.")] = None
+    encoder: Annotated[
+        Spec | None, Doc("Encoder of the home whose vectors linear and encoder read: NAME or NAME@VERSION.")
+    ] = None
+    seeds: Annotated[int, Ge(1), Le(64), Doc("Networks of encoder, with a seed each; the rater is their mean.")] = 5
     preset: Annotated[
         Literal["paper", "large", "base", "small"],
-        Doc("Sizes that go together: paper, base or small; for cross large, base or small; for dual base or small."),
+        Doc("Sizes that go together: paper, base or small; for cross large, base or small; else base or small."),
     ] = "base"
     positives: Annotated[Count | None, Doc("Positive examples an epoch, drawn again each time; by default all.")] = None
     min_words: Annotated[
@@ -87,7 +93,7 @@ class TrainRater(TrainingOptions, Operation):
             self._refuse_others(_OPTIONS[self.network])
             if self.preset not in ("base", "small"):
                 raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
-            if self.network == LINEAR and self.encoder is None:
+            if self.network in OVER_ENCODERS and self.encoder is None:
                 raise Usage(
                     f"network {self.network} reads the vectors of an encoder",
                     remedy="name one of the home: refaug artefacts list encoder",
@@ -96,6 +102,10 @@ class TrainRater(TrainingOptions, Operation):
             return
         if self.encoder is not None:
             raise Usage(f"network {self.network} reads no encoder's vectors", remedy="leave it out", field="encoder")
+        if self.seeds != TrainRater.seeds:
+            raise Usage(
+                f"network {self.network} has one seed", remedy="train it again with another --seed", field="seeds"
+            )
         if self.preset == ("large" if self.network == NN else "paper"):
             raise Usage(f"network {self.network} has no preset {self.preset}", field="preset")
         of_nn = {"min_words": self.min_words, "min_chars": self.min_chars, "negatives": self.negatives == "hard"}
@@ -129,7 +139,13 @@ class TrainRater(TrainingOptions, Operation):
     def order(self, *, threads: int) -> TrainingOrder:
         """Return it as the network is trained; a worker of a cluster has one thread, unless the options say so."""
         threads = threads if self.workers is None else self.threads or 1
-        orders = {NN: self._nn_order, CROSS: self._cross_order, DUAL: self._dual_order, LINEAR: self._linear_order}
+        orders = {
+            NN: self._nn_order,
+            CROSS: self._cross_order,
+            DUAL: self._dual_order,
+            LINEAR: self._linear_order,
+            ENCODER: self._tower_order,
+        }
         return orders[self.network](threads)
 
     def _nn_order(self, threads: int) -> RaterOrder:
@@ -237,6 +253,29 @@ class TrainRater(TrainingOptions, Operation):
             encoder=self.encoder,
             examples=PairSettings(validation_share=self.validation_share, seed=self.seed),
             training=TrainConfig(seed=self.seed, threads=threads),
+            memory=self.memory,
+            publish=self.publish,
+        )
+
+    def _tower_order(self, threads: int) -> TowerOrder:
+        from refaug.rater.frozen.build import PRESETS, TowerOrder  # noqa: PLC0415  torch
+        from refaug.rater.training.pair_corpus import PairSettings  # noqa: PLC0415
+
+        assert self.encoder is not None  # `check` refuses None
+        sizes = PRESETS[self.preset]
+        return TowerOrder(
+            name=self.rater_name,
+            logs=self.logs,
+            encoder=self.encoder,
+            hidden=sizes.hidden,
+            heads=self.seeds,
+            examples=PairSettings(
+                batch=self.batch or sizes.batch,
+                validation_share=self.validation_share,
+                limit=self.positives,
+                seed=self.seed,
+            ),
+            training=self.config(sizes, threads=threads, accumulate=self.accumulate),
             memory=self.memory,
             publish=self.publish,
         )

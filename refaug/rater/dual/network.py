@@ -26,6 +26,7 @@ from refaug.rater.training.calibration import initial_weights, logits_of
 KIND: Final = "rater"
 NETWORK: Final = "dual"
 _SPREAD: Final = 1_000_003  # a prime that tells the first piece of a pair from the second
+_INITIAL_PIECE: Final = 0.1  # standard deviation of a piece's first numbers
 _INITIAL_SCALE: Final = 10.0  # of cosines in the softmax
 
 
@@ -50,13 +51,21 @@ class Tower(nn.Module):
         super().__init__()
         self.vocabulary, self.pairs, self.dropout = config.vocabulary, config.pairs, 0.0
         self.embedding = nn.Embedding(config.vocabulary + config.pairs, config.embedding, padding_idx=PAD)
+        # What a training never saw must say nothing: with the usual normal numbers, the sum of a text of ten pieces
+        # is mostly that of its unseen pairs, and the everyday logs were told apart at an AUC of .71 instead of .84.
+        with torch.no_grad():
+            nn.init.normal_(self.embedding.weight[1 : config.vocabulary], std=_INITIAL_PIECE)
+            nn.init.zeros_(self.embedding.weight[config.vocabulary :])
         self.first = nn.Linear(config.embedding, config.width)
         self.last = nn.Linear(config.width, config.width)
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return vectors (texts, width) of piece ids (texts, time), padded with 0."""
         features = self.features(tokens)
-        total = nn.functional.embedding_bag(features, self.embedding.weight, mode="sum", padding_idx=PAD)
+        counted = nn.functional.dropout(torch.ones(features.shape, device=tokens.device), self.dropout, self.training)
+        total = nn.functional.embedding_bag(
+            features, self.embedding.weight, mode="sum", padding_idx=PAD, per_sample_weights=counted
+        )
         mean = total / (2 * lengths - 1).to(total).sqrt()[:, None]
         mean = nn.functional.dropout(mean, self.dropout, self.training)
         return nn.functional.normalize(self.last(nn.functional.gelu(self.first(mean))), dim=1)
@@ -84,7 +93,7 @@ class DualNetwork(nn.Module):
 
     @property
     def dropout(self) -> float:
-        """The share of a text's numbers that a batch leaves out."""
+        """The share of a text's pieces and pairs that a batch leaves out, and of the numbers of their sum."""
         return self.turns.dropout
 
     @dropout.setter

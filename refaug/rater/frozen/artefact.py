@@ -13,15 +13,21 @@ from numpy.typing import NDArray
 
 from refaug.core.vectors.encoders import Encoder
 from refaug.rater import network_folder
+from refaug.rater.frozen.encoded_pairs import coverage_of
 from refaug.rater.frozen.linear import LinearConfig, LinearNetwork
+from refaug.rater.frozen.towers import TowerConfig, TowerNetwork
+from refaug.rater.language_coverage import Coverage, unfamiliar_to_encoder
 from refaug.rater.rating import Probabilities, Rater, Triplet
 from refaug.rater.training.order import EncoderOpener
 
 KIND: Final = "rater"
 LINEAR: Final = "linear"
+ENCODER: Final = "encoder"
 TURNS: Final = 3  # that are read together, as one text, beside the last one alone
 _SETTINGS: Final = ("network", "config", "temperature")
 _JUDGED_AT_ONCE: Final = 4_096  # triplets
+
+FrozenNetwork = LinearNetwork | TowerNetwork
 
 
 class FrozenRater(Rater):
@@ -35,16 +41,42 @@ class FrozenRater(Rater):
 
     def __init__(
         self,
-        model: LinearNetwork,
+        model: FrozenNetwork,
         encoder: Encoder,
         *,
         temperature: float = 1.0,
         languages: Sequence[str] = (),
+        usual: Coverage | None = None,
         spec: str = "",
         threads: int = 1,
     ) -> None:
         super().__init__(temperature=temperature, languages=languages, spec=spec, threads=threads)
-        self.model, self.encoder = model.eval(), encoder
+        self.model, self.encoder, self._usual = model.eval(), encoder, usual or Coverage()
+
+    def coverage(self, texts: Sequence[str]) -> Coverage:
+        """Return how the encoder reads texts."""
+        return coverage_of(self.encoder, texts)
+
+    def unfamiliar(self, texts_coverage: Coverage) -> str | None:
+        """Return why ratings of texts like these mean little; None if nothing speaks against them."""
+        return unfamiliar_to_encoder(texts_coverage, self._usual, self.languages, most=self.encoder.max_length)
+
+    def of_heads(self) -> list[FrozenRater]:
+        """Return the raters that its heads are by themselves; none where it has no heads."""
+        if not isinstance(self.model, TowerNetwork):
+            return []
+        return [
+            FrozenRater(
+                self.model.of_head(number),
+                self.encoder,
+                temperature=self.temperature,
+                languages=self.languages,
+                usual=self._usual,
+                spec=self.spec,
+                threads=self._threads,
+            )
+            for number in range(len(self.model.heads))
+        ]
 
     def _batch_probabilities(self, triplets: Sequence[Triplet], temperature: float) -> Probabilities:
         contexts = [self._contexts(utterance) for utterance, _, _ in triplets]
@@ -81,27 +113,51 @@ class FrozenRater(Rater):
 
 # ── Its folder ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-StoredFrozenRater = network_folder.StoredNetwork[LinearConfig]
+StoredFrozenRater = network_folder.StoredNetwork[LinearConfig] | network_folder.StoredNetwork[TowerConfig]
 
 
 def save_frozen_rater(
-    folder: Path, model: LinearNetwork, *, temperature: float, **facts: Unpack[network_folder.SavedFacts]
+    folder: Path, model: FrozenNetwork, *, temperature: float, **facts: Unpack[network_folder.SavedFacts]
 ) -> str:
     """Write a rater's folder and return the rater's id."""
-    settings = {"network": LINEAR, "config": asdict(model.config), "temperature": temperature}
+    network = LINEAR if isinstance(model, LinearNetwork) else ENCODER
+    settings = {"network": network, "config": asdict(model.config), "temperature": temperature}
     return network_folder.write_network(folder, KIND, model, None, settings=settings, **facts)
 
 
-def read_frozen_manifest(folder: Path) -> StoredFrozenRater:
-    """Read a rater's manifest; raise Corrupt if the folder holds something else."""
+def read_linear_manifest(folder: Path) -> network_folder.StoredNetwork[LinearConfig]:
+    """Read the manifest of a linear rater; raise Corrupt if the folder holds something else."""
     return network_folder.read_network_manifest(folder, KIND, LinearConfig, _SETTINGS, network=LINEAR)
 
 
-def open_frozen_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
-    """Load a rater and its encoder; refuse files that were altered after saving."""
-    stored = read_frozen_manifest(folder)
+def read_tower_manifest(folder: Path) -> network_folder.StoredNetwork[TowerConfig]:
+    """Read the manifest of a rater with towers over an encoder; raise Corrupt if the folder holds something else."""
+    return network_folder.read_network_manifest(folder, KIND, TowerConfig, _SETTINGS, network=ENCODER)
+
+
+def open_linear_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
+    """Load a linear rater and its encoder; refuse files that were altered after saving."""
+    stored = read_linear_manifest(folder)
     model = network_folder.open_weights(folder, KIND, stored, lambda: LinearNetwork(stored.config))
-    encoder = open_encoder(f"{stored.details.get('encoder', '')}#{stored.config.encoder}")
+    return _with_encoder(model, stored, open_encoder, spec, threads)
+
+
+def open_tower_rater(folder: Path, *, open_encoder: EncoderOpener, spec: str = "", threads: int = 1) -> FrozenRater:
+    """Load a rater with towers and its encoder; refuse files that were altered after saving."""
+    stored = read_tower_manifest(folder)
+    model = network_folder.open_weights(folder, KIND, stored, lambda: TowerNetwork(stored.config))
+    return _with_encoder(model, stored, open_encoder, spec, threads)
+
+
+def _with_encoder(
+    model: FrozenNetwork, stored: StoredFrozenRater, open_encoder: EncoderOpener, spec: str, threads: int
+) -> FrozenRater:
     return FrozenRater(
-        model, encoder, temperature=stored.temperature, languages=stored.languages, spec=spec, threads=threads
+        model,
+        open_encoder(f"{stored.details.get('encoder', '')}#{stored.config.encoder}"),
+        temperature=stored.temperature,
+        languages=stored.languages,
+        usual=stored.coverage,
+        spec=spec,
+        threads=threads,
     )

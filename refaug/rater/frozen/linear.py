@@ -33,8 +33,13 @@ class LinearConfig:
     dimensions: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dimensions, int) or not 1 <= self.dimensions <= _MOST_DIMENSIONS:
-            raise Usage(f"vectors of {self.dimensions} numbers", remedy=f"from 1 to {_MOST_DIMENSIONS:,}")
+        require_dimensions(self.dimensions)
+
+
+def require_dimensions(dimensions: object) -> None:
+    """Raise Usage for vectors that no encoder gives."""
+    if not isinstance(dimensions, int) or not 1 <= dimensions <= _MOST_DIMENSIONS:
+        raise Usage(f"vectors of {dimensions} numbers", remedy=f"from 1 to {_MOST_DIMENSIONS:,}")
 
 
 class LinearNetwork(nn.Module):

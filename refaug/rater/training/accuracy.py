@@ -99,6 +99,20 @@ def histograms(scores: NDArray[np.float64], positive: Labels, lowest: float) -> 
     return {"edges": edges.round(6).tolist(), **counts}
 
 
+def seed_spread(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, object]:
+    """Return the seeds of networks, and of each figure the mean, the standard deviation and the values over them."""
+    figures = {name: np.array([of_seed[name] for of_seed in by_seed.values()]) for name in next(iter(by_seed.values()))}
+    spread = {
+        name: {
+            "mean": float(values.mean()),
+            "sd": float(values.std(ddof=1)) if len(values) > 1 else None,
+            "values": values.tolist(),
+        }
+        for name, values in figures.items()
+    }
+    return {"seeds": list(by_seed), "figures": spread}
+
+
 def piece_facts(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, dict[str, float]]:
     """Return the mean, the median and the largest number of pieces of each kind of texts."""
     return {

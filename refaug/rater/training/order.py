@@ -175,6 +175,11 @@ class TrainingLogs(NamedTuple):
         return (*self.logs, *self.more_texts)
 
     @property
+    def pair_count(self) -> int:
+        """The number of pairs that examples come from."""
+        return sum(part.pairs for log in self.logs for part in log.manifest.parts)
+
+    @property
     def parts(self) -> dict[str, dict[str, list[str]]]:
         """The parts of the logs by hash, for the manifest and among the inputs that determine a network."""
         return {"logs": _parts(self.logs), "more_texts": _parts(self.more_texts)}

@@ -137,7 +137,7 @@ def _combine_hashes(utterance_hashes: NDArray[np.uint64], reply_hashes: NDArray[
 
 def require_pairs(sources: TrainingLogs) -> None:
     """Raise BadInput if the logs have too few pairs, before any work starts."""
-    pair_count = _pair_count(sources)
+    pair_count = sources.pair_count
     if pair_count < LEAST_PAIRS:
         raise BadInput(
             f"{', '.join(log.manifest.name for log in sources.logs)}: {pair_count:,} pairs; at least {LEAST_PAIRS} are "
@@ -166,7 +166,7 @@ class PairPart(NamedTuple):
 
 def read_parts(sources: TrainingLogs, progress: Progress) -> Iterator[PairPart]:
     """Yield the pairs of the logs, in their order."""
-    progress.stage("reading pairs", _pair_count(sources), "pairs")
+    progress.stage("reading pairs", sources.pair_count, "pairs")
     for number, log in enumerate(sources.logs):
         for batch in log.batches(_COLUMNS):
             yield _without_empty(number, log.manifest.name, batch)
@@ -191,7 +191,7 @@ def write_pairs(parts: Sequence[PairPart], sources: TrainingLogs, folder: Path) 
     pair_count = len(arrays["asked"])
     return {
         "pairs": pair_count,
-        "empty": _pair_count(sources) - pair_count,
+        "empty": sources.pair_count - pair_count,
         "dialogues": len(np.unique(arrays["dialogue"])),
         "texts": int(before[-1]),
     }
@@ -218,10 +218,6 @@ def code_pairs(
     write_array(folder / "start.npy", np.concatenate([[0], np.cumsum(_concatenate(lengths, np.int64))]))
     counts = write_pairs(parts, sources, folder)
     return {**counts, "pieces": len(all_pieces), "cut": cut_count, "coverage": coverage.as_json()}
-
-
-def _pair_count(sources: TrainingLogs) -> int:
-    return sum(part.pairs for log in sources.logs for part in log.manifest.parts)
 
 
 def _without_empty(number: int, log: str, batch: pa.RecordBatch) -> PairPart:

@@ -19,7 +19,7 @@ class ReplyDraws:
 
     def __init__(self, pairs: LogPairs, rows: Rows) -> None:
         self._pairs, self._rows = pairs, rows
-        self._bounds = np.searchsorted(rows, pairs.first)  # of the logs in it
+        self.bounds = np.searchsorted(rows, pairs.first)  # of the logs in it
         self._order = np.lexsort((np.arange(len(pairs)), pairs.asked))  # pairs of one utterance together
         self._sorted_asked = pairs.asked[self._order]
         self.begin, self.end = dialogue_runs(pairs.dialogue)
@@ -30,7 +30,7 @@ class ReplyDraws:
         drawn = np.zeros(len(rows), np.int64)
         waiting = np.arange(len(rows))
         for _ in range(_DRAWS):
-            drawn[waiting] = self._rows[rng.integers(self._bounds[log[waiting]], self._bounds[log[waiting] + 1])]
+            drawn[waiting] = self._rows[rng.integers(self.bounds[log[waiting]], self.bounds[log[waiting] + 1])]
             waiting = waiting[~self._pairs.fits_elsewhere(rows[waiting], drawn[waiting])]
             if not len(waiting):
                 break

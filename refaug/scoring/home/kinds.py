@@ -169,7 +169,11 @@ class RaterFacts(RelevanceFacts):
     """The facts of a version of a rater."""
 
     network: Annotated[
-        str | None, Doc("nn: the Bi-GRU of the method; cross: a Transformer; dual: two towers; linear: the closed form")
+        str | None,
+        Doc(
+            "nn: the Bi-GRU of the method; cross: a Transformer; dual: two towers; linear: the closed form; encoder: "
+            "small networks over an encoder's vectors"
+        ),
     ] = None
     temperature: Annotated[float | None, Doc("of its calibrated ratings")] = None
 
@@ -276,10 +280,26 @@ class StoredRaters(StoredRubers):
             "auc_good_vs_wrong": f"{report['auc_good_vs_wrong']:.4f}",
             **_hard_negative_facts(report.get("hard")),
             **{f"auc_good_vs_{kind}": f"{auc:.4f}" for kind, auc in report.get("auc_by_kind", {}).items()},
+            **_facts_of_seeds(report),
             "calibration_error": f"{report['calibration']['raw']['error']:.4f}",
             "temperature": f"{report['temperature']:.3f}",
             "with_temperature": f"{report['calibration']['cal']['error']:.4f}",
         }
+
+
+def _facts_of_seeds(report: Mapping[str, Any]) -> dict[str, object]:
+    """Return how the networks of a rater of several do, which differ in their seed."""
+    if "seeds" not in report:
+        return {}
+    kinds, by_seed = report["auc_by_wrong_kind"], report["seeds"]["figures"]
+    return {
+        "seeds": ", ".join(map(str, report["seeds"]["seeds"])),
+        **{f"batches_auc_{kind}": f"{auc:.4f}, by seed {_mean_and_sd(by_seed[kind])}" for kind, auc in kinds.items()},
+    }
+
+
+def _mean_and_sd(values: Mapping[str, Any]) -> str:
+    return f"{values['mean']:.4f}" + ("" if values["sd"] is None else f" ± {values['sd']:.4f}")
 
 
 def _hard_negative_facts(hard: Any) -> dict[str, object]:

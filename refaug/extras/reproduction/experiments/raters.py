@@ -1,8 +1,8 @@
 """`reproduce raters`: raters that carry over, as raters of replies and as weights of retrieved references.
 
-The linear rater learns from the everyday logs alone. A Bi-GRU of the same logs stands beside it where the home has it,
-which other parts of the proof make. Weighted references are scored by the mean of the three largest
-weighted cosines with the reply, so that weights alone differ between lines.
+All of them learn from the everyday logs alone. A Bi-GRU of the same logs stands beside them where the home has it,
+which other parts of the proof make. Weighted references are scored by the mean of the three largest weighted cosines
+with the reply, so that weights alone differ between lines.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from refaug.extras.reproduction.recommended import (
 )
 from refaug.extras.reproduction.report.report import ExperimentReport, short
 from refaug.metrics.base import Floats
+from refaug.rater.frozen.artefact import FrozenRater
 from refaug.rater.rating import WITHOUT_GOLD, Rater, RatingRequest
 from refaug.scoring.home.networks import encoder_opener
 from refaug.scoring.settings import AugmentSettings
@@ -39,8 +40,10 @@ from refaug.tables.reports.report import Section
 from refaug.tables.reports.table import Table
 
 ENCODER_AND_GOLD: Final = "encoder and gold"
-LINEAR, BI_GRU = "linear rater", "Bi-GRU"
-ONE, BY_LINEAR, SHUFFLED, SIMILARITY = "weights of one", "linear rater's weights", "the same shuffled", "similarity"
+LINEAR, TOWERS, DUAL, BI_GRU = "linear rater", "encoder rater", "dual rater", "Bi-GRU"
+ONE, SIMILARITY, SHUFFLED = "weights of one", "similarity", "weights, shuffled"
+_WEIGHING: Final = (LINEAR, TOWERS)
+_DUAL_SEEDS: Final = 3
 _TURNS: Final = 3
 _BEST: Final = 3  # weighted cosines that count
 
@@ -51,7 +54,7 @@ def raters(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
     """Report on raters, on all sets that the data must have for it."""
     index = chain.encoder_index()
     encoder = encoder_opener(chain.home, threads=chain.settings.threads)(chain.settings.encoder)
-    opened = chain.carried_raters()
+    opened = _open_raters(chain)
     settings = AugmentSettings(preset="refaug-1")
     sets = dict[str, FairRows]()
     for name in SETS:
@@ -66,21 +69,36 @@ def raters(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
     return _report(sets, scores, chain)
 
 
+def _open_raters(chain: Chain) -> dict[str, list[Rater]]:
+    """Return the raters of each line, one for each seed; the networks of the encoder rater are a line of their own."""
+    seed = chain.settings.seed
+    towers = chain.carried_rater("encoder", seed)
+    assert isinstance(towers, FrozenRater)
+    opened: dict[str, list[Rater]] = {
+        LINEAR: [chain.carried_rater("linear", seed)],
+        TOWERS: [towers],
+        f"{TOWERS}, a network alone": list(towers.of_heads()),
+        DUAL: [chain.carried_rater("dual", seed + number) for number in range(_DUAL_SEEDS)],
+    }
+    bi_gru = chain.rater_at_hand()
+    return opened if bi_gru is None else {**opened, BI_GRU: [bi_gru]}
+
+
 # ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _scores_of(
-    rated: FairRows, opened: Mapping[str, Rater], encoder: Encoder, seeds: int
+    rated: FairRows, opened: Mapping[str, Sequence[Rater]], encoder: Encoder, seeds: int
 ) -> Iterator[tuple[str, Floats]]:
     golds = [tuple(gold.text for gold in item.references if gold.source.value == "gold") for item in rated.items]
-    for line, rater in opened.items():
-        yield line, _ratings(rater, rated, [()] * len(golds))
+    for line, of_line in opened.items():
+        yield line, np.concatenate([_ratings(rater, rated, [()] * len(golds)) for rater in of_line])
         if all(golds):
-            yield f"{line} with golds", _ratings(rater, rated, golds)
+            yield f"{line} with golds", np.concatenate([_ratings(rater, rated, golds) for rater in of_line])
     cosines = _Cosines(encoder, rated)
     if all(golds):
         yield ENCODER_AND_GOLD, np.array([[cosines.of(row, golds[item]).max() for row, item in enumerate(rated.item)]])
-    yield from _weighted(rated, opened[LINEAR], cosines, seeds)
+    yield from _weighted(rated, {line: opened[line][0] for line in _WEIGHING}, cosines, seeds)
 
 
 def _ratings(rater: Rater, rated: FairRows, golds: Sequence[tuple[str, ...]]) -> Floats:
@@ -115,14 +133,11 @@ class _Cosines:
         return np.asarray(self._vectors[[self._row[text] for text in texts]] @ own)
 
 
-def _weighted(rated: FairRows, rater: Rater, cosines: _Cosines, seeds: int) -> Iterator[tuple[str, Floats]]:
+def _weighted(
+    rated: FairRows, raters_of: Mapping[str, Rater], cosines: _Cosines, seeds: int
+) -> Iterator[tuple[str, Floats]]:
     """Yield the scores by retrieved references under each kind of weights; items without any have 0."""
     references = [retrieved_of(item) for item in rated.items]
-    requests = [
-        RatingRequest(utterance=_utterance(rater, rated, item), golds=WITHOUT_GOLD, candidates=found)
-        for item, found in enumerate(references)
-    ]
-    by_rater = [(np.array(ratings) + 1) / 2 for ratings in rater.rate(requests)]
     likeness = [np.clip([reference.similarity or 0.0 for reference in found], 0, 1) for found in references]
     like = [cosines.of(row, [one.text for one in references[item]]) for row, item in enumerate(rated.item.tolist())]
 
@@ -132,13 +147,19 @@ def _weighted(rated: FairRows, rater: Rater, cosines: _Cosines, seeds: int) -> I
         )
 
     yield ONE, scores([np.ones(len(found)) for found in references])[None]
-    yield BY_LINEAR, scores(by_rater)[None]
-    shuffled = [
-        scores([np.random.default_rng([seed, item]).permutation(own) for item, own in enumerate(by_rater)])
-        for seed in range(seeds)
-    ]
-    yield SHUFFLED, np.stack(shuffled)
     yield SIMILARITY, scores(likeness)[None]
+    for line, rater in raters_of.items():
+        requests = [
+            RatingRequest(utterance=_utterance(rater, rated, item), golds=WITHOUT_GOLD, candidates=found)
+            for item, found in enumerate(references)
+        ]
+        weights = [(np.array(ratings) + 1) / 2 for ratings in rater.rate(requests)]
+        yield f"{line}'s weights", scores(weights)[None]
+        shuffled = [
+            scores([np.random.default_rng([seed, item]).permutation(own) for item, own in enumerate(weights)])
+            for seed in range(seeds)
+        ]
+        yield f"{line}'s {SHUFFLED}", np.stack(shuffled)
 
 
 def _mean_of_best(weighted: Floats) -> float:
@@ -160,6 +181,7 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
         f"{line} over {other}": grouped.lead(_scorer(scores[line]), _scorer(scores[other]))
         for line, other in _compared(scores)
     }
+    seeds = {line: _over_seeds(grouped, of_sets) for line, of_sets in scores.items() if _has_seeds(of_sets)}
     return ExperimentReport(
         name="raters",
         title="Raters that carry over, on replies and as weights",
@@ -169,8 +191,9 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
                 title="Raters of replies, and weights of retrieved references",
                 text=(
                     "Spearman on rows that rate no gold, means of groups of sets by corpus; partial: a line in the "
-                    "rank of the reply's length is taken off. Intervals are of paired bootstraps over contexts. The "
-                    f"shuffled weights are the mean over {settings.seeds} draws.",
+                    "rank of the reply's length is taken off. Intervals are of paired bootstraps over contexts. Where "
+                    "a line has several seeds, its figures are the means over them; the shuffled weights are "
+                    f"those over {settings.seeds} draws.",
                 ),
                 tables=[
                     _table("Agreement", with_golds),
@@ -180,6 +203,7 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
                         columns=("", "Spearman"),
                         rows=[[name, f"{lead_cell(lead)}{_verdict(lead)}"] for name, lead in leads.items()],
                     ),
+                    _table_of_seeds(seeds),
                 ],
             )
         ],
@@ -188,9 +212,35 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
             "agreement": {line: figures.as_json() for line, figures in with_golds.items()},
             "without gold": {line: figures.as_json() for line, figures in without.items()},
             "leads": {name: [lead.value, lead.low, lead.high] for name, lead in leads.items()},
+            "seeds": {line: [round(mean, 4) for mean in means] for line, means in seeds.items()},
         },
         sets=tuple(sets.values()),
     )
+
+
+def _has_seeds(of_sets: SetScores) -> bool:
+    return len(next(iter(of_sets.values()))) > 1
+
+
+def _over_seeds(grouped: GroupedSets, of_sets: SetScores) -> list[float]:
+    """Return the mean of the groups for each seed of a line."""
+    count = len(next(iter(of_sets.values())))
+    by_seed = [{name: scores[seed : seed + 1] for name, scores in of_sets.items()} for seed in range(count)]
+    return [grouped.of(_scorer(of_seed)).mean for of_seed in by_seed]
+
+
+def _table_of_seeds(seeds: Mapping[str, Sequence[float]]) -> Table:
+    rows = [
+        [
+            line,
+            str(len(means)),
+            *(short(figure) for figure in (float(np.mean(means)), min(means), max(means))),
+            f"{np.std(means, ddof=1):.3f}",
+        ]
+        for line, means in seeds.items()
+    ]
+    columns = ("", "seeds", "mean", "lowest", "highest", "standard deviation")
+    return Table(title="Spread over seeds, of the means of all groups", columns=columns, rows=rows)
 
 
 def _scorer(of_sets: SetScores) -> Scorer:
@@ -199,11 +249,15 @@ def _scorer(of_sets: SetScores) -> Scorer:
 
 def _compared(scores: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield which lines are compared."""
-    if BI_GRU in scores:
-        yield LINEAR, BI_GRU
-    yield f"{LINEAR} with golds", ENCODER_AND_GOLD
-    for other in (ONE, SHUFFLED, SIMILARITY):
-        yield BY_LINEAR, other
+    yield TOWERS, LINEAR
+    yield f"{TOWERS} with golds", f"{LINEAR} with golds"
+    for line in (TOWERS, LINEAR, DUAL):
+        yield f"{line} with golds", ENCODER_AND_GOLD
+        if BI_GRU in scores:
+            yield line, BI_GRU
+    for line in _WEIGHING:
+        for other in (ONE, f"{line}'s {SHUFFLED}", SIMILARITY):
+            yield f"{line}'s weights", other
 
 
 def _verdict(lead: IntervalEstimate) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import orjson
 
@@ -41,7 +41,8 @@ from refaug.metrics.embeddings.recommended import Recommended
 from refaug.metrics.models.model_scores import RelevantReplies
 from refaug.metrics.models.ruber import Ruber
 from refaug.metrics.specification import build
-from refaug.operations.training.train_rater import TrainRater
+from refaug.operations.training.train_rater import ENCODER as ENCODER_NETWORK
+from refaug.operations.training.train_rater import LINEAR, OVER_ENCODERS, TrainRater
 from refaug.rater.nn.build import PRESETS, RaterOrder, train_rater
 from refaug.rater.nn.model import RaterConfig
 from refaug.rater.rating import Rater
@@ -68,6 +69,7 @@ _ENCODED: Final = "proof-encoded"
 _WIDTH: Final = 200  # of the word vectors
 _EPOCHS: Final = 15  # of the word vectors
 _PAIRS: Final = 80_000  # of an epoch of a ruber, drawn anew for each
+_TOWER_PAIRS: Final = 60_000  # of an epoch of each network over an encoder: more did not agree better with people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,23 +267,30 @@ class Chain:
             self._raters[name] = open_rater(self.home, name, threads=self.settings.threads)
         return self._raters[name]
 
-    def carried_raters(self) -> dict[str, Rater]:
-        """Make and open the linear rater of the everyday logs, and their Bi-GRU where other parts have trained one."""
+    def carried_rater(self, network: str, seed: int) -> Rater:
+        """Make and open a rater of the everyday logs whose network learns from consecutive turns."""
+        name = "proof-" + (network if seed == self.settings.seed else f"{network}-{seed}")
+        by_epochs: dict[str, Any] = {"preset": self.settings.preset, "epochs": self.settings.epochs}
         order = TrainRater(
-            name=self.artefact_name("proof-linear"),
+            name=self.artefact_name(name),
             logs=self.logs(self.everyday),
-            network="linear",
-            encoder=self.settings.encoder,
-            seed=self.settings.seed,
+            network=network,  # type: ignore[arg-type]
+            encoder=self.settings.encoder if network in OVER_ENCODERS else None,
+            positives=_TOWER_PAIRS if network == ENCODER_NETWORK else None,
+            seed=seed,
+            **({} if network == LINEAR else by_epochs),
         )
         began = perf_counter()
         trained = train_any_rater(rater_places(self.home), order.order(threads=self.settings.threads), self.progress)
-        linear = open_rater(self.home, f"{trained.name}@{trained.version}", threads=self.settings.threads)
-        self._times.note_artefact(f"rater {trained.name}", linear.spec, began, is_new=trained.is_new)
-        opened = {"linear rater": linear}
-        if artefact_stores(self.home)["rater"].current(self.artefact_name("proof")) is not None:
-            opened["Bi-GRU"] = self.rater()
-        return opened
+        rater = open_rater(self.home, f"{trained.name}@{trained.version}", threads=self.settings.threads)
+        self._times.note_artefact(f"rater {trained.name}", rater.spec, began, is_new=trained.is_new)
+        return rater
+
+    def rater_at_hand(self) -> Rater | None:
+        """Open the Bi-GRU of the everyday logs where other parts have trained one."""
+        return (
+            None if artefact_stores(self.home)["rater"].current(self.artefact_name("proof")) is None else self.rater()
+        )
 
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(

@@ -141,12 +141,27 @@ def test_raters_are_made_once_and_agree_as_scipy_says(home: Home, data: Path, tm
     encoder = write_encoder(tmp_path / "tiny", weights=TinyEncoder.seeded())
     assert home("index", "encoder", "import", "tiny", encoder).code == 0
     command = ("agreement", "reproduce", "raters", "--data", tmp_path / "data", "--output", tmp_path / "out", *QUICK)
+    command = (*command, "--preset", "small", "--epochs", "1")
     assert home(*command).code == 0
     figures = orjson.loads((tmp_path / "out" / "raters.json").read_bytes())
+    weighing = ("encoder rater", "linear rater")
     assert set(figures["leads"]) == {
-        "linear rater with golds over encoder and gold",
-        *(f"linear rater's weights over {other}" for other in ("weights of one", "the same shuffled", "similarity")),
+        "encoder rater over linear rater",
+        "encoder rater with golds over linear rater with golds",
+        *(f"{line} with golds over encoder and gold" for line in (*weighing, "dual rater")),
+        *(
+            f"{line}'s weights over {other}"
+            for line in weighing
+            for other in ("weights of one", f"{line}'s weights, shuffled", "similarity")
+        ),
     }
+    assert {line: len(means) for line, means in figures["seeds"].items()} == {
+        **dict.fromkeys(("encoder rater, a network alone", "encoder rater, a network alone with golds"), 5),
+        **dict.fromkeys(("dual rater", "dual rater with golds"), 3),
+        **dict.fromkeys([f"{line}'s weights, shuffled" for line in weighing], 2),
+    }
+    alone = figures["agreement"]["encoder rater, a network alone"]["mean"]
+    assert alone == pytest.approx(np.mean(figures["seeds"]["encoder rater, a network alone"]), abs=1e-4)
     rater = open_rater(Settings(home=home.path), "proof-linear", threads=1)
     rated = read_set(tmp_path / "data", "usr_topicalchat")
     requests = [
