@@ -86,6 +86,26 @@ def test_its_encoder_stays_as_long_as_a_rater_needs_it(trained: Home, tmp_path: 
     assert trained("judge", "score", "rater", "chat", TURNS[-1], "i drink tea .", "the cat").code == 0
 
 
+def test_an_encoder_goes_after_its_raters_and_says_that_its_vectors_stay(trained: Home) -> None:
+    content = trained("artefacts", "show", "encoder", "tiny", "--json").json["id"]
+    refused = trained("artefacts", "remove", "encoder", "tiny", "--yes", "--json").error
+    assert refused["message"].startswith("an index or a rater was made with encoder tiny@")
+    assert trained("artefacts", "remove", "rater", "chat", "--yes").code == 0
+    removed = trained("artefacts", "remove", "encoder", "tiny", "--yes")
+    assert removed.code == 0
+    assert f"texts: refaug index encoder forget {content}" in removed.err
+    assert trained("index", "encoder", "forget", content, "--json").json["freed"] > 0
+    assert trained("index", "encoder", "forget", content).code == 3
+
+
+def test_texts_that_the_encoder_does_not_know_are_told(trained: Home) -> None:
+    rated = trained(
+        "judge", "score", "rater", "chat", TURNS[-1], "i like tea", "du magst Tee nicht und Katzen auch nicht"
+    )
+    assert rated.code == 0
+    assert "the rater's encoder does not know 8 of" in rated.err
+
+
 def test_command_service_and_metric_rate_alike(trained: Home, tmp_path: Path) -> None:
     home = Settings(home=trained.path)
     rater = open_rater(home, "chat", threads=1)

@@ -261,8 +261,11 @@ def remove_command(
     _only_name("remove", name, "it removes all versions; gc removes old ones")
     if not yes:
         raise Usage(f"this removes {kind} {name} with all its versions", remedy="say --yes")
+    left_behind = stored.left_behind(name)
     removed = stored.remove(name)
     record_act(context.obj, "remove", f"{kind} {name}", versions=removed)
+    if left_behind is not None:
+        print_warning(left_behind)
     if as_json:
         print_json({"kind": kind, "name": name, "removed": removed})
     else:

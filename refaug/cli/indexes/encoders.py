@@ -81,15 +81,20 @@ def calibrate_command(
 
 def forget_command(
     context: typer.Context,
-    spec: Annotated[str | None, typer.Argument(help="NAME or NAME@VERSION; all, if none.", metavar="ENCODER")] = None,
+    spec: Annotated[
+        str | None,
+        typer.Argument(
+            help="NAME or NAME@VERSION, or the hash of one that was removed; all, if none.", metavar="ENCODER"
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Delete the vectors that are kept on disk; they are computed again when they are needed."""
-    encoders, content = artefact_stores(context.obj)["encoder"], None
-    if spec is not None:
+    encoders, encodings, content = artefact_stores(context.obj)["encoder"], encodings_in(context.obj.cache), spec
+    if spec is not None and spec not in {size.content for size in encodings.sizes()}:
         manifest: Any = read_json(encoders.folder(*encoders.resolve(spec)) / MANIFEST)
         content = str(manifest["id"])
-    freed = encodings_in(context.obj.cache).clear(content)
+    freed = encodings.clear(content)
     if as_json:
         print_json({"encoder": spec, "freed": freed})
     else:

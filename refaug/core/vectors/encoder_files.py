@@ -25,6 +25,9 @@ Pooling = Literal["output", "mean", "cls"]
 STATIC_MODEL: Final = "model.safetensors"  # vectors of tokens, where there is no graph
 CALIBRATION: Final = "calibration.json"  # beside the model: what refaug-1 needs to know of an encoder
 
+# What somebody can do who has a folder of sentence-transformers or Transformers: Optimum writes model and tokenizer.
+EXPORT: Final = "export it to ONNX where its libraries are: optimum-cli export onnx --model FOLDER EXPORTED"
+
 # Paths
 
 
@@ -104,7 +107,7 @@ def _model_file(named_path: Path) -> Path:
     )
     raise NotFound(
         f"{named_path} has neither model.onnx nor onnx/model.onnx",
-        remedy=f"give the path of the file itself: {named}" if candidates else "export the model to ONNX",
+        remedy=f"give the path of the file itself: {named}" if candidates else EXPORT,
     )
 
 

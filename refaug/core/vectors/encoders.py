@@ -243,7 +243,7 @@ class OnnxEncoder:
         if not is_static(files.model):
             raise BadInput(
                 f"{files.model} holds the weights of a network, not a vector for each token",
-                remedy="export the model to ONNX, as model.onnx",
+                remedy=encoder_files.EXPORT,
             )
         libraries = (_import_library("tokenizers"),)
         tokenizer = EncoderTokenizer(files.tokenizer, libraries[0], adds_special=False)

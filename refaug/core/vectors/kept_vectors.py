@@ -197,6 +197,11 @@ class StoreSize:
     texts: int
     bytes: int
 
+    @property
+    def content(self) -> str:
+        """The hash of the encoder alone."""
+        return self.encoder.removesuffix(_TOKENS)
+
 
 @dataclass(frozen=True)
 class Encodings:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from refaug.core.artefacts.kinds import artefact_stores
+from refaug.core.artefacts.kinds import artefact_stores, encodings_in
 from refaug.core.artefacts.manifests import MANIFEST, verify_files
 from refaug.core.artefacts.version_locks import HeldVersion
 from refaug.core.errors import Conflict, Corrupt, NotFound
@@ -542,6 +542,23 @@ class StoredEncoders(StoredArtefacts):
     def read_facts(self, folder: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the size of the vectors, and where the encoder came from."""
         return {"dimensions": manifest["dimensions"], "file": manifest["file"]}
+
+    def left_behind(self, name: str) -> str | None:
+        """Return how many texts keep vectors by this encoder, and the command that deletes these."""
+        contents = {
+            encoder: {
+                str(read_json(self.versions.folder(encoder, version) / MANIFEST).get("id")) for version in versions
+            }
+            for encoder in self.versions.names()
+            if (versions := self.versions.versions(encoder))
+        }
+        only_here = contents.pop(name, set()).difference(*contents.values())
+        sizes = [size for size in encodings_in(self.settings.cache).sizes() if size.content in only_here]
+        if not sizes:
+            return None
+        commands = [f"refaug index encoder forget {content}" for content in sorted({size.content for size in sizes})]
+        texts = max(size.texts for size in sizes)
+        return f"vectors by encoder {name} are kept, {texts:,} texts: {'; '.join(commands)}"
 
     def user_needs(self) -> Callable[[str, str], bool]:
         """Return a function that says whether some index or rater needs a version."""

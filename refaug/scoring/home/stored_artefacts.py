@@ -259,6 +259,10 @@ class StoredArtefacts:
         """Return a function that says whether an artefact of another kind needs a version."""
         return lambda _name, _version: False
 
+    def left_behind(self, name: str) -> str | None:  # noqa: ARG002
+        """Return what of an artefact stays after its removal, and how that is deleted; None where nothing does."""
+        return None
+
     def remove(self, name: str) -> list[str]:
         """Remove an artefact with all its versions, and return them; refused while one is held or needed."""
         user_needs = self.user_needs()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from raters import tiny_model
 
 from refaug.core.text.sentencepiece_tokenizer import SentencePieceTokenizer, open_sentencepiece
 from refaug.core.text.tokenizer_training import TokenizerTraining, train_sentencepiece
-from refaug.rater.language_coverage import Coverage, unfamiliar
+from refaug.rater.language_coverage import Coverage, unfamiliar, unfamiliar_to_encoder
 from refaug.rater.nn.checkpoint import open_rater, read_manifest, save_rater
 
 WORDS = ["where", "there", "ticket", "station", "people", "because", "something", "never", "morning", "question"]
@@ -114,3 +115,18 @@ def test_a_rater_keeps_how_the_texts_of_its_training_were_cut(
     found = rater.coverage(SCRAMBLED)
     assert rater.unfamiliar(found) == unfamiliar(found, usual, ["en"]) is not None
     assert rater.unfamiliar(rater.coverage(TEXTS[:50])) is None
+
+
+def test_an_encoders_unknown_pieces_and_cut_texts_are_told_together() -> None:
+    usual = Coverage(characters=4_000, pieces=1_000)
+    seen = Coverage(characters=400, pieces=90, unknown=9, cut=2)
+    warning = unfamiliar_to_encoder(seen, usual, ["en"], most=64)
+    assert warning is not None
+    assert warning.startswith("2 of these texts are longer than the 64 tokens that the rater's encoder reads")
+    assert "does not know 9 of 90 pieces (10 %) of these texts" in warning
+    assert unfamiliar_to_encoder(replace(seen, unknown=4, cut=0), usual, ["en"], most=64) is None
+    finer = unfamiliar_to_encoder(replace(seen, pieces=190, unknown=0, cut=0), usual, ["en"], most=64)
+    assert finer is not None
+    assert "1.9 times as many pieces" in finer
+    assert Coverage.read(seen.as_json()) == seen
+    assert "cut" not in Coverage(characters=1).as_json()
