@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from refaug.core.vectors.encoders import Encoder
 from refaug.rater import network_folder
@@ -18,6 +19,7 @@ from refaug.rater.frozen.linear import LinearConfig, LinearNetwork
 from refaug.rater.frozen.towers import TowerConfig, TowerNetwork
 from refaug.rater.language_coverage import Coverage, unfamiliar_to_encoder
 from refaug.rater.rating import Probabilities, Rater, Triplet
+from refaug.rater.training.calibration import logits_of
 from refaug.rater.training.order import EncoderOpener
 
 KIND: Final = "rater"
@@ -91,9 +93,7 @@ class FrozenRater(Rater):
                 for context in contexts[place]
             ]
         )
-        logits = np.concatenate(
-            [self._logits(vectors, rows[at : at + _JUDGED_AT_ONCE]) for at in range(0, len(rows), _JUDGED_AT_ONCE)]
-        )
+        logits = self._logits(vectors, torch.from_numpy(rows))
         means = np.bincount(rows[:, 0], logits) / np.bincount(rows[:, 0])
         return np.asarray(1 / (1 + np.exp(-means / temperature)))
 
@@ -101,13 +101,18 @@ class FrozenRater(Rater):
         turns = utterance.split(self.turn_separator)
         return (turns[-1],) if len(turns) == 1 else (turns[-1], " ".join(turns[-TURNS:]))
 
-    def _logits(self, vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _logits(self, vectors: NDArray[np.float32], rows: Tensor) -> NDArray[np.float64]:
+        """Return the logit of each row; every text is read once, however many rows it is in."""
+        turns, known, replies = rows[:, 1], rows[:, 2], rows[:, 4]
         with self._lock, torch.inference_mode():
             torch.set_num_threads(1)
-            turns, known, replies = (torch.from_numpy(vectors[rows[:, column]]) for column in (1, 2, 4))
-            logits: NDArray[np.float64] = (
-                self.model(turns, known, torch.from_numpy(rows[:, 3] > 0), replies).double().numpy()
-            )
+            total, count = torch.zeros(len(rows), 2), 0
+            for space in self.model.spaces(torch.from_numpy(vectors)):
+                for at in range(0, len(rows), _JUDGED_AT_ONCE):
+                    some = slice(at, at + _JUDGED_AT_ONCE)
+                    total[some] += space.similarities(turns[some], known[some], replies[some])
+                count += 1
+            logits: NDArray[np.float64] = logits_of(self.model, total / count, rows[:, 3] > 0).double().numpy()
         return logits
 
 

@@ -11,14 +11,14 @@ cosine of the two responses' own vectors. Both are fitted to pairs that the maps
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from refaug.core.errors import Usage
 from refaug.rater.frozen.encoded_pairs import EncodedPairs
-from refaug.rater.training.calibration import initial_weights, logits_of
+from refaug.rater.training.calibration import initial_weights
 from refaug.rater.training.pair_corpus import Rows
 
 _AT_ONCE: Final = 8_192  # pairs
@@ -40,6 +40,24 @@ def require_dimensions(dimensions: object) -> None:
     """Raise Usage for vectors that no encoder gives."""
     if not isinstance(dimensions, int) or not 1 <= dimensions <= _MOST_DIMENSIONS:
         raise Usage(f"vectors of {dimensions} numbers", remedy=f"from 1 to {_MOST_DIMENSIONS:,}")
+
+
+class Space(NamedTuple):
+    """Texts as one network has read them, each once: vectors of unit length."""
+
+    turns: Tensor  # (texts, width)
+    replies: Tensor
+    alike: Tensor  # by which replies are compared with known responses
+
+    def similarities(self, turns: Tensor, known: Tensor, replies: Tensor) -> Tensor:
+        """Return both similarities, (replies, 2), of texts by their numbers."""
+        return torch.stack(
+            [
+                (self.turns[turns] * self.replies[replies]).sum(dim=1),
+                (self.alike[known] * self.alike[replies]).sum(dim=1),
+            ],
+            dim=1,
+        )
 
 
 class LinearNetwork(nn.Module):
@@ -75,9 +93,10 @@ class LinearNetwork(nn.Module):
         )
         return torch.stack([shared, nn.functional.cosine_similarity(known, replies)], dim=1)
 
-    def forward(self, turns: Tensor, known: Tensor, has_known: Tensor, replies: Tensor) -> Tensor:
-        """Return logits (replies,) from vectors (replies, dimensions)."""
-        return logits_of(self, self.similarities(turns, known, replies), has_known)
+    def spaces(self, texts: Tensor) -> list[Space]:
+        """Return texts, (texts, dimensions), as turns and replies in the shared space."""
+        turns, replies = (texts - self.turn_mean) @ self.turn_map.T, (texts - self.reply_mean) @ self.reply_map.T
+        return [Space(*(nn.functional.normalize(side, dim=1) for side in (turns, replies, texts)))]
 
 
 def fit_linear(encoded: EncodedPairs, rows: Rows, config: LinearConfig) -> LinearNetwork:

@@ -7,7 +7,7 @@ over its heads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from refaug.core.errors import Usage
 from refaug.rater.dual.network import cosines
-from refaug.rater.frozen.linear import require_dimensions
+from refaug.rater.frozen.linear import Space, require_dimensions
 from refaug.rater.text_encoding import require_sizes
-from refaug.rater.training.calibration import initial_weights, logits_of
+from refaug.rater.training.calibration import initial_weights
 
 _INITIAL_SCALE: Final = 15.0  # of cosines in the softmax
 _MOST_HEADS: Final = 64
@@ -101,9 +101,12 @@ class TowerNetwork(nn.Module):
         of_heads = [head.similarities(turns, known, replies) for head in self.heads]  # type: ignore[operator]
         return torch.stack(of_heads).mean(dim=0)
 
-    def forward(self, turns: Tensor, known: Tensor, has_known: Tensor, replies: Tensor) -> Tensor:
-        """Return logits (replies,) from vectors (replies, dimensions)."""
-        return logits_of(self, self.similarities(turns, known, replies), has_known)
+    def spaces(self, texts: Tensor) -> Iterator[Space]:
+        """Yield texts, (texts, dimensions), as each head reads them, as turns and as replies."""
+        for head in self.heads:
+            assert isinstance(head, Head)
+            replies = head.replies(texts)
+            yield Space(head.turns(texts), replies, replies)
 
     def of_head(self, number: int) -> TowerNetwork:
         """Return the network of one head, with the same weights of its similarities."""

@@ -12,6 +12,7 @@ from refaug.core.errors import Usage
 from refaug.rater.frozen.encoded_pairs import EncodedPairs
 from refaug.rater.frozen.linear import LinearConfig, fit_linear
 from refaug.rater.training.accuracy import ReplyPredictions, auc, fit_logistic
+from refaug.rater.training.calibration import logits_of
 from refaug.rater.training.pair_corpus import LogPairs
 
 SIZE = 6
@@ -59,6 +60,10 @@ def test_the_shared_space_is_that_of_plain_numpy() -> None:
     cosines = network.similarities(*map(torch.from_numpy, (turns, replies, replies))).numpy()
     assert cosines[:, 0] == pytest.approx(plain_cosines(turns.astype(float), replies.astype(float), 300), abs=1e-5)
     assert cosines[:, 1] == pytest.approx(np.ones(400), abs=1e-5)
+    (space,) = network.spaces(torch.from_numpy(np.concatenate([turns, replies])))
+    numbers = torch.arange(400)
+    by_number = space.similarities(numbers, numbers + 400, numbers + 400).numpy()
+    assert by_number == pytest.approx(cosines, abs=1e-5)
     own, turned = (
         cosines[300:, 0].mean(),
         network.similarities(*map(torch.from_numpy, (turns[300:], replies[300:], np.roll(replies[300:], 1, axis=0))))[
@@ -90,7 +95,7 @@ def test_a_known_response_counts_by_its_own_weights() -> None:
     network.with_known[:] = torch.tensor([3.0, 4.0, 0.5])
     turns, known, replies = torch.randn(3, 2, SIZE, generator=torch.Generator().manual_seed(1))
     cosines = network.similarities(turns, known, replies)
-    logits = network(turns, known, torch.tensor([False, True]), replies)
+    logits = logits_of(network, cosines, torch.tensor([False, True]))
     expected = [2 * cosines[0, 0] - 1, 3 * cosines[1, 0] + 4 * cosines[1, 1] + 0.5]
     assert logits.tolist() == pytest.approx([float(logit) for logit in expected], abs=1e-5)
 

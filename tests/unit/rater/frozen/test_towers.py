@@ -59,6 +59,10 @@ def test_similarities_are_the_mean_over_heads_of_those_of_plain_numpy() -> None:
         expected += np.stack([(turns * replies).sum(axis=1), (known * replies).sum(axis=1)], axis=1) / 3
     similarities = network.similarities(*(torch.from_numpy(vectors).float() for vectors in texts))
     assert similarities.detach().numpy() == pytest.approx(expected, abs=1e-5)
+    spaces = list(network.spaces(torch.from_numpy(texts.reshape(21, SIZE)).float()))
+    numbers = torch.arange(21).reshape(3, 7)
+    by_number = torch.stack([space.similarities(*numbers) for space in spaces]).mean(dim=0)
+    assert by_number.detach().numpy() == pytest.approx(expected, abs=1e-5)
     alone = network.of_head(1).similarities(*(torch.from_numpy(vectors).float() for vectors in texts))
     heads = [head.similarities(*(torch.from_numpy(vectors).float() for vectors in texts)) for head in network.heads]
     assert torch.equal(alone, heads[1])
