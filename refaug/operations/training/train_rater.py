@@ -42,7 +42,7 @@ class TrainRater(TrainingOptions, Operation):
 
     operation: ClassVar[str] = "rater-train"
     runs: ClassVar[str] = "refaug.service.jobs.kinds.training:rater_job"
-    panel: ClassVar[Panel] = Panel("Rater", rare=("positives", "min_words", "min_chars", "on", "workers"))
+    panel: ClassVar[Panel] = Panel("Rater", rare=("seeds", "positives", "min_words", "min_chars", "on", "workers"))
 
     logs: Annotated[tuple[Name, ...], Length(1, 100), Argument("LOG…"), Doc("Logs that are learned from.")]
     name: Annotated[Name | None, Doc("Name of the rater; by default that of the first log.")] = None
