@@ -18,7 +18,7 @@ _DECISIVE: Final = ("logs", "more_texts", "shared", "training", "examples", "enc
 def with_other_seeds(report: Mapping[str, Any], raters: Versions, name: str, version: str) -> Mapping[str, Any]:
     """Return the report of a version with the spread over versions of its name that have other seeds.
 
-    A report that has a spread of its own, over networks in one rater, stays as it is.
+    The report of a rater that is several networks has a spread already, and stays as it is.
     """
     if "seeds" in report:
         return report

@@ -19,7 +19,7 @@ from refaug.core.artefacts.build_stages import Stages
 from refaug.core.errors import Usage
 from refaug.core.progress import Progress
 from refaug.logs.pairs import SharedSettings
-from refaug.rater.dual.in_batch import BatchVectors, ChoiceTask, PairBatch, PairBatches, choice_loss
+from refaug.rater.dual.in_batch import BatchVectors, ChoiceBatch, ChoiceTask, PairBatches, choice_loss
 from refaug.rater.dual.network import KIND, NETWORK, DualConfig, DualNetwork, cosines, save_dual_rater
 from refaug.rater.language_coverage import Coverage
 from refaug.rater.text_encoding import PAD
@@ -53,7 +53,7 @@ _READ_AT_ONCE: Final = 4_096  # texts
 class DualBatch(NamedTuple):
     """The texts of a batch: tokens (texts, time) and lengths of turns, replies, and other replies to some turns."""
 
-    pairs: PairBatch
+    pairs: ChoiceBatch
     turns: tuple[Tensor, Tensor]
     replies: tuple[Tensor, Tensor]
     known: tuple[Tensor, Tensor]

@@ -32,7 +32,7 @@ _LEAST_KNOWN: Final = 2  # pairs of a batch with another reply, for a softmax ov
 RunKeys = Callable[[Rows, np.random.Generator], NDArray[Any]]
 
 
-class PairBatch(NamedTuple):
+class ChoiceBatch(NamedTuple):
     """Some pairs of one log, other replies to some of their utterances, and which replies are no wrong ones."""
 
     rows: Rows
@@ -61,7 +61,7 @@ class PairBatches:
         """Return the number of batches in an epoch."""
         return sum(max(1, count // self._settings.batch) for _, count in self._by_log)
 
-    def batches(self, number: int, *, skip: int = 0) -> Iterator[PairBatch]:
+    def batches(self, number: int, *, skip: int = 0) -> Iterator[ChoiceBatch]:
         """Yield the batches of an epoch after the first `skip`; the remainder of a log is spread over its batches."""
         rng = np.random.default_rng([self._settings.seed, number])
         parts = list[Rows]()
@@ -80,12 +80,12 @@ class PairBatches:
         runs = np.array_split(ordered, max(1, len(ordered) // RUN))
         return np.concatenate([runs[run] for run in rng.permutation(len(runs)).tolist()])
 
-    def _batch(self, rows: Rows, rng: np.random.Generator) -> PairBatch:
+    def _batch(self, rows: Rows, rng: np.random.Generator) -> ChoiceBatch:
         known = self.draws.known(rows, 1.0, rng)
         known_rows = np.flatnonzero(known >= 0)
         first, second = np.divmod(np.arange(len(rows) ** 2), len(rows))
         fits_too = ~self._pairs.fits_elsewhere(rows[first], rows[second]).reshape(len(rows), -1)
-        return PairBatch(rows, known[known_rows], known_rows, fits_too, rng)
+        return ChoiceBatch(rows, known[known_rows], known_rows, fits_too, rng)
 
 
 class BatchVectors(NamedTuple):
@@ -97,7 +97,7 @@ class BatchVectors(NamedTuple):
     wrong: Tensor | None = None  # further wrong replies of each pair, (pairs, kinds, width); 0 where there is none
 
 
-def choice_loss(vectors: BatchVectors, batch: PairBatch, scale: Tensor) -> tuple[Tensor, Tensor]:
+def choice_loss(vectors: BatchVectors, batch: ChoiceBatch, scale: Tensor) -> tuple[Tensor, Tensor]:
     """Return the loss of choosing among the replies and turns of a batch, and the logits of all turns and replies.
 
     The reply to each turn is chosen, the turn of each reply, and the reply that fits a known one.

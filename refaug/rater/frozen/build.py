@@ -91,7 +91,7 @@ class LinearOrder(FrozenOrder):
 
 @dataclass(frozen=True, kw_only=True)
 class TowerOrder(FrozenOrder):
-    """The order of a rater with towers over an encoder: so many networks, each with a seed of its own."""
+    """The order of a rater with towers over an encoder: so many networks, each with another seed."""
 
     made: ClassVar[str] = ENCODER
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from refaug.rater.dual.in_batch import BatchVectors, ChoiceTask, PairBatch, PairBatches, choice_loss
+from refaug.rater.dual.in_batch import BatchVectors, ChoiceBatch, ChoiceTask, PairBatches, choice_loss
 from refaug.rater.frozen.encoded_pairs import EncodedPairs, ShuffledReplies
 from refaug.rater.frozen.towers import Head
 from refaug.rater.training.accuracy import auc
@@ -28,7 +28,7 @@ _PLANES: Final = 10  # that sort replies: those on the same sides are near
 class EncodedBatch(NamedTuple):
     """The vectors of a batch, as the encoder gives them."""
 
-    pairs: PairBatch
+    pairs: ChoiceBatch
     turns: Tensor  # (pairs, dimensions)
     replies: Tensor
     known: Tensor  # (known rows, dimensions)
@@ -60,7 +60,7 @@ class EncodedExamples:
             vectors = (turns, self._encoded.of(pairs.reply[batch.rows]), self._encoded.of(batch.known))
             yield EncodedBatch(batch, *map(torch.from_numpy, (*vectors, np.stack(wrong, axis=1))))
 
-    def _from_dialogue(self, batch: PairBatch) -> NDArray[np.float32]:
+    def _from_dialogue(self, batch: ChoiceBatch) -> NDArray[np.float32]:
         texts = self._batches.draws.from_dialogue(batch.rows, batch.rng, 0.0)
         vectors = self._encoded.of(np.maximum(texts, 0))
         vectors[texts < 0] = 0

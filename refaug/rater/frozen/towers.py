@@ -1,8 +1,8 @@
 """The small network over an encoder's vectors: a tower for turns and one for replies, several times, and their mean.
 
 A tower adds to a vector what two layers make of it, and begins as what leaves it as it is: so the network starts with
-the encoder's own cosines. A head is two towers with first weights of their own; the similarity of the rater is the mean
-over its heads.
+the encoder's own cosines. A head is two towers, and each head has other first weights; the similarity of the rater is
+the mean over its heads.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from refaug.core.artefacts.kinds import artefact_stores
 from refaug.core.records import Reference
 from refaug.core.vectors.encoders import Encoder, of_unit_length
 from refaug.extras.reproduction.experiments.recommended import lead_cell
@@ -70,7 +71,7 @@ def raters(chain: Chain, _sets: Sequence[ProofSet]) -> ExperimentReport:
 
 
 def _open_raters(chain: Chain) -> dict[str, list[Rater]]:
-    """Return the raters of each line, one for each seed; the networks of the encoder rater are a line of their own."""
+    """Return the raters of each line, one for each seed; the networks of the encoder rater are another line."""
     seed = chain.settings.seed
     towers = chain.carried_rater("encoder", seed)
     assert isinstance(towers, FrozenRater)
@@ -80,8 +81,8 @@ def _open_raters(chain: Chain) -> dict[str, list[Rater]]:
         f"{TOWERS}, a network alone": list(towers.of_heads()),
         DUAL: [chain.carried_rater("dual", seed + number) for number in range(_DUAL_SEEDS)],
     }
-    bi_gru = chain.rater_at_hand()
-    return opened if bi_gru is None else {**opened, BI_GRU: [bi_gru]}
+    has_bi_gru = artefact_stores(chain.home)["rater"].current(chain.artefact_name("proof")) is not None
+    return {**opened, BI_GRU: [chain.rater()]} if has_bi_gru else opened
 
 
 # ── Scores ────────────────────────────────────────────────────────────────────────────────────────────────────────────

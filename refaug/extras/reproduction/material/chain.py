@@ -286,12 +286,6 @@ class Chain:
         self._times.note_artefact(f"rater {trained.name}", rater.spec, began, is_new=trained.is_new)
         return rater
 
-    def rater_at_hand(self) -> Rater | None:
-        """Open the Bi-GRU of the everyday logs where other parts have trained one."""
-        return (
-            None if artefact_stores(self.home)["rater"].current(self.artefact_name("proof")) is None else self.rater()
-        )
-
     def _training(self, sizes: NetworkPreset, seed: int) -> TrainConfig:
         return TrainConfig(
             epochs=self.settings.epochs or sizes.epochs,

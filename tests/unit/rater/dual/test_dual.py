@@ -16,7 +16,7 @@ from rubers import pairs_of
 from refaug.core.errors import Usage
 from refaug.core.progress import Silent
 from refaug.rater.dual.build import DualExamples, DualTask
-from refaug.rater.dual.in_batch import RUN, BatchVectors, PairBatch, PairBatches, choice_loss
+from refaug.rater.dual.in_batch import RUN, BatchVectors, ChoiceBatch, PairBatches, choice_loss
 from refaug.rater.dual.network import DualConfig, DualNetwork, Tower
 from refaug.rater.training import loop
 from refaug.rater.training.pair_corpus import PairCorpus, PairSettings
@@ -84,7 +84,7 @@ def test_further_wrong_replies_count_little_and_only_where_there_are_some() -> N
         for vectors in (rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2, 4)))
     )
     wrong[1, 0] = 0
-    batch = PairBatch(np.arange(3), np.arange(0), np.arange(0), np.eye(3, dtype=np.bool_), rng)
+    batch = ChoiceBatch(np.arange(3), np.arange(0), np.arange(0), np.eye(3, dtype=np.bool_), rng)
     scale = torch.tensor(5.0)
     without, logits = choice_loss(BatchVectors(turns, replies, replies[:0]), batch, scale)
     with_wrong, _ = choice_loss(BatchVectors(turns, replies, replies[:0], wrong), batch, scale)
