@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from refaug.core.errors import Usage
 from refaug.core.options.describing import OptionField, options_by_spelling, options_of
 from refaug.core.options.kinds import Kind, ListKind, MapKind, WrongValue, shown
-from refaug.core.text.messages import suggestion
+from refaug.core.text.messages import MOST_SUGGESTIONS, suggestion
 
 T = TypeVar("T")
 _MAX_SHOWN: Final = 5
@@ -97,10 +98,11 @@ class Options:
 def decode(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return the options with these values; BadOptions names every unknown, missing and faulty one of them."""
     by_spelling = options_by_spelling(kind)
+    unknown = [str(name) for name in values if name not in by_spelling]
+    meant = [suggestion(name, by_spelling) for name in unknown[:MOST_SUGGESTIONS]]
     faults = [
-        OptionFault(field=str(name), message=f"there is no such option{suggestion(str(name), by_spelling)}")
-        for name in values
-        if name not in by_spelling
+        OptionFault(field=name, message=f"there is no such option{hint}")
+        for name, hint in zip_longest(unknown, meant, fillvalue="")
     ]
     read = dict[str, Any]()
     for spelling, option in by_spelling.items():

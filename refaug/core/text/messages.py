@@ -78,6 +78,7 @@ def without_secrets(text: str) -> str:
 # ── Suggestions for names that are probably typing errors ─────────────────────────────────────────────────────────────
 
 _LONGEST: Final = 60  # characters of a name that are compared: the time grows with their square
+MOST_SUGGESTIONS: Final = 20  # of one error: each takes up to a millisecond, and a body may have thousands of names
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:

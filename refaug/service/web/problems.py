@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from refaug.core.errors import Later, RefaugError, Usage
-from refaug.core.text.messages import suggestion
+from refaug.core.text.messages import MOST_SUGGESTIONS, suggestion
 from refaug.scoring.items import BadItem
 from refaug.service.web.state import state_of
 from refaug.tables.item_fields import ITEM_FIELDS, UnusedField, unused_fields
@@ -211,16 +211,18 @@ def from_validation(
 ) -> BadRequest:
     """Return pydantic's errors as one of our errors; `count` is how many there are, if there are more than these.
 
-    With the model of the body, an unknown field comes with the field that was probably meant.
+    With the model of the body, each of the first unknown fields comes with the field that was probably meant.
     """
+    faults = error.errors()
+    meant = [_suggestion(fault, model) if place < MOST_SUGGESTIONS else "" for place, fault in enumerate(faults)]
     problems = [
         {
             "field": _path(fault["loc"]),
-            "message": f"{_in_words(fault)}{_describe_input(fault)}{_suggestion(fault, model)}",
+            "message": f"{_in_words(fault)}{_describe_input(fault)}{hint}",
             "item": None,
             "place": _place(fault["loc"]),
         }
-        for fault in error.errors()
+        for fault, hint in zip(faults, meant, strict=True)
     ]
     first = problems[0]
     return BadRequest(

@@ -287,3 +287,10 @@ def test_a_rule_of_a_group_names_the_group() -> None:
         find: Find
 
     assert faults_of({"find": {"index": "chat"}}, Outer) == ["find.rater"]
+
+
+def test_names_that_may_be_meant_stand_beside_the_first_unknown_ones_alone() -> None:
+    with pytest.raises(BadOptions) as refused:
+        decode(Retrieval, {f"nea{number}": 1 for number in range(50)})
+    messages = [fault.message for fault in refused.value.faults]
+    assert messages == ["there is no such option; did you mean 'near'?"] * 20 + ["there is no such option"] * 30

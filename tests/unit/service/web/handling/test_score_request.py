@@ -205,6 +205,11 @@ def test_work_ends_after_the_piece_in_which_its_time_is_over() -> None:
     assert pieces == [1]
 
 
+def test_very_many_systems_cost_what_putting_them_in_order_takes() -> None:
+    one = {"systems": {f"s{number}": {"rows": [[1.0]]} for number in range(6_000)}}
+    assert combining_cost([{"stats": [one]}], ScoreSettings(draws=0), ServeSettings(queue_items=4_000)) == 812
+
+
 def test_putting_batches_together_costs_what_is_read_and_drawn() -> None:
     rows = {"systems": {"a": {"rows": [[1.0]] * 400}, "b": {"rows": [[1.0]] * 600}}}
     batches = [{"stats": [rows, rows]}] * 5
