@@ -30,6 +30,7 @@ from refaug.core.memory import BoundedCache
 from refaug.service.audit import ANONYMOUS_NAME, add_row, user_of_machine
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations.tables import KEYS
+from refaug.service.rights_epoch import RightsEpoch
 from refaug.service.scopes import Scope
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ _SECRET_BYTES: Final = 32  # 43 characters of base64
 _TOKEN: Final = re.compile(r"refaug_([a-z2-7]{12})_([A-Za-z0-9_-]{43})")
 _NO_HASH: Final = hashlib.sha256(b"").hexdigest()  # compared with the secret of an unknown id
 _REFRESH_S: Final = 1.0  # half of the two seconds within which revoking takes effect
+_EPOCH_S: Final = 0.05  # between two looks whether a key was made or revoked
 _MAX_AGE_S: Final = 60.0  # long enough for a database to restart; older keys are not trusted
 _DAY_S: Final = 86_400
 _MAX_RATE: Final = 1_000_000
@@ -232,7 +234,7 @@ class KeyStore:
     """The keys in the database."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self._epoch = database, RightsEpoch(database.home)
 
     def create(
         self,
@@ -268,6 +270,7 @@ class KeyStore:
                 facts = {"id": key.id, "scopes": sorted(key.scopes)}
                 by = actor or user_of_machine()
                 add_row(connection, by, "create", f"key {key.name}", request=request, **facts)
+            self._epoch.advance()
         except IntegrityError:
             raise Conflict(
                 f"there is a key {name} already", remedy="not even a revoked key's name is used again"
@@ -299,7 +302,8 @@ class KeyStore:
                 connection.execute(KEYS.update().where(KEYS.c.id == row.id).values(revoked=time_text(moment)))
                 by = actor or user_of_machine()
                 add_row(connection, by, "revoke", f"key {row.name}", request=request, id=row.id)
-            return replace(_key(row), revoked=_key(row).revoked or moment)
+        self._epoch.advance()
+        return replace(_key(row), revoked=_key(row).revoked or moment)
 
 
 def _row(key: Key, token: Token) -> dict[str, object]:
@@ -355,7 +359,7 @@ class _KeySnapshot:
 
 
 class KeyRing:
-    """The keys in the memory of a web process, reloaded every second by a thread.
+    """The keys in the memory of a web process, reloaded every second by a thread, and when a key was made or revoked.
 
     While the database does not answer, the last keys are valid for a minute. Where no keys are required, every request
     is allowed and the database is not used.
@@ -373,6 +377,7 @@ class KeyRing:
         self._store, self._required = KeyStore(database), required
         self._look_s, self._trusted_s, self._clock = look_s, trusted_s, clock
         self._snapshot: _KeySnapshot | None = None
+        self._epoch, self._epoch_read = RightsEpoch(database.home), tuple[int, ...]()
         self._is_away = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._refresh_regularly, name="keys", daemon=True)
@@ -398,7 +403,7 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Load the keys from the database; while it does not answer, keep the last ones."""
-        began = self._clock()
+        began, self._epoch_read = self._clock(), self._epoch.stamp()
         try:
             keys = self._store.hashed()
         except RefaugError as error:
@@ -416,8 +421,11 @@ class KeyRing:
             self._thread.join(timeout=5)  # it may wait for a database that does not answer
 
     def _refresh_regularly(self) -> None:
-        while not self._closing.wait(self._look_s):
-            self.refresh()
+        read = time.monotonic()
+        while not self._closing.wait(min(self._look_s, _EPOCH_S)):
+            if time.monotonic() - read >= self._look_s or self._epoch.stamp() != self._epoch_read:
+                read = time.monotonic()
+                self.refresh()
 
 
 # ── Wrong keys are slowed, by the key that they claim to be and by the address that they come from ────────────────────

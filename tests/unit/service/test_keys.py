@@ -171,6 +171,17 @@ def test_whoever_holds_keys_hears_of_a_revoked_one_by_itself(database: Database,
     assert _REFRESH_S <= 1.0  # two seconds are promised
 
 
+def test_processes_that_would_look_in_an_hour_hear_of_keys_by_the_epoch(database: Database, keys: KeyStore) -> None:
+    with (
+        closing(KeyRing(database, required=True, look_s=3_600)) as one,
+        closing(KeyRing(database, required=True, look_s=3_600)) as other,
+    ):
+        token, _ = keys.create("alice", [Scope.READ])
+        soon(lambda: not is_refused(one, token) and not is_refused(other, token))
+        keys.revoke("alice")
+        soon(lambda: is_refused(one, token) and is_refused(other, token))
+
+
 @pytest.mark.parametrize(
     ("token", "said"),
     [
