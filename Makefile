@@ -186,8 +186,17 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/bench_vhred.py --data $(DATA)
 	$(BIN)/python bench/bench_adem.py --data $(DATA)
 
-faults: $(VENV)/.installed $(VENV)-cluster/.installed
+# the newest uvicorn before that of .venv: what guards connections reaches into it, and has its suite run against both
+$(VENV)-uvicorn/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-uvicorn
+	$(VENV)-uvicorn/bin/pip install --quiet --disable-pip-version-check --no-deps --upgrade uvicorn
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")')" \
+		> $$($(VENV)-uvicorn/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/refaug-environment.pth
+	touch $@
+
+faults: $(VENV)/.installed $(VENV)-cluster/.installed $(VENV)-uvicorn/.installed
 	$(BIN)/python -m pytest -m faults -n 2 --dist load
+	$(VENV)-uvicorn/bin/python -m pytest -p no:schemathesis -m "slow or not slow" tests/integration/attacks tests/unit/service/web/guard
 	$(VENV)-cluster/bin/python -m pytest -p no:schemathesis -m "cluster and faults" tests/extras/cluster/integration
 
 lock:
@@ -216,5 +225,5 @@ lock-site:
 	mv build/requirements-site.lock requirements-site.lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-site $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-site $(VENV)-moto $(VENV)-cluster $(VENV)-cluster-jobs $(VENV)-uvicorn build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

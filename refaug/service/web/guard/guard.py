@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # the one import of uvicorn's inside here
 
 from refaug.service import prometheus_figures
 from refaug.service.process.guarded_config import CONNECTION, ConnectionLimits, GuardedConfig, Message
@@ -134,7 +133,7 @@ class Guard(asyncio.Protocol):
     def __init__(
         self,
         config: GuardedConfig,
-        server_state: ServerState,
+        server_state: Any,
         app_state: dict[str, object],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from uvicorn.server import ServerState
-
 from refaug.service.process.guarded_config import ConnectionLimits, GuardedConfig
 from refaug.service.web.guard.states import EVICTION, SECONDS, ConnectionEvent, State
 
 _MAX_TICK_S: Final = 0.25
 _EXAMINED_BODIES: Final = 16  # the oldest requests whose speed is looked at when a place is needed
 
-_servers: WeakKeyDictionary[ServerState, OpenConnections] = WeakKeyDictionary()
+_servers: WeakKeyDictionary[object, OpenConnections] = WeakKeyDictionary()
 
 
 class GuardedConnection(Protocol):
@@ -51,8 +49,8 @@ class OpenConnections:
         self.count = 0
 
     @classmethod
-    def of(cls, server: ServerState, config: GuardedConfig, loop: asyncio.AbstractEventLoop) -> OpenConnections:
-        """Return the connections of this server."""
+    def of(cls, server: object, config: GuardedConfig, loop: asyncio.AbstractEventLoop) -> OpenConnections:
+        """Return the connections of a server, by the state that it shares among them."""
         connections = _servers.get(server)
         if connections is None:
             connections = _servers[server] = cls(config, loop)
