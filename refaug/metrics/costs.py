@@ -115,6 +115,9 @@ class Cost:
 
 LINEAR: Final = Cost()
 
+# Of a metric of a package that states none: a child process scores a few replies at a time, with a limit on each.
+UNSTATED: Final = Cost(row=20_000.0)
+
 # Encoders and networks cut texts to a number of tokens, so that their part does not grow with the characters.
 ENCODED: Final = Cost(row=1_000.0, pair=1_000.0, again=0.0)
 JUDGED: Final = Cost(row=250.0, again=0.0)

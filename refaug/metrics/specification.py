@@ -10,6 +10,7 @@ from refaug.core.errors import Usage
 from refaug.core.installation import METRICS, load, of_package
 from refaug.metrics.base import Metric
 from refaug.metrics.catalogue import find, find_info
+from refaug.metrics.costs import UNSTATED
 from refaug.metrics.metric_info import ForcedParameters, MetricInfo
 from refaug.metrics.models.model_kinds import ModelKind, ModelName, VectorOpener
 from refaug.metrics.packages.watched_metrics import watched
@@ -75,7 +76,7 @@ def build_of(info: MetricInfo, settings: Mapping[str, str], source: VectorOpener
     kind: type[Metric] = load(info.name, info.made_by)
     registration = None if info.made_by.startswith("refaug.") else of_package(METRICS, info.name, "metric")
     if registration is not None:
-        kind = watched(kind, registration)
+        kind = watched(kind, registration, is_separate=info.cost is UNSTATED)
     made: Callable[..., Metric] = kind
     return made(info, settings, *arguments)
 

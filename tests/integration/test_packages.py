@@ -19,7 +19,7 @@ WORDS = {"tea": (1, 0), "coffee": (0.9, 0.1), "please": (0, 1), "bus": (-1, 0)}
 ITEM = {"id": "d1", "utterance": "What?", "references": ["tea please"], "replies": {"a": "coffee please", "b": "bus"}}
 BROKEN = """
 from refaug.metrics.base import Level, MeanMetric, Prepared
-from refaug.metrics.costs import Cost
+from refaug.metrics.costs import LINEAR, Cost
 from refaug.metrics.metric_info import CorpusScore, MetricInfo, Uses
 
 class Odd(MeanMetric):
@@ -29,6 +29,14 @@ class Odd(MeanMetric):
         return Prepared(items=len(references))
     def statistics(self, replies, prepared, reply_places, item_places):
         import numpy as np
+        if self.info.name == "endless":
+            while True:
+                pass
+        if self.info.name == "hungry":
+            bytearray(1 << 40)
+        if self.info.name == "ends":
+            import os
+            os._exit(3)
         if self.info.name == "raises":
             raise ZeroDivisionError("nothing")
         rows = np.ones((len(reply_places), 3 if self.info.name == "wide" else 2))
@@ -41,10 +49,12 @@ def info(name, **more):
 
 raises, wide, high, fine = info("raises"), info("wide"), info("high"), info("fine")
 renamed, word = info("other"), "no MetricInfo"
-costless = MetricInfo(name="costless", summary="odd", uses=Uses.OWN, low=0, high=1, parameters=(),
-                      corpus=CorpusScore.MEAN, paper="none", made_by="broken:Odd")
+costless, endless, hungry, ends = (info(name, cost=LINEAR) for name in ("costless", "endless", "hungry", "ends"))
 """
-NAMES = {name: f"broken:{name}" for name in ("raises", "wide", "high", "fine", "renamed", "word", "costless")}
+NAMES = {
+    name: f"broken:{name}"
+    for name in ("raises", "wide", "high", "fine", "renamed", "word", "costless", "endless", "hungry", "ends")
+}
 
 
 def run(target: Path, *command: object, code: int = 0, cwd: Path | None = None) -> str:
@@ -208,7 +218,9 @@ SAID = {
     "high": "it gave the score 7, and its range is 0 to 1",
     "renamed": "its MetricInfo has the name 'other'",
     "word": "broken:word is a str, not a MetricInfo",
-    "costless": "it states no cost",
+    "endless": "metric endless states no cost, and it ended in the middle: a call may take 5 s",
+    "ends": "metric ends states no cost, and it ended in the middle",
+    "hungry": "metric hungry of package odd: scoring ended with MemoryError()",
     "absent": "cannot be imported: ModuleNotFoundError",
     "twice": "metric twice is added by",
 }
@@ -224,10 +236,12 @@ def test_a_broken_metric_is_named_with_its_package_and_spoils_nothing_else(tmp_p
     assert [name for name, says in SAID.items() if says not in told[name]] == []
     scored = json.loads(refaug(tmp_path, tmp_path / "home", "score", items, "-m", "fine", "-m", "bleu", "--json"))
     assert (scored["scores"][0]["metric"], scored["scores"][0]["systems"]["a"]["mean"]) == ("fine", 1.0)
+    apart = json.loads(refaug(tmp_path, tmp_path / "home", "score", items, "-m", "costless", "--json"))["scores"][0]
+    assert {name: system["mean"] for name, system in apart["systems"].items()} == {"a": 1.0, "b": 1.0}
     listed = json.loads(refaug(tmp_path, tmp_path / "home", "score", "metrics", "list", "--json"))
     assert {info["name"] for info in listed["metrics"]} >= {"fine", "raises", "bleu"}
     assert [one.partition(" of package")[0].partition(" is added")[0] for one in listed["problems"]] == [
-        f"metric {name}" for name in ("absent", "costless", "renamed", "twice", "word")
+        f"metric {name}" for name in ("absent", "renamed", "twice", "word")
     ]
 
 
@@ -235,9 +249,11 @@ EACH = """
 import json, sys
 import refaug
 
+from refaug.metrics.packages import separate_process
 item, names = json.loads(sys.argv[1]), sys.argv[2:]
 told = {}
 for name in names:
+    separate_process.CALL_S = 5.0 if name == "endless" else 120.0
     try:
         refaug.score([item], metric=name)
     except refaug.RefaugError as error:

@@ -6,11 +6,12 @@ named, or when all metrics are listed; a package that is broken disturbs nothing
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from refaug.core.errors import RefaugError
 from refaug.core.installation import METRICS, Registration, broken, of_package, of_packages
-from refaug.metrics.costs import LINEAR
+from refaug.metrics.costs import LINEAR, UNSTATED
 from refaug.metrics.metric_info import MetricInfo
 
 
@@ -43,6 +44,8 @@ def _loaded(registration: Registration) -> MetricInfo:
     info = registration.load("metric", MetricInfo)
     if info.name != registration.name:
         raise broken(whose, f"its MetricInfo has the name {info.name!r}")
-    if info.cost is LINEAR:
-        raise broken(whose, "it states no cost: pass cost=Cost(…) of refaug.metrics.costs")
-    return info
+    if info.cost is not LINEAR:
+        return info
+    if info.models:
+        raise broken(whose, "it opens models and states no cost: pass cost=Cost(…) of refaug.metrics.costs")
+    return replace(info, cost=UNSTATED)

@@ -10,15 +10,26 @@ import numpy as np
 from refaug.core.errors import MissingPart, RefaugError
 from refaug.core.installation import Registration
 from refaug.metrics.base import Floats, Indexes, Level, Metric, Prepared, References
+from refaug.metrics.packages.separate_process import SeparateMetric, is_child
 from refaug.metrics.single_reference import package_version
 
 _ROUNDING = 1e-6  # by which a score may leave its range
 
 
 @cache
-def watched(kind: type[Metric], registration: Registration) -> type[Metric]:
-    """Return the class of a package's metric, whose methods tell of faults and whose results are checked."""
-    return type(kind.__name__, (_Watched, kind), {"registration": registration})
+def watched(kind: type[Metric], registration: Registration, *, is_separate: bool) -> type[Metric]:
+    """Return the class of a package's metric, whose methods tell of faults and whose results are checked.
+
+    A separate one reads texts in a child process; it cannot look at a whole set at once.
+    """
+    if not is_separate or is_child():
+        return type(kind.__name__, (_Watched, kind), {"registration": registration})
+    if kind.for_set is not Metric.for_set or kind.for_replies is not Metric.for_replies:
+        raise MissingPart(
+            f"metric {registration.name} of package {registration.package} looks at whole sets, and states no cost",
+            remedy="have its authors pass cost=Cost(…) of refaug.metrics.costs",
+        )
+    return type(kind.__name__, (_Watched, SeparateMetric, kind), {"registration": registration})
 
 
 class _Watched(Metric):
