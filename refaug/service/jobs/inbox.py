@@ -140,6 +140,7 @@ FIELDS: Final[Mapping[str, str]] = {
 }  # the mapping of every line, for the ingest
 _PLAN_FILE: Final = "batch.json"
 _INGESTED_FILE: Final = "taken.json"
+_ERASED_FILE: Final = "erased.json"
 _POSTING_LOCK: Final = ".adding"
 _MAX_REMEMBERED: Final = 100_000  # ingested requests: about two megabytes of names
 _MAX_REQUESTS: Final = 50_000  # waiting requests
@@ -360,6 +361,10 @@ class Inbox:
                     f"{folder}: {len(plan.parts) - len(waiting):,} of the requests that batch.json names are missing",
                     remedy="restore them from a backup, or remove batch.json to go on with those that are there",
                 )
+            erased = self._erased(log)
+            for part in plan.parts:
+                if part.name not in erased:
+                    _require_as_posted(folder / part.name, part)
             with files.write_aside(folder / plan.file) as out:
                 for path in waiting:
                     out.writelines(_read_chunks(path))
@@ -385,6 +390,8 @@ class Inbox:
                 (folder / plan.file).unlink(missing_ok=True)
                 files.sync_folder(folder)  # the name last: without it, the batch would never be found again
             (folder / _PLAN_FILE).unlink(missing_ok=True)
+            if not any((folder / name).exists() for name in self._erased(log)):
+                (folder / _ERASED_FILE).unlink(missing_ok=True)
             files.sync_folder(folder)
 
     # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -404,8 +411,17 @@ class Inbox:
                 *names,
                 *(path.name for path in folder.glob("batch-*.jsonl") if _BATCH_NAME.fullmatch(path.name)),
             ]:
-                touched += _rewrite(folder / name, gone, silent)
+                touched += _rewrite(folder / name, gone, silent, partial(self._note_erased, log, name))
         return touched
+
+    def _erased(self, log: str) -> list[str]:
+        """Return the names of waiting requests that something was erased from since they were posted."""
+        return _string_list(_read_optional(self.folder(log) / _ERASED_FILE).get("requests"))
+
+    def _note_erased(self, log: str, name: str) -> None:
+        folder = self.folder(log)
+        still_there = [one for one in self._erased(log) if one != name and (folder / one).exists()]
+        files.write_json(folder / _ERASED_FILE, {"requests": [*still_there, name]})
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -560,13 +576,32 @@ def _read_chunks(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _rewrite(path: Path, gone: frozenset[str], silent: frozenset[str]) -> int:
-    """Write a file again without the erased text, and return the number of changed dialogues."""
+def _require_as_posted(path: Path, request: PostedRequest) -> None:
+    """Raise Corrupt for a file whose dialogues are not those that were acknowledged."""
+    content = path.read_bytes()
+    try:
+        dialogues = [orjson.loads(line) for line in content.splitlines()]
+        for place, dialogue in enumerate(dialogues):
+            if dialogue["id"] == _id_of({"id": None}, request.digest, place):
+                dialogue["id"] = None
+        is_whole = len(content) == request.size and _digest(dialogues) == request.digest
+    except (ValueError, TypeError, KeyError):
+        is_whole = False
+    if not is_whole:
+        raise Corrupt(
+            f"{path}: these are not the dialogues that were posted",
+            remedy=f"restore it from a backup, or remove it to go on without its {request.dialogues:,} dialogues",
+        )
+
+
+def _rewrite(path: Path, gone: frozenset[str], silent: frozenset[str], note: Callable[[], None]) -> int:
+    """Write a file again without the erased text, and return the number of changed dialogues; `note` comes first."""
     touched = 0
     with path.open("rb") as file:
         touched = sum(_erase_from(orjson.loads(line), gone, silent) is not None for line in file)
     if not touched:
         return 0
+    note()
     with files.write_aside(path) as out, path.open("rb") as file:
         for line in file:
             changed = _erase_from(orjson.loads(line), gone, silent)

@@ -11,7 +11,7 @@ import pytest
 from safeguards import mostly_slow
 
 from refaug.core.artefacts.build_stages import Stages
-from refaug.core.errors import BadInput, Locked, Overloaded, StorageFull, TooLarge, Usage
+from refaug.core.errors import BadInput, Corrupt, Locked, Overloaded, StorageFull, TooLarge, Usage
 from refaug.core.home import Settings
 from refaug.core.progress import Silent
 from refaug.logs.manifest import LogManifest
@@ -442,3 +442,32 @@ def test_a_full_disk_is_named_and_nothing_half_stays(home, box, monkeypatch):
     assert box.waiting("chat")["dialogues"] == 1
     assert not list(box.folder("chat").glob("*.aside"))
     assert not list(box.folder("chat").glob(".*.aside"))
+
+
+@pytest.mark.parametrize("spoil", ["one bit", "the last line", "nothing left"])
+def test_what_was_acknowledged_and_altered_since_is_named_and_not_ingested(home, box, spoil):
+    box.add("chat", [TEA, SOUP])
+    (path,) = (path for path in box.folder("chat").glob("*.jsonl"))
+    content = path.read_bytes()
+    at = content.index(b"market")
+    path.write_bytes(
+        {
+            "one bit": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
+            "the last line": content[: content.index(b"\n") + 1],
+            "nothing left": b"",
+        }[spoil]
+    )
+    with pytest.raises(Corrupt, match=f"{path.name}: these are not the dialogues that were posted") as damaged:
+        ingested(home)
+    assert "go on without its 2 dialogues" in (damaged.value.remedy or "")
+    path.write_bytes(content)
+    ingested(home)
+    assert [one[0] for one in pairs(home)] == ["7", "7", "d1"]
+
+
+def test_what_was_erased_from_a_request_is_no_damage(home, box):
+    box.add("chat", [TEA, SOUP])
+    box.add("chat", [said(None, "is there tea", "there is")])
+    assert box.erase("chat", dialogues=["d1"]) == 1
+    ingested(home)
+    assert [one[2] for one in pairs(home) if one[0] != "7"] == ["is there tea"]
