@@ -436,6 +436,7 @@ def _service(settings: Settings, *, verify: bool) -> Iterator[Finding]:
 
 def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
     from refaug.service.audit import AuditLog  # noqa: PLC0415
+    from refaug.service.database.row_seals import verify_sealed_rows  # noqa: PLC0415
     from refaug.service.jobs.schedules import ScheduleStore  # noqa: PLC0415
     from refaug.service.jobs.store import JobStore  # noqa: PLC0415
 
@@ -457,6 +458,7 @@ def _database(database: Database, *, verify: bool) -> Iterator[Finding]:
         return
     if verify:
         AuditLog(database).verify()
+        verify_sealed_rows(database)
     waiting = Counter(JobStore(database).counts())
     yield Finding(
         what="database",

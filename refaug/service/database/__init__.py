@@ -4,5 +4,6 @@ The main names:
 
 - `database.Database`: SQLite in the home, or PostgreSQL
 - `database.Database.migrate`: upgrades the tables
+- `row_seals.checked_rows`: rows whose checksums hold
 - `stored_answers.IdempotencyStore`: the answers of requests with an Idempotency-Key.
 """

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from refaug.core.errors import BadInput, Conflict, Usage
 from refaug.extras.studies.participation.invites import FULL, QUOTA, places_are_taken, quota_is_full
 from refaug.extras.studies.participation.study_store import Attendance, attendance, json_text, lock_study, storable_json
-from refaug.extras.studies.participation.tasks.task_acts import write_answers
+from refaug.extras.studies.participation.tasks.task_acts import write_answers, write_vote
 from refaug.extras.studies.participation.tasks.task_assignment import begin_tasks, current_task, drop_untouched_task
 from refaug.extras.studies.protocol.study_form import (
     StudyQuestion,
@@ -329,7 +329,7 @@ def _undo_vote(connection: Connection, attending: Attendance, before: Mapping[st
     _require_live(connection, attending, before["task"])
     columns = tables.STUDY_MESSAGES.c
     place = (columns.task == before["task"], columns.side == before["side"], columns.n == before["n"])
-    connection.execute(update(tables.STUDY_MESSAGES).where(*place).values(vote=before["before"]))
+    write_vote(connection, connection.execute(select(tables.STUDY_MESSAGES).where(*place)).one(), before["before"])
 
 
 def _undo_answers(connection: Connection, attending: Attendance, before: Mapping[str, Any]) -> None:

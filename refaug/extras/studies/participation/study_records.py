@@ -33,6 +33,7 @@ from refaug.service.audit import add_row
 from refaug.service.database.database import Database, time_of, time_text
 from refaug.service.database.migrations import tables
 from refaug.service.database.migrations.tables import STUDY_ADJUDICATIONS, STUDY_ITEMS
+from refaug.service.database.row_seals import checked_rows
 
 # ── What counts where participants disagree: decided by an operator, with a reason, and kept beside the answers ───────
 
@@ -161,11 +162,12 @@ def _records(
     by_place = (
         select(tables.STUDY_MESSAGES).where(tables.STUDY_MESSAGES.c.task.in_(ids)).order_by(tables.STUDY_MESSAGES.c.n)
     )
-    for row in connection.execute(by_place):
+    for row in checked_rows(tables.STUDY_MESSAGES, connection.execute(by_place)):
         messages.setdefault(row.task, []).append(row)
     by_question = select(tables.STUDY_ANSWERS).where(tables.STUDY_ANSWERS.c.task.in_(ids))
     columns = tables.STUDY_ANSWERS.c
-    for row in connection.execute(by_question.order_by(columns.side, columns.turn, columns.question)):
+    by_question = by_question.order_by(columns.side, columns.turn, columns.question)
+    for row in checked_rows(tables.STUDY_ANSWERS, connection.execute(by_question)):
         answers.setdefault(row.task, []).append(row)
     wanted_units = {row.unit for row in part if row.unit is not None}
     units = _units(connection, study, wanted_units)

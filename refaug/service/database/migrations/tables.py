@@ -395,6 +395,7 @@ STUDY_MESSAGES: Final = Table(
     Column("holder", Text),  # the process that asks the bot
     Column("names_bot", Boolean, nullable=False, server_default=false()),
     Column("at", PLAIN, nullable=False),
+    Column("checksum", Text),  # refaug.service.database.row_seals
 )
 
 # Turn 0 stands for the whole side, and side "" for the whole task.
@@ -407,6 +408,7 @@ STUDY_ANSWERS: Final = Table(
     Column("question", PLAIN, primary_key=True),
     Column("answer", Text, nullable=False, info=_JSON),  # JSON
     Column("at", PLAIN, nullable=False),
+    Column("checksum", Text),  # refaug.service.database.row_seals
 )
 
 # What a participant's page has done, by the id that the page made: the same id again gets the same answer.

@@ -17,6 +17,7 @@ from refaug.extras.studies.participation.study_store import Attendance, storable
 from refaug.extras.studies.protocol.study_protocol import side_names
 from refaug.service.database.database import Database, time_text
 from refaug.service.database.migrations.tables import STUDY_BOTS, STUDY_MESSAGES, STUDY_TASKS
+from refaug.service.database.row_seals import checked_rows, sealed
 
 # Names by which replies give away what they come from; the names of the study's own bots are added.
 VENDOR_NAMES: Final = (
@@ -61,7 +62,7 @@ def side_slots(protocol_sides: Sequence[str], task: Row[Any]) -> dict[str, int]:
 def messages_of(connection: Connection, task: str) -> dict[str, list[Row[Any]]]:
     """Return the messages of a task by side, in their order."""
     sides = dict[str, list[Row[Any]]]()
-    for row in connection.execute(_MESSAGES, {"task": task}):
+    for row in checked_rows(STUDY_MESSAGES, connection.execute(_MESSAGES, {"task": task})):
         sides.setdefault(row.side, []).append(row)
     return sides
 
@@ -83,7 +84,7 @@ def add_message(
     base = {"task": task.id, "at": at, "tries": 0, "holder": None}
     message = {**base, "n": n, "role": "participant", "state": "answered", "text": storable(text)}
     reply = {**base, "n": n + 1, "role": "bot", "state": "asked", "text": None, "tries": 1, "holder": holder or None}
-    rows = [{**row, "side": side} for side in sides for row in (message, reply)]
+    rows = [sealed(STUDY_MESSAGES, {**row, "side": side}) for side in sides for row in (message, reply)]
     connection.execute(insert(STUDY_MESSAGES), rows)
     return list(sides)
 
@@ -166,7 +167,10 @@ def store_reply(
     if text is None:
         values |= {"state": "failed", "problem": problem[:200] or "no_reply"}
     else:
-        values |= {"state": "answered", "text": storable(text), "names_bot": names_bot(text, turn.bot)}
+        told = {"task": turn.task, "side": turn.side, "n": turn.n, "role": "bot", "text": storable(text)}
+        checksum = sealed(STUDY_MESSAGES, told)["checksum"]
+        values |= {"state": "answered", "text": told["text"], "checksum": checksum}
+        values |= {"names_bot": names_bot(text, turn.bot)}
     with database.writing() as connection:
         if not connection.execute(update(STUDY_MESSAGES).where(*place).values(values)).rowcount:
             return False  # another process was quicker, or the participant has withdrawn

@@ -19,6 +19,7 @@ from refaug.extras.studies.protocol.study_items import ShownMessage, StudyUnit, 
 from refaug.extras.studies.protocol.study_protocol import ATTENTION, is_chat, side_names
 from refaug.service.database.database import time_text
 from refaug.service.database.migrations import tables
+from refaug.service.database.row_seals import checked_rows, checksum_of, sealed
 
 _MOST_REASON: Final = 500
 ATTENTION_TEXT: Final[Mapping[str, str]] = {
@@ -119,8 +120,16 @@ def store_vote(
     ).first()
     if row is None:
         raise NotFound(f"there is no reply {n} to vote on", remedy="load the page again")
-    connection.execute(update(tables.STUDY_MESSAGES).where(*place).values(vote=vote or None))
+    write_vote(connection, row, vote or None)
     return {"vote": {"task": task.id, "side": named, "n": n, "before": row.vote}}
+
+
+def write_vote(connection: Connection, message: Row[Any], vote: int | None) -> None:
+    """Store the vote on a message; None takes it back."""
+    columns = tables.STUDY_MESSAGES.c
+    place = (columns.task == message.task, columns.side == message.side, columns.n == message.n)
+    checksum = checksum_of(tables.STUDY_MESSAGES, message, vote=vote)
+    connection.execute(update(tables.STUDY_MESSAGES).where(*place).values(vote=vote, checksum=checksum))
 
 
 def store_answers(
@@ -184,10 +193,11 @@ def write_answers(
     connection: Connection, task: str, place: tuple[str, int], answers: Mapping[str, Any], at: str
 ) -> None:
     """Replace the answers to some questions of one place; None removes one."""
-    here = {"of_task": task, "of_side": place[0], "of_turn": place[1], "questions": list(answers)}
-    connection.execute(_REPLACED_ANSWERS, here)
+    replaced = {"of_task": task, "of_side": place[0], "of_turn": place[1], "questions": list(answers)}
+    connection.execute(_REPLACED_ANSWERS, replaced)
+    here = {"task": task, "side": place[0], "turn": place[1], "at": at}
     rows = [
-        {"task": task, "side": place[0], "turn": place[1], "question": question, "answer": json_text(answer), "at": at}
+        sealed(tables.STUDY_ANSWERS, {**here, "question": question, "answer": json_text(answer)})
         for question, answer in answers.items()
         if answer is not None
     ]
@@ -198,7 +208,7 @@ def write_answers(
 def stored_answers(connection: Connection, task: str) -> dict[tuple[str, int], dict[str, object]]:
     """Return the answers of a task by place."""
     answers = dict[tuple[str, int], dict[str, object]]()
-    for row in connection.execute(_ANSWERS, {"task": task}):
+    for row in checked_rows(tables.STUDY_ANSWERS, connection.execute(_ANSWERS, {"task": task})):
         answers.setdefault((row.side, row.turn), {})[row.question] = orjson.loads(row.answer)
     return answers
 

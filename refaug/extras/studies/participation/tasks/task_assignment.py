@@ -27,6 +27,7 @@ from refaug.service.database.migrations.tables import (
     STUDY_TASKS,
 )
 from refaug.service.database.row_ids import new_row_id
+from refaug.service.database.row_seals import sealed
 
 # ── Reservations of tasks: how they count for an item, and when they are given back ───────────────────────────────────
 
@@ -490,18 +491,15 @@ def _open_chat(connection: Connection, attending: Attendance, task: SimpleNamesp
         return
     texts = attending.protocol["openings"]
     text = texts[task.seed % len(texts)] if opening == "fixed" else None
-    rows = [
-        {
-            "task": task.id,
-            "side": side,
-            "n": 1,
-            "role": "bot",
-            "state": "asked" if text is None else "answered",
-            "text": text,
-            "at": time_text(attending.now),
-        }
-        for side in side_names(attending.protocol.kind)
-    ]
+    first = {
+        "task": task.id,
+        "n": 1,
+        "role": "bot",
+        "state": "asked" if text is None else "answered",
+        "text": text,
+        "at": time_text(attending.now),
+    }
+    rows = [sealed(STUDY_MESSAGES, {**first, "side": side}) for side in side_names(attending.protocol.kind)]
     connection.execute(insert(STUDY_MESSAGES), rows)
 
 

@@ -1,0 +1,110 @@
+"""A row of a study that was altered is an error with its table, wherever it is read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from serving import client_of, migrated
+from sqlalchemy import text
+from starlette.testclient import TestClient
+from studying import Person, add_bots, chat_protocol, new_study
+
+from refaug.core.errors import DamagedDatabase
+from refaug.core.home import Settings
+from refaug.service.database.database import Database
+from refaug.service.database.migrations.tables import STUDY_ANSWERS, STUDY_MESSAGES
+from refaug.service.database.row_seals import checked_rows, verify_sealed_rows
+from refaug.service.doctor import FindingState, examine
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A server with a finished chat, a vote in it, and an answer about it."""
+    home = migrated(Settings(home=tmp_path_factory.mktemp("seals") / "home"))
+    with client_of(home, ready=False) as opened:
+        add_bots(opened, "quokka")
+        person = Person(opened)
+        person.enter(new_study(opened, "sealed", chat_protocol("quokka", votes=True)))
+        person.agree()
+        task = person.done("tasks/next")["task"]["id"]
+        for number in range(3):
+            person.say(f"line {number}")
+        person.done(f"tasks/{task}/votes", {"n": 2, "value": 1})
+        person.done(f"tasks/{task}/votes", {"n": 4, "value": -1})
+        person.done("undo")
+        person.done(f"tasks/{task}/answers", {"answers": {"quality": 6}})
+        person.done(f"tasks/{task}/finish")
+        yield opened
+
+
+@pytest.fixture
+def database(client: TestClient) -> Database:
+    found: Database = client.app.state.refaug.database  # type: ignore[attr-defined]
+    return found
+
+
+def test_rows_as_they_were_written_hold(client: TestClient, database: Database) -> None:
+    assert verify_sealed_rows(database) == 7
+    assert client.get("/v1/studies/sealed/export").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("column", "where", "altered"),
+    [
+        ("study_messages.vote", "n = 2", -1),
+        ("study_messages.vote", "n = 4", 1),
+        ("study_messages.text", "n = 1", "nothing"),
+        ("study_answers.answer", "turn = 0", "7"),
+        ("study_answers.at", "turn = 0", "2000-01-01"),
+    ],
+)
+def test_an_altered_row_is_named_with_its_table_and_the_remedy(
+    client: TestClient, database: Database, column: str, where: str, altered: object
+) -> None:
+    table, _, name = column.partition(".")
+    before = _execute(database, f"SELECT {name} FROM {table} WHERE {where}")
+    _execute(database, f"UPDATE {table} SET {name} = :cell WHERE {where}", cell=altered)
+    try:
+        with pytest.raises(DamagedDatabase, match=f"table {table}, the row of task .* was altered") as damaged:
+            verify_sealed_rows(database)
+        assert "refaug admin restore" in (damaged.value.remedy or "")
+        answer = client.get("/v1/studies/sealed/export")
+        assert (answer.status_code, answer.json()["code"]) == (503, "damaged_database")
+        found = [one for one in examine(database.home, verify=True) if one.what == "database"]
+        assert [one.state for one in found] == [FindingState.WRONG]
+    finally:
+        _execute(database, f"UPDATE {table} SET {name} = :cell WHERE {where}", cell=before)
+    assert verify_sealed_rows(database) == 7
+
+
+def test_rows_of_a_former_step_get_their_checksums(tmp_path: Any) -> None:
+    home = migrated(Settings(home=tmp_path / "home"))
+    database = Database.open(home)
+    message = {"task": "t", "side": "one", "n": 1, "role": "participant", "state": "answered", "text": "hé", "at": "1"}
+    answer = {"task": "t", "side": "", "turn": 0, "question": "quality", "answer": "3", "at": "1"}
+    try:
+        with closing(sqlite3.connect(home.home / "refaug.db")) as connection:  # without foreign keys: a task is enough
+            for table, row in (("study_messages", message), ("study_answers", answer)):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+                values = ", ".join(f":{name}" for name in row)
+                connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values})", row)
+            connection.execute("UPDATE alembic_version SET version_num = '0008'")
+            connection.commit()
+        database.migrate()
+        assert verify_sealed_rows(database) == 2
+        with database.reading() as connection:
+            assert len(list(checked_rows(STUDY_MESSAGES, connection.execute(STUDY_MESSAGES.select())))) == 1
+            assert len(list(checked_rows(STUDY_ANSWERS, connection.execute(STUDY_ANSWERS.select())))) == 1
+    finally:
+        database.close()
+
+
+def _execute(database: Database, statement: str, **cells: object) -> object:
+    """The first cell that a statement returns."""
+    with database.writing() as connection:
+        answer = connection.execute(text(statement), cells)
+        return answer.scalar() if answer.returns_rows else None
