@@ -213,7 +213,7 @@ def _report(sets: Mapping[str, FairRows], scores: Mapping[str, SetScores], chain
             "agreement": {line: figures.as_json() for line, figures in with_golds.items()},
             "without gold": {line: figures.as_json() for line, figures in without.items()},
             "leads": {name: [lead.value, lead.low, lead.high] for name, lead in leads.items()},
-            "seeds": {line: [round(mean, 4) for mean in means] for line, means in seeds.items()},
+            "means by seed": {line: [round(mean, 4) for mean in means] for line, means in seeds.items()},
         },
         sets=tuple(sets.values()),
     )

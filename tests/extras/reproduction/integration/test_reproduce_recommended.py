@@ -155,13 +155,13 @@ def test_raters_are_made_once_and_agree_as_scipy_says(home: Home, data: Path, tm
             for other in ("weights of one", f"{line}'s weights, shuffled", "similarity")
         ),
     }
-    assert {line: len(means) for line, means in figures["seeds"].items()} == {
+    assert {line: len(means) for line, means in figures["means by seed"].items()} == {
         **dict.fromkeys(("encoder rater, a network alone", "encoder rater, a network alone with golds"), 5),
         **dict.fromkeys(("dual rater", "dual rater with golds"), 3),
         **dict.fromkeys([f"{line}'s weights, shuffled" for line in weighing], 2),
     }
     alone = figures["agreement"]["encoder rater, a network alone"]["mean"]
-    assert alone == pytest.approx(np.mean(figures["seeds"]["encoder rater, a network alone"]), abs=1e-4)
+    assert alone == pytest.approx(np.mean(figures["means by seed"]["encoder rater, a network alone"]), abs=1e-4)
     rater = open_rater(Settings(home=home.path), "proof-linear", threads=1)
     rated = read_set(tmp_path / "data", "usr_topicalchat")
     requests = [
